@@ -1,0 +1,50 @@
+/** Field lines as plain data: an ordered list of lower-case name and value (RFC 9110 §5). */
+
+/** One field line. The name is lower-case; the value has no leading or trailing white space. */
+export type Field = readonly [name: string, value: string];
+
+/** Field lines in the order in which they came. */
+export type Fields = readonly Field[];
+
+/**
+ * The value of a field: its lines joined with `, ` (RFC 9110 §5.3), or undefined when there is none.
+ * Not for Set-Cookie, whose lines cannot be joined: see `fieldLines`.
+ */
+export function fieldValue(fields: Fields, name: string): string | undefined {
+  let value: string | undefined;
+  for (const [lineName, lineValue] of fields) {
+    if (lineName === name) value = value === undefined ? lineValue : `${value}, ${lineValue}`;
+  }
+  return value;
+}
+
+/** The values of all lines of a field, in order. */
+export function fieldLines(fields: Fields, name: string): string[] {
+  const lines: string[] = [];
+  for (const [lineName, lineValue] of fields) if (lineName === name) lines.push(lineValue);
+  return lines;
+}
+
+/** Whether there is at least one line of this name. */
+export function hasField(fields: Fields, name: string): boolean {
+  return fields.some(([lineName]) => lineName === name);
+}
+
+/** A copy in which one line replaces all lines of its name, or is added at the end. */
+export function withField(fields: Fields, name: string, value: string): Fields {
+  return [...fields.filter(([lineName]) => lineName !== name), [name, value]];
+}
+
+/** A copy without the fields of these names. */
+export function withoutFields(fields: Fields, names: ReadonlySet<string>): Fields {
+  return fields.filter(([name]) => !names.has(name));
+}
+
+/** The members of a comma-separated list, trimmed, empty ones dropped (RFC 9110 §5.6.1.2). Knows no quoted strings. */
+export function listMembers(value: string | undefined): string[] {
+  if (value === undefined) return [];
+  return value
+    .split(',')
+    .map((member) => member.replace(/^[ \t]+|[ \t]+$/g, ''))
+    .filter((member) => member !== '');
+}

@@ -1,0 +1,80 @@
+/** Requests and responses as plain values; no protocol and no socket is known here. */
+
+import type { Fields } from './fields.ts';
+import type { ProxyError } from './proxy-error.ts';
+
+/**
+ * A body that is read once, in order. `close` gives back what it holds, read or not, and may be called more than once.
+ * Iterating throws a `ProxyError` when the body breaks off: what came before it must then never look whole.
+ */
+export interface BodyStream extends AsyncIterable<Uint8Array> {
+  close(): void;
+}
+
+/** The body of a response. `sizeBytes` is what Content-Length says; undefined means that it is not known beforehand. */
+export type Body =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'bytes'; readonly sizeBytes: number; readonly chunks: readonly Uint8Array[] }
+  | { readonly kind: 'stream'; readonly sizeBytes: number | undefined; readonly stream: BodyStream };
+
+/** An interim response (RFC 9110 §15.2), such as 103. */
+export interface InterimResponse {
+  readonly status: number;
+  readonly fields: Fields;
+}
+
+/** The peer at the other end of a connection. */
+export interface Peer {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** A request as a listener received it, framing already undone. */
+export interface ProxyRequest {
+  readonly method: string;
+  readonly scheme: 'http' | 'https';
+  /** The authority as the client sent it (Host or `:authority`), or an empty string from an HTTP/1.0 client without one. */
+  readonly authority: string;
+  /** The origin-form target as received, or `*` for OPTIONS. */
+  readonly target: string;
+  /** The protocol version as Via writes it (RFC 9110 §7.6.3): `1.0`, `1.1`, `2`. */
+  readonly version: string;
+  /** All field lines as received, those of the connection included. */
+  readonly fields: Fields;
+  /** The body, or undefined when the framing says that there is none. */
+  readonly body: BodyStream | undefined;
+  /** What Content-Length says of the body; undefined when there is none or it is chunked. */
+  readonly bodySizeBytes: number | undefined;
+  readonly peer: Peer;
+  /** When the request's head was complete, in epoch milliseconds. */
+  readonly receivedAt: number;
+  /** Aborted when the client is gone before its response is whole. */
+  readonly signal: AbortSignal;
+  /** Sends an interim response, where the client's protocol has them. */
+  sendInterim(interim: InterimResponse): void;
+}
+
+/** What became of a response once a listener had it. */
+export interface Delivery {
+  /** Bytes of body handed to the connection. */
+  readonly bytesSent: number;
+  /** Whether the client was sent all of it. */
+  readonly complete: boolean;
+  /** What broke it off: a body that failed, or a client that left (`client_gone`). */
+  readonly error?: ProxyError | undefined;
+}
+
+/** A response for a listener to write. It carries no fields of the connection; the listener adds those and Content-Length. */
+export interface ProxyResponse {
+  readonly status: number;
+  readonly fields: Fields;
+  /** For HEAD and 304 a body says only which length the field would have; the listener sends none of it and closes it. */
+  readonly body: Body;
+  /** Whether the connection must end after this response. */
+  readonly closeConnection?: boolean;
+  /** Called once, when the response is over for the listener. Does not throw. */
+  readonly onDelivered?: ((delivery: Delivery) => void) | undefined;
+}
+
+/** Answers a request. What is ready in memory is answered in the same tick. Never throws and never rejects. */
+export type Handler = (request: ProxyRequest) => ProxyResponse | Promise<ProxyResponse>;

@@ -1,0 +1,168 @@
+/** Everything that a request can fail with: one table of codes, statuses and sentences. */
+
+interface ErrorKind {
+  /** The status that the client gets when no head was sent yet. */
+  readonly status: number;
+  readonly source: 'client' | 'origin' | 'store' | 'internal';
+  /** The Proxy-Status error type (RFC 9209 §2.3). */
+  readonly proxyStatus: string;
+  /** One sentence for people. */
+  readonly sentence: string;
+}
+
+/** The table of codes. Responses, logs and documentation are written from it. */
+export const errorKinds = {
+  malformed_request: {
+    status: 400,
+    source: 'client',
+    proxyStatus: 'http_request_error',
+    sentence: 'The request is malformed.',
+  },
+  method_refused: {
+    status: 501,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'This method is not served here.',
+  },
+  target_too_long: {
+    status: 414,
+    source: 'client',
+    proxyStatus: 'http_request_error',
+    sentence: 'The request target is too long.',
+  },
+  fields_too_large: {
+    status: 431,
+    source: 'client',
+    proxyStatus: 'http_request_error',
+    sentence: 'The header section is too large.',
+  },
+  request_timeout: {
+    status: 408,
+    source: 'client',
+    proxyStatus: 'http_request_error',
+    sentence: 'The request did not arrive in time.',
+  },
+  request_body_incomplete: {
+    status: 400,
+    source: 'client',
+    proxyStatus: 'http_request_error',
+    sentence: 'The request body ended before it was whole.',
+  },
+  client_gone: {
+    status: 499,
+    source: 'client',
+    proxyStatus: 'http_request_error',
+    sentence: 'The client left before its response was ready.',
+  },
+  no_route: {
+    status: 404,
+    source: 'client',
+    proxyStatus: 'destination_not_found',
+    sentence: 'No route is configured for this host and path.',
+  },
+  loop_detected: {
+    status: 508,
+    source: 'client',
+    proxyStatus: 'proxy_loop_detected',
+    sentence: 'The request has passed through this proxy before.',
+  },
+  not_in_cache: {
+    status: 504,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'The request asks for a stored response only (only-if-cached) and there is none that may be used.',
+  },
+  origin_unresolved: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'dns_error',
+    sentence: "The origin's name cannot be resolved.",
+  },
+  origin_refused: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'connection_refused',
+    sentence: 'The origin cannot be reached.',
+  },
+  origin_connect_timeout: {
+    status: 504,
+    source: 'origin',
+    proxyStatus: 'connection_timeout',
+    sentence: 'The connection to the origin was not made in time.',
+  },
+  origin_tls_failed: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'tls_certificate_error',
+    sentence: "The origin's TLS certificate or handshake was not accepted.",
+  },
+  origin_reset: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'connection_terminated',
+    sentence: 'The origin closed the connection before its response was whole.',
+  },
+  origin_ill_framed: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'http_protocol_error',
+    sentence: 'The origin sent a response that is not well-formed HTTP.',
+  },
+  origin_body_short: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'http_response_incomplete',
+    sentence: 'The origin sent fewer bytes than it promised.',
+  },
+  origin_timeout: {
+    status: 504,
+    source: 'origin',
+    proxyStatus: 'http_response_timeout',
+    sentence: 'The origin did not answer in time.',
+  },
+  bytes_gone: {
+    status: 500,
+    source: 'store',
+    proxyStatus: 'proxy_internal_error',
+    sentence: 'Stored bytes are damaged or gone.',
+  },
+  internal: {
+    status: 500,
+    source: 'internal',
+    proxyStatus: 'proxy_internal_error',
+    sentence: 'The proxy failed to handle the request.',
+  },
+} as const satisfies Record<string, ErrorKind>;
+
+/** A code of the table. */
+export type ErrorCode = keyof typeof errorKinds;
+
+/** A failure of a request, named by its code. The `detail` is for logs and never leaves for a client. */
+export class ProxyError extends Error {
+  readonly code: ErrorCode;
+  readonly detail: string | undefined;
+
+  constructor(code: ErrorCode, options: { detail?: string; cause?: unknown } = {}) {
+    super(errorKinds[code].sentence, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'ProxyError';
+    this.code = code;
+    this.detail = options.detail;
+  }
+
+  get status(): number {
+    return errorKinds[this.code].status;
+  }
+
+  get source(): ErrorKind['source'] {
+    return errorKinds[this.code].source;
+  }
+}
+
+/** Any thrown value as a `ProxyError`; what is none yet becomes `internal`, with its cause. */
+export function toProxyError(thrown: unknown): ProxyError {
+  if (thrown instanceof ProxyError) return thrown;
+  return new ProxyError('internal', {
+    cause: thrown,
+    detail: thrown instanceof Error ? thrown.message : String(thrown),
+  });
+}

@@ -1,0 +1,22 @@
+/** What is kept of a response besides its bytes. */
+
+import type { Fields } from './fields.ts';
+
+/** A request field that a stored response's Vary nominates, and its normalised value; null when it was not sent. */
+export type NominatedField = readonly [name: string, value: string | null];
+
+/** A stored response without its body. Plain data: it survives JSON. */
+export interface StoredResponse {
+  readonly status: number;
+  /** The end-to-end fields as the origin sent them, freshened since. */
+  readonly fields: Fields;
+  /** The presented values of the request fields that Vary nominates (RFC 9111 §4.1). */
+  readonly nominated: readonly NominatedField[];
+  /** When the request that led to it was sent, and when its head arrived: epoch milliseconds (RFC 9111 §4.2.3). */
+  readonly requestAt: number;
+  readonly responseAt: number;
+  /** A strong entity tag that Rangeway made because the origin sent no validator, quotes included; never sent to the origin. */
+  readonly ownEntityTag?: string;
+  /** A digest of the whole body, hexadecimal SHA-256; kept where `ownEntityTag` is, to tell whether a refetch brought the same bytes. */
+  readonly bodyDigest?: string;
+}

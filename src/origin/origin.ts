@@ -1,0 +1,43 @@
+/** What an origin is: something that answers a request, over whatever protocol. */
+
+import type { Fields } from '../http/fields.ts';
+import type { BodyStream, InterimResponse } from '../http/message.ts';
+
+/** A request toward an origin. The fields are end-to-end only; the origin adds framing. */
+export interface OriginRequest {
+  readonly method: string;
+  /** Origin-form: path and query, or `*`. */
+  readonly target: string;
+  readonly fields: Fields;
+  readonly body: BodyStream | undefined;
+  readonly bodySizeBytes: number | undefined;
+  /** Ends the exchange, body included. */
+  readonly signal: AbortSignal;
+  readonly onInterim?: ((interim: InterimResponse) => void) | undefined;
+}
+
+/**
+ * How the end of a body is known (RFC 9112 §6.3): by its length, by the last chunk (or END_STREAM), by the end of the
+ * connection, or because there is no body at all.
+ */
+export type Framing = 'length' | 'chunked' | 'close' | 'none';
+
+/** The head of a response, and its body to be read. Iterating the body throws `ProxyError` when it breaks off. */
+export interface OriginResponse {
+  readonly status: number;
+  /** All fields as received, those of the connection included. */
+  readonly fields: Fields;
+  /** The protocol version as Via writes it. */
+  readonly version: string;
+  readonly framing: Framing;
+  /** The body's length where the framing tells it. */
+  readonly sizeBytes: number | undefined;
+  readonly body: BodyStream;
+}
+
+/** One origin. */
+export interface Origin {
+  /** Sends a request and resolves with the final response's head. Throws `ProxyError`. */
+  fetch(request: OriginRequest): Promise<OriginResponse>;
+  close(): Promise<void>;
+}

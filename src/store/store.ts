@@ -1,0 +1,110 @@
+/**
+ * What a store is. A store keeps entries: metadata under a key and a variant, and the bytes of one generation in blocks.
+ * It knows no HTTP rule. Read this file first.
+ *
+ * The promises, proven by the contract suite in test/contract:
+ * - a writer that is disposed before it commits never existed;
+ * - metadata can be replaced without touching a byte;
+ * - a reader never sees bytes of two generations, and keeps its bytes although the entry is replaced or evicted meanwhile;
+ * - no byte is given that was not checksummed since it was last read from disk.
+ */
+
+import type { StoredResponse } from '../http/stored-response.ts';
+
+/** Blocks of one generation. Block `i` holds the bytes `[i * blockSizeBytes, …)`; the last one may be shorter. */
+export interface BlockSource {
+  /** A block that is in memory now, or undefined. Never waits, never copies; the bytes must not be changed. */
+  peekBlock(index: number): Uint8Array | undefined;
+  /** A block, from wherever it is. Throws `ProxyError` `bytes_gone` when it is absent or damaged. */
+  readBlock(index: number): Promise<Uint8Array>;
+}
+
+/** A source that was opened for reading: its bytes stay until it is closed, whatever becomes of the entry. */
+export interface EntryReader extends BlockSource {
+  /** Gives back what the reader holds; may be called more than once. */
+  close(): void;
+}
+
+/** One stored representation of one variant, complete. A value: it does not change when the store does. */
+export interface StoredEntry {
+  readonly key: string;
+  readonly variant: string;
+  /** Names this version of the bytes; new bytes are a new generation. */
+  readonly generation: string;
+  readonly metadata: StoredResponse;
+  readonly sizeBytes: number;
+  /** A block that is in memory now, or undefined. */
+  peekBlock(index: number): Uint8Array | undefined;
+  /** Opens the generation for reading. Throws `ProxyError` `bytes_gone` when it is not there any more. */
+  open(): Promise<EntryReader>;
+}
+
+/** What a new generation is begun with. */
+export interface NewEntry {
+  readonly key: string;
+  readonly variant: string;
+  readonly metadata: StoredResponse;
+  /** The length of the whole, where it is known beforehand. */
+  readonly sizeBytes: number | undefined;
+}
+
+/**
+ * Writes one generation. Nothing of it can be found in the store before `commit`. What was written can be read through
+ * the writer, before and after the commit, until the writer is disposed.
+ */
+export interface EntryWriter extends BlockSource, AsyncDisposable {
+  readonly generation: string;
+  /**
+   * Keeps a block. The caller gives its bytes away and changes them no more. Every block but the last has the full size;
+   * blocks come in order. Throws `StoreFault`.
+   */
+  writeBlock(index: number, bytes: Uint8Array): Promise<void>;
+  /**
+   * Makes the generation the current one of its key and variant, in place of an earlier one, and tells its entry.
+   * All its blocks must have been written. Throws `StoreFault`.
+   */
+  commit(final: { readonly metadata: StoredResponse; readonly sizeBytes: number }): Promise<StoredEntry>;
+  /** Gives back what the writer holds; without a commit before it, forgets all that was written. Never rejects. */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/** Keeps entries. */
+export interface Store {
+  readonly blockSizeBytes: number;
+  /** The largest body that this store takes. */
+  readonly maxEntryBytes: number;
+  /**
+   * The entries of a key, all variants, the newest first, when that can be told without waiting; undefined when it
+   * cannot (then ask `find`). An empty list says that there is none.
+   */
+  peek(key: string): readonly StoredEntry[] | undefined;
+  /** The entries of a key, all variants, the newest first. A store that cannot read its index now answers with none. */
+  find(key: string): Promise<readonly StoredEntry[]>;
+  /** Begins a generation. Throws `StoreFault` when there is no room or nothing can be written. */
+  openWriter(entry: NewEntry): Promise<EntryWriter>;
+  /**
+   * Replaces the metadata of an entry, if its generation is still the current one.
+   * Gives the new entry, or undefined when the generation has been replaced or removed meanwhile.
+   */
+  replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined>;
+  /** Removes one generation of an entry, if it is still the current one. */
+  removeEntry(entry: StoredEntry): Promise<void>;
+  /** Removes every variant of a key; tells how many there were. */
+  removeKey(key: string): Promise<number>;
+  /** Finishes what is being written, gives back files and locks. Nothing may be called after it. */
+  close(): Promise<void>;
+}
+
+/** Why a store cannot take something. It never fails a request: what cannot be stored is relayed. */
+export type StoreFaultReason = 'too_large' | 'no_room' | 'io';
+
+/** A store could not keep something. */
+export class StoreFault extends Error {
+  readonly reason: StoreFaultReason;
+
+  constructor(reason: StoreFaultReason, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'StoreFault';
+    this.reason = reason;
+  }
+}

@@ -1,0 +1,93 @@
+/** What the core tells about itself: typed events. The core emits them and knows no logger. */
+
+import type { ErrorCode } from '../http/proxy-error.ts';
+
+/** A request is over. */
+export interface RequestEvent {
+  readonly kind: 'request';
+  readonly method: string;
+  readonly scheme: string;
+  readonly authority: string;
+  /** As received; whoever writes it down redacts it. */
+  readonly target: string;
+  readonly version: string;
+  readonly peer: string;
+  readonly route: string | undefined;
+  readonly status: number;
+  /** The Range field as received. */
+  readonly range: string | undefined;
+  /** Bytes of body handed to the client, and whether that was all. */
+  readonly bytesSent: number;
+  readonly complete: boolean;
+  /** hit, stale, revalidated, miss, uncacheable; `none` when the cache was not asked. */
+  readonly outcome: 'hit' | 'stale' | 'revalidated' | 'miss' | 'uncacheable' | 'none';
+  /** Why the outcome is not a hit, in the words of Cache-Status where it has one. */
+  readonly reason: string | undefined;
+  /** Whether the request waited for a flight that another one had started. */
+  readonly collapsed: boolean;
+  /** Bytes of body that the origin sent because of this request, as far as they came before it ended. */
+  readonly originBytes: number;
+  /** From the request's head to the response's head, and to its end. */
+  readonly headMs: number;
+  readonly durationMs: number;
+  readonly error: ErrorCode | undefined;
+  readonly errorDetail: string | undefined;
+}
+
+/** A listener refused what came before it became a request, or cut a connection. */
+export interface RefusalEvent {
+  readonly kind: 'refusal';
+  readonly peer: string | undefined;
+  readonly status: number;
+  readonly error: ErrorCode;
+  readonly detail: string | undefined;
+}
+
+/** A tunnel (RFC 9110 §7.8) has ended or was refused. */
+export interface TunnelEvent {
+  readonly kind: 'tunnel';
+  readonly authority: string;
+  readonly target: string;
+  readonly peer: string;
+  readonly status: number;
+  readonly durationMs: number;
+  readonly error: ErrorCode | undefined;
+  readonly errorDetail: string | undefined;
+}
+
+/** A transfer from the origin into a generation is over. */
+export interface FillEvent {
+  readonly kind: 'fill';
+  readonly key: string;
+  readonly generation: string | undefined;
+  /** Bytes received from the origin. */
+  readonly bytes: number;
+  /** stored: committed; same: the stored bytes were confirmed; relayed: whole, but the store could not keep it; failed: it broke off; stopped: nobody wanted it any more. */
+  readonly result: 'stored' | 'same' | 'relayed' | 'failed' | 'stopped';
+  readonly durationMs: number;
+  readonly error: ErrorCode | undefined;
+  readonly errorDetail: string | undefined;
+}
+
+/** Something about a store that an operator should know. */
+export interface StoreEvent {
+  readonly kind: 'store';
+  readonly level: 'info' | 'warn' | 'error';
+  readonly message: string;
+  readonly detail: string | undefined;
+}
+
+/** The server's own life. */
+export interface LifeEvent {
+  readonly kind: 'life';
+  readonly stage: 'ready' | 'stopping' | 'stopped' | 'cut';
+  /** Addresses served, such as `http://127.0.0.1:8080`. */
+  readonly addresses: readonly string[];
+  readonly message: string;
+}
+
+/** Anything the core tells. */
+export type ServerEvent = RequestEvent | RefusalEvent | TunnelEvent | FillEvent | StoreEvent | LifeEvent;
+
+/** Takes an event; never throws. */
+export type Emit = (event: ServerEvent) => void;
