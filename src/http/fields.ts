@@ -45,6 +45,22 @@ export function listMembers(value: string | undefined): string[] {
   if (value === undefined) return [];
   return value
     .split(',')
-    .map((member) => member.replace(/^[ \t]+|[ \t]+$/g, ''))
+    .map(trimWhitespace)
     .filter((member) => member !== '');
+}
+
+/**
+ * A text without the spaces and tabs around it (OWS, RFC 9110 §5.6.3). A loop, because a pattern for trailing white
+ * space takes quadratic time over a long run of it inside the text.
+ */
+export function trimWhitespace(text: string): string {
+  let start = 0;
+  let end = text.length;
+  while (start < end && isWhitespace(text.charCodeAt(start))) start += 1;
+  while (end > start && isWhitespace(text.charCodeAt(end - 1))) end -= 1;
+  return text.slice(start, end);
+}
+
+function isWhitespace(code: number): boolean {
+  return code === 0x20 || code === 0x09;
 }

@@ -1,12 +1,15 @@
 /**
- * What a store is. A store keeps entries: metadata under a key and a variant, and the bytes of one generation in blocks.
- * It knows no HTTP rule. Read this file first.
+ * What a store is. A store keeps entries: metadata under a key and a variant, and the bytes of one generation in
+ * blocks. It knows no HTTP rule. Read this file first.
  *
  * The promises, proven by the contract suite in test/contract:
  * - a writer that is disposed before it commits never existed;
  * - metadata can be replaced without touching a byte;
- * - a reader never sees bytes of two generations, and keeps its bytes although the entry is replaced or evicted meanwhile;
- * - no byte is given that was not checksummed since it was last read from disk.
+ * - a reader never sees bytes of two generations, and keeps its bytes although the entry is replaced or evicted;
+ * - no byte is given that was not checksummed since it was last read from disk;
+ * - what is kept stays within the store's size; the entries that were used least recently go first.
+ *
+ * A store knows an entry by its key, variant and generation; an entry that another store wraps is as good as its own.
  */
 
 import type { StoredResponse } from '../http/stored-response.ts';
@@ -33,9 +36,12 @@ export interface StoredEntry {
   readonly generation: string;
   readonly metadata: StoredResponse;
   readonly sizeBytes: number;
-  /** A block that is in memory now, or undefined. */
+  /** A block that is in memory now, or undefined. Never waits, never copies; counts as a use of the entry. */
   peekBlock(index: number): Uint8Array | undefined;
-  /** Opens the generation for reading. Throws `ProxyError` `bytes_gone` when it is not there any more. */
+  /**
+   * Opens the generation for reading; counts as a use of the entry. Throws `ProxyError` `bytes_gone` when it is not
+   * there any more: an entry may be evicted between being found and being opened.
+   */
   open(): Promise<EntryReader>;
 }
 
@@ -55,13 +61,14 @@ export interface NewEntry {
 export interface EntryWriter extends BlockSource, AsyncDisposable {
   readonly generation: string;
   /**
-   * Keeps a block. The caller gives its bytes away and changes them no more. Every block but the last has the full size;
-   * blocks come in order. Throws `StoreFault`.
+   * Keeps a block. The caller gives its bytes away and changes them no more. Blocks come in order, each after the one
+   * before it was kept; every one but the last has the full size, and none is empty (`RangeError` otherwise: a mistake
+   * of the caller). Throws `StoreFault`; the generation can then not be committed, but what was kept can be read.
    */
   writeBlock(index: number, bytes: Uint8Array): Promise<void>;
   /**
    * Makes the generation the current one of its key and variant, in place of an earlier one, and tells its entry.
-   * All its blocks must have been written. Throws `StoreFault`.
+   * All its blocks must have been written (`RangeError` otherwise). Throws `StoreFault`; the earlier one then stays.
    */
   commit(final: { readonly metadata: StoredResponse; readonly sizeBytes: number }): Promise<StoredEntry>;
   /** Gives back what the writer holds; without a commit before it, forgets all that was written. Never rejects. */
@@ -74,24 +81,31 @@ export interface Store {
   /** The largest body that this store takes. */
   readonly maxEntryBytes: number;
   /**
-   * The entries of a key, all variants, the newest first, when that can be told without waiting; undefined when it
-   * cannot (then ask `find`). An empty list says that there is none.
+   * The entries of a key, all variants, the last committed first, when that can be told without waiting; undefined when
+   * it cannot (then ask `find`). An empty list says that there is none.
    */
   peek(key: string): readonly StoredEntry[] | undefined;
-  /** The entries of a key, all variants, the newest first. A store that cannot read its index now answers with none. */
+  /**
+   * The entries of a key, all variants, the last committed first. A store that cannot read its index now answers with
+   * none.
+   */
   find(key: string): Promise<readonly StoredEntry[]>;
   /** Begins a generation. Throws `StoreFault` when there is no room or nothing can be written. */
   openWriter(entry: NewEntry): Promise<EntryWriter>;
   /**
-   * Replaces the metadata of an entry, if its generation is still the current one.
-   * Gives the new entry, or undefined when the generation has been replaced or removed meanwhile.
+   * Replaces the metadata of an entry, if its generation is still the current one; its place among the variants stays.
+   * Gives the new entry, or undefined when the generation has been replaced or removed meanwhile. Throws `StoreFault`
+   * when the metadata cannot be kept; the entry then stays as it was.
    */
   replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined>;
   /** Removes one generation of an entry, if it is still the current one. */
   removeEntry(entry: StoredEntry): Promise<void>;
   /** Removes every variant of a key; tells how many there were. */
   removeKey(key: string): Promise<number>;
-  /** Finishes what is being written, gives back files and locks. Nothing may be called after it. */
+  /**
+   * Gives back files and locks. Writers that did not commit are abandoned. Nothing may be called after it but the
+   * disposal of writers and the closing of readers.
+   */
   close(): Promise<void>;
 }
 

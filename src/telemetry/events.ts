@@ -1,7 +1,5 @@
 /** What the core tells about itself: typed events. The core emits them and knows no logger. */
 
-import type { ErrorCode } from '../http/proxy-error.ts';
-
 /** A request is over. */
 export interface RequestEvent {
   readonly kind: 'request';
@@ -30,7 +28,8 @@ export interface RequestEvent {
   /** From the request's head to the response's head, and to its end. */
   readonly headMs: number;
   readonly durationMs: number;
-  readonly error: ErrorCode | undefined;
+  /** A code of the table in http/proxy-error. */
+  readonly error: string | undefined;
   readonly errorDetail: string | undefined;
 }
 
@@ -39,7 +38,7 @@ export interface RefusalEvent {
   readonly kind: 'refusal';
   readonly peer: string | undefined;
   readonly status: number;
-  readonly error: ErrorCode;
+  readonly error: string;
   readonly detail: string | undefined;
 }
 
@@ -51,7 +50,8 @@ export interface TunnelEvent {
   readonly peer: string;
   readonly status: number;
   readonly durationMs: number;
-  readonly error: ErrorCode | undefined;
+  /** A code of the table in http/proxy-error. */
+  readonly error: string | undefined;
   readonly errorDetail: string | undefined;
 }
 
@@ -65,7 +65,8 @@ export interface FillEvent {
   /** stored: committed; same: the stored bytes were confirmed; relayed: whole, but the store could not keep it; failed: it broke off; stopped: nobody wanted it any more. */
   readonly result: 'stored' | 'same' | 'relayed' | 'failed' | 'stopped';
   readonly durationMs: number;
-  readonly error: ErrorCode | undefined;
+  /** A code of the table in http/proxy-error. */
+  readonly error: string | undefined;
   readonly errorDetail: string | undefined;
 }
 

@@ -1,0 +1,120 @@
+/** Answers put together from what the store and the origin gave, with their Cache-Status (RFC 9211). */
+
+import type { ForwardReason } from '../semantics/cache-status.ts';
+import { currentAgeMs, type FreshnessPolicy, freshnessLifetime } from '../semantics/freshness.ts';
+import type { StoredEntry } from '../store/store.ts';
+import type { Answer } from './answer.ts';
+import { createCountedBody } from './counted-body.ts';
+import type { Fill } from './fill.ts';
+import type { Landing } from './flights.ts';
+import type { Relay } from './representation.ts';
+import { createStoredRepresentation } from './stored-representation.ts';
+
+/** What the answers of one request have in common. */
+export interface AnswerContext {
+  readonly blockSizeBytes: number;
+  readonly policy: FreshnessPolicy;
+  readonly now: number;
+  readonly forwardReason: ForwardReason;
+  /** Whether another request's flight brought it. */
+  readonly isJoined: boolean;
+}
+
+const noBytes = () => 0;
+
+/** A stored entry, used as it is. */
+export function hitAnswer(entry: StoredEntry, ttlMs: number, blockSizeBytes: number): Answer {
+  return {
+    kind: 'representation',
+    representation: createStoredRepresentation(entry, blockSizeBytes),
+    isReuse: true,
+    outcome: ttlMs < 0 ? 'stale' : 'hit',
+    reason: undefined,
+    collapsed: false,
+    status: { hit: true, ttlSeconds: Math.floor(ttlMs / 1000) },
+    originBytes: noBytes,
+  };
+}
+
+/** A response that is being stored. */
+export function fillAnswer(fill: Fill, context: AnswerContext): Answer {
+  const { isJoined, forwardReason } = context;
+  return {
+    kind: 'representation',
+    representation: fill,
+    isReuse: isJoined,
+    outcome: 'miss',
+    reason: forwardReason,
+    collapsed: isJoined,
+    status: {
+      fwd: forwardReason,
+      fwdStatus: fill.response.status,
+      stored: true,
+      ...(isJoined ? { collapsed: true } : {}),
+    },
+    originBytes: isJoined ? noBytes : () => fill.frontier,
+  };
+}
+
+/** A stored entry that a 304 has validated. */
+export function revalidatedAnswer(entry: StoredEntry, context: AnswerContext): Answer {
+  return {
+    kind: 'representation',
+    representation: createStoredRepresentation(entry, context.blockSizeBytes),
+    isReuse: true,
+    outcome: 'revalidated',
+    reason: context.forwardReason,
+    collapsed: context.isJoined,
+    status: {
+      fwd: context.forwardReason,
+      fwdStatus: 304,
+      stored: true,
+      ttlSeconds: ttlSeconds(entry, context),
+      ...(context.isJoined ? { collapsed: true } : {}),
+    },
+    originBytes: noBytes,
+  };
+}
+
+/** A stored entry that is served although it is stale, because the origin failed (RFC 9111 §4.2.4). */
+export function staleAnswer(landing: Extract<Landing, { kind: 'stale' }>, context: AnswerContext): Answer {
+  const { entry, failure } = landing;
+  return {
+    kind: 'representation',
+    representation: createStoredRepresentation(entry, context.blockSizeBytes),
+    isReuse: true,
+    outcome: 'stale',
+    reason: typeof failure === 'number' ? `status-${failure}` : failure.code,
+    collapsed: context.isJoined,
+    status: {
+      fwd: context.forwardReason,
+      ...(typeof failure === 'number' ? { fwdStatus: failure } : { detail: failure.code }),
+      ttlSeconds: ttlSeconds(entry, context),
+      ...(context.isJoined ? { collapsed: true } : {}),
+    },
+    originBytes: noBytes,
+  };
+}
+
+/** A response that is passed on and not stored; `reason` says why. */
+export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: string): Answer {
+  const body = createCountedBody(relay.response.body);
+  return {
+    kind: 'relay',
+    relay: { ...relay, response: { ...relay.response, body } },
+    outcome: 'uncacheable',
+    reason,
+    collapsed: false,
+    status: {
+      fwd: forwardReason,
+      fwdStatus: relay.response.status,
+      ...(reason === forwardReason ? {} : { detail: reason }),
+    },
+    originBytes: () => body.bytesRead,
+  };
+}
+
+function ttlSeconds(entry: StoredEntry, { policy, now }: AnswerContext): number {
+  const { lifetimeMs } = freshnessLifetime(entry.metadata, policy);
+  return Math.floor((lifetimeMs - currentAgeMs(entry.metadata, now)) / 1000);
+}

@@ -1,0 +1,90 @@
+/** Bytes that arrive in order, put together into blocks. */
+
+/** A block that is full, or the last one. */
+export interface SealedBlock {
+  readonly index: number;
+  readonly bytes: Uint8Array;
+}
+
+/** The first allocation for a block whose length is not known: most bodies without a length are small. */
+const FIRST_ALLOCATION_BYTES = 16 * 1024;
+
+/**
+ * Assembles blocks. Bytes that were appended stay where they are for those who hold slices of them: a buffer is only ever
+ * appended to, and replaced when it must grow.
+ */
+export class BlockAssembler {
+  readonly #blockSizeBytes: number;
+  readonly #sizeBytes: number | undefined;
+  #index = 0;
+  #filled = 0;
+  #buffer: Uint8Array;
+
+  /** `sizeBytes` is the length of the whole where it is known. */
+  constructor(blockSizeBytes: number, sizeBytes: number | undefined) {
+    this.#blockSizeBytes = blockSizeBytes;
+    this.#sizeBytes = sizeBytes;
+    this.#buffer = this.#allocate();
+  }
+
+  /** How many bytes were appended in all. */
+  get frontier(): number {
+    return this.#index * this.#blockSizeBytes + this.#filled;
+  }
+
+  /** What there is of the block that is being assembled, if it is the one of this index. */
+  blockAt(index: number): Uint8Array | undefined {
+    return index === this.#index && this.#filled > 0 ? this.#buffer.subarray(0, this.#filled) : undefined;
+  }
+
+  /** Appends bytes of `chunk` from `from` on, at most to the end of the block; tells how many. The block must not be full. */
+  append(chunk: Uint8Array, from: number): number {
+    const count = Math.min(chunk.length - from, this.#blockSizeBytes - this.#filled);
+    if (this.#filled + count > this.#buffer.length) this.#grow(this.#filled + count);
+    this.#buffer.set(from === 0 && count === chunk.length ? chunk : chunk.subarray(from, from + count), this.#filled);
+    this.#filled += count;
+    return count;
+  }
+
+  /** The block, when it is full; the next one is begun. */
+  seal(): SealedBlock | undefined {
+    if (this.#filled < this.#blockSizeBytes) return undefined;
+    const sealed = { index: this.#index, bytes: this.#buffer };
+    this.#index += 1;
+    this.#filled = 0;
+    this.#buffer = this.#allocate();
+    return sealed;
+  }
+
+  /** The last block, when it holds anything, in memory of its own size. Nothing may be appended after it. */
+  sealLast(): SealedBlock | undefined {
+    if (this.#filled === 0) return undefined;
+    if (this.#filled < this.#buffer.length) {
+      const exact = allocate(this.#filled);
+      exact.set(this.#buffer.subarray(0, this.#filled));
+      this.#buffer = exact;
+    }
+    return { index: this.#index, bytes: this.#buffer };
+  }
+
+  #allocate(): Uint8Array {
+    const rest =
+      this.#sizeBytes === undefined
+        ? this.#index === 0
+          ? FIRST_ALLOCATION_BYTES
+          : this.#blockSizeBytes
+        : this.#sizeBytes - this.#index * this.#blockSizeBytes;
+    return allocate(Math.min(this.#blockSizeBytes, Math.max(0, rest)));
+  }
+
+  #grow(neededBytes: number): void {
+    const larger = allocate(Math.min(this.#blockSizeBytes, Math.max(neededBytes, this.#buffer.length * 2)));
+    larger.set(this.#buffer.subarray(0, this.#filled));
+    this.#buffer = larger;
+  }
+}
+
+/** Memory of its own, not from a shared pool: a kept block must pin nothing but itself. */
+function allocate(sizeBytes: number): Uint8Array {
+  return Buffer.allocUnsafeSlow(sizeBytes);
+}

@@ -1,0 +1,34 @@
+/** A request as the cache sees it. */
+
+import type { Fields } from '../http/fields.ts';
+import type { InterimResponse, ProxyRequest } from '../http/message.ts';
+import type { Origin } from '../origin/origin.ts';
+
+/** What the operator decided about caching for a route. */
+export interface CachePolicy {
+  /** Whether anything may be stored or reused at all. */
+  readonly isEnabled: boolean;
+  /** The freshness lifetime where the origin gives none; 0 for none. */
+  readonly defaultTtlSeconds: number;
+  /** How long Range requests reuse a representation for which the origin gives no freshness at all. */
+  readonly rangeReuseSeconds: number;
+  /** Whether a fill goes on when its last reader has left. */
+  readonly onAbort: 'finish' | 'stop';
+  /** Whether a body that ends with its connection is taken for whole. */
+  readonly closeDelimited: 'relay' | 'store';
+}
+
+/** A request, where its answer may come from, and under which rules. */
+export interface Inquiry {
+  readonly request: ProxyRequest;
+  readonly key: string;
+  /** The key of a target of the same scheme and authority, whatever its route; undefined when it has none. */
+  readonly keyOf: (target: string) => string | undefined;
+  readonly policy: CachePolicy;
+  readonly origin: Origin;
+  /** What the origin is asked for: target and fields, the client's Range and preconditions among them. */
+  readonly originTarget: string;
+  readonly originFields: Fields;
+  /** Takes the interim responses of an exchange that this request has started. */
+  readonly onInterim: (interim: InterimResponse) => void;
+}

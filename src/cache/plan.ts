@@ -1,0 +1,59 @@
+/** Which stored entry serves a request, and what has to be asked of the origin: decided from metadata alone. */
+
+import type { Fields } from '../http/fields.ts';
+import { hasField, withoutFields } from '../http/fields.ts';
+import { decideReuse } from '../semantics/reuse.ts';
+import { matchesNominated } from '../semantics/vary.ts';
+import type { StoredEntry } from '../store/store.ts';
+import type { CachePolicy } from './inquiry.ts';
+
+/** What is to be done for a request. */
+export type Plan =
+  /** The entry may be used as it is. */
+  | { readonly kind: 'hit'; readonly entry: StoredEntry; readonly ttlMs: number }
+  /** The entry has to be validated, or fetched anew where it has no validator. */
+  | {
+      readonly kind: 'revalidate';
+      readonly entry: StoredEntry;
+      readonly reason: 'stale' | 'request';
+      readonly mayServeStale: boolean;
+    }
+  /** Nothing stored matches. */
+  | { readonly kind: 'fill'; readonly reason: 'uri-miss' | 'vary-miss' };
+
+/** Fields that ask for a part of a representation or put conditions on it: a fill asks for the whole. */
+const selectingFields = new Set([
+  'range',
+  'if-range',
+  'if-match',
+  'if-none-match',
+  'if-modified-since',
+  'if-unmodified-since',
+]);
+
+/** The fields that ask the origin for the whole current representation. */
+export function fillFields(originFields: Fields): Fields {
+  return withoutFields(originFields, selectingFields);
+}
+
+/** Decides from the stored entries of a key (the newest first) and the request that the origin would be sent. */
+export function planAnswer(
+  entries: readonly StoredEntry[],
+  originFields: Fields,
+  policy: CachePolicy,
+  now: number,
+): Plan {
+  const asked = fillFields(originFields);
+  const entry = entries.find((candidate) => matchesNominated(candidate.metadata.nominated, asked));
+  if (entry === undefined) return { kind: 'fill', reason: entries.length === 0 ? 'uri-miss' : 'vary-miss' };
+  const reuse = decideReuse({
+    requestFields: originFields,
+    hasRange: hasField(originFields, 'range'),
+    stored: entry.metadata,
+    now,
+    policy,
+  });
+  if (reuse.kind !== 'validate') return { kind: 'hit', entry, ttlMs: reuse.ttlMs };
+  const reason = reuse.reason === 'request' ? 'request' : 'stale';
+  return { kind: 'revalidate', entry, reason, mayServeStale: reuse.mayServeStale };
+}

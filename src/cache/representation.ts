@@ -1,0 +1,41 @@
+/** A representation as delivery sees it: a head, a length that may come later, and bytes at any offset. */
+
+import type { StoredResponse } from '../http/stored-response.ts';
+import type { OriginResponse } from '../origin/origin.ts';
+
+/** Reads the bytes of one representation at any offset. */
+export interface ByteReader {
+  /** Bytes from `offset` (inclusive) on, at most up to `end` (exclusive), that are in memory now; undefined when there are none. */
+  peek(offset: number, end: number): Uint8Array | undefined;
+  /**
+   * At least one byte from `offset` on and at most up to `end`, waiting for it where it has to come first. Undefined
+   * when the representation turns out to end at `offset`. Throws `ProxyError`, `client_gone` once the reader is closed.
+   */
+  read(offset: number, end: number): Promise<Uint8Array | undefined>;
+  /** Tells that nothing before `offset` will be asked for again. */
+  passed(offset: number): void;
+  /** Gives back what the reader holds and ends its waiting; may be called more than once. */
+  close(): void;
+}
+
+/** One selected representation: stored, or on its way from the origin. */
+export interface Representation {
+  readonly response: StoredResponse;
+  /** The length of the whole; undefined as long as it is not known. */
+  readonly sizeBytes: number | undefined;
+  /** Bytes in memory now, without opening. */
+  peek(offset: number, end: number): Uint8Array | undefined;
+  /** Opens it for reading from `offset` on. Throws `ProxyError` `bytes_gone` when it is not there any more. */
+  open(offset: number): Promise<ByteReader>;
+  /** Waits until the length is known or, earlier, the bytes before `end` are there. Throws `ProxyError`. */
+  whenPresent(end: number, signal: AbortSignal): Promise<void>;
+}
+
+/** A response passed on as it comes from the origin; its bytes can be read once, from the first to the last. */
+export interface Relay {
+  readonly response: OriginResponse;
+  readonly requestAt: number;
+  readonly responseAt: number;
+  /** Whether the origin was sent the client's Range and preconditions, so that they have been answered already. */
+  readonly evaluated: boolean;
+}

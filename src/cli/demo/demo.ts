@@ -1,0 +1,117 @@
+/** `rangeway demo`: a legacy origin, Rangeway in front of it, and what to try, until a signal stops them. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Clock } from '../../cache/clock.ts';
+import { checkConfig, type LoadedConfig } from '../../config/load.ts';
+import type { Config } from '../../config/schema.ts';
+import { type RunningServer, start } from '../../main.ts';
+import type { Emit } from '../../telemetry/events.ts';
+import { createLog } from '../../telemetry/log.ts';
+import { exitCode } from '../exit-code.ts';
+import { type CliIo, createProcessIo } from '../io.ts';
+import { formatProblem } from '../problem-line.ts';
+import { describeStartFailure } from '../start-failure.ts';
+import { formatInvitation } from './invitation.ts';
+import { isPagesOwn, type LegacyOrigin, openLegacyOrigin } from './legacy-origin.ts';
+
+/** The page and its video; three folders above this file, as source and when built. */
+const assets = fileURLToPath(new URL('../../../assets/demo/', import.meta.url));
+
+/** Slow enough that one sees a file arrive: some 5 s for the video, 40 s for the download. */
+const bytesPerSecond = 400_000;
+
+const firstPort = 8080;
+const lastPort = 8099;
+
+const clock: Clock = {
+  now: () => Date.now(),
+  after(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** What the demo is asked for. */
+export interface DemoOptions {
+  /** `[host:]port`; without it the first free port of 127.0.0.1 from 8080 on. */
+  readonly listen?: string | undefined;
+}
+
+/** Runs the demo until a signal stops it; resolves with the exit code. What it stores is gone when it ends. */
+export async function runDemo({ listen }: DemoOptions, io: CliIo = createProcessIo()): Promise<number> {
+  const stopSignal = nextStopSignal(io);
+  await using held = new AsyncDisposableStack();
+  const dir = await mkdtemp(join(tmpdir(), 'rangeway-demo-'));
+  held.defer(() => rm(dir, { recursive: true, force: true }));
+  const origin = await openLegacyOrigin({ dir: assets, bytesPerSecond, clock });
+  held.defer(() => origin.close());
+
+  const configure = (address: string): LoadedConfig =>
+    checkConfig({ listen: address, store: { dir }, routes: [{ origin: origin.url }] }, '.');
+  const started = await startOnFreePort(listen, configure, tellRequests(origin, io));
+  if (started.kind === 'refused') {
+    io.stderr.write(`${started.line}\n`);
+    return started.code;
+  }
+  held.defer(() => started.server.close({ graceMs: 0 }));
+  const addresses = { origin: origin.url, rangeway: started.server.url };
+  io.stdout.write(formatInvitation(addresses, io.stdout.hasColors?.() ?? false));
+  await stopSignal;
+  return exitCode.done;
+}
+
+/** Resolves at the first signal. Further ones change nothing: npm passes on what the terminal has sent already. */
+function nextStopSignal(io: CliIo): Promise<void> {
+  return new Promise((resolve) => void io.onStopSignal(() => resolve()));
+}
+
+type Started =
+  | { readonly kind: 'ok'; readonly server: RunningServer }
+  | { readonly kind: 'refused'; readonly line: string; readonly code: number };
+
+/** Starts where it was asked to, or else on the first port that is free. */
+async function startOnFreePort(
+  listen: string | undefined,
+  configure: (address: string) => LoadedConfig,
+  emit: Emit,
+): Promise<Started> {
+  for (let port = firstPort; ; port += 1) {
+    const checked = configure(listen ?? `127.0.0.1:${port}`);
+    if (checked.kind === 'invalid') return refuse(checked.problems.map((problem) => formatProblem(undefined, problem)));
+    try {
+      return { kind: 'ok', server: await start(checked.config, { emit }) };
+    } catch (error) {
+      if (listen === undefined && port < lastPort && isPortTaken(error)) continue;
+      return failed(error, checked.config);
+    }
+  }
+}
+
+function refuse(lines: readonly string[]): Started {
+  return { kind: 'refused', line: lines.join('\n'), code: exitCode.misused };
+}
+
+function failed(error: unknown, config: Config): Started {
+  return { kind: 'refused', line: `rangeway: ${describeStartFailure(error, config)}`, code: exitCode.failed };
+}
+
+function isPortTaken(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  return ('code' in error && error.code === 'EADDRINUSE') || isPortTaken(error.cause);
+}
+
+/** Writes each request to the terminal and to every open page, except those that the page makes to learn of them. */
+function tellRequests(origin: LegacyOrigin, io: CliIo): Emit {
+  const log = createLog({ level: 'debug', format: 'pretty', stream: io.stdout });
+  return (event) => {
+    if (event.kind === 'life') return;
+    if (event.kind !== 'request') return log(event);
+    if (isPagesOwn(event.target)) return;
+    log(event);
+    const { target, range, status, outcome, bytesSent, headMs } = event;
+    origin.publish('request', { target, range, status, outcome, bytesSent, headMs });
+  };
+}

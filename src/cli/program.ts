@@ -1,0 +1,124 @@
+/** The commands and their flags. */
+
+import { readFileSync } from 'node:fs';
+import { Command, Help, InvalidArgumentError } from 'commander';
+import { nearestName } from '../config/nearest-name.ts';
+import { parseDuration } from '../config/units.ts';
+import { check } from './check.ts';
+import type { CliIo } from './io.ts';
+import { serve } from './serve.ts';
+import type { ServeFlags } from './serve-flags.ts';
+
+const usage = `[serve] <origin> [options]
+       rangeway --config FILE [options]
+       rangeway check FILE...
+       rangeway demo [options]`;
+
+const examples = `
+Examples:
+  rangeway http://127.0.0.1:3000                     serve it on http://127.0.0.1:8080
+  rangeway https://example.org --listen 0.0.0.0:80   to everybody who can reach this machine
+  rangeway --config rangeway.json`;
+
+/** The program, its output on `io`. Each command tells its exit code to `end`; misuse throws `CommanderError`. */
+export function createProgram(io: CliIo, end: (code: number) => void): Command {
+  const program = new Command('rangeway')
+    .usage(usage)
+    .description('A reverse caching proxy that puts HTTP byte ranges in front of any origin.')
+    .version(readVersion(), '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print this help')
+    .helpCommand(false)
+    .addHelpText('after', examples)
+    .showHelpAfterError('(rangeway --help tells more)')
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => void io.stdout.write(text),
+      writeErr: (text) => void io.stderr.write(text),
+      outputError: (text, write) => write(text.replace(/^error: /, 'rangeway: ')),
+    });
+  const serving = addServe(program, io, end);
+  addCheck(program, io, end);
+  addDemo(program, io, end);
+  // To serve is what the program is for: its help has the flags of `serve` among its own.
+  return program.configureHelp({
+    visibleOptions: (command) => [...serving.options, ...new Help().visibleOptions(command)],
+  });
+}
+
+function addServe(program: Command, io: CliIo, end: (code: number) => void): Command {
+  const command = program.command('serve', { isDefault: true });
+  return command
+    .description('serve an origin, or the routes of a configuration file')
+    .argument('[origin]', 'the URL of the origin, such as http://127.0.0.1:3000')
+    .option('-l, --listen <[host:]port>', 'where to listen (default: 127.0.0.1:8080)')
+    .option('-c, --config <file>', 'a configuration file; other flags go before what it says')
+    .option('--store <disk|memory>', 'where responses are kept (default: disk)')
+    .option('--dir <path>', 'the directory of the disk store (default: rangeway/<host>-<port> in ~/.cache)')
+    .option('--max-size <size>', 'how much is kept, such as 50GB (default: 10GB on disk, 256MB in memory)')
+    .option('--memory <size>', 'the memory tier in front of the disk (default: 128MB)')
+    .option(
+      '--default-ttl <time>',
+      'for how long a response is fresh of which the origin does not say it, such as 60s',
+      parseTtl,
+    )
+    .option(
+      '--origin-host <origin|keep|name>',
+      "the Host that the origin sees: its own, the client's, or a name (default: origin)",
+    )
+    .option('--log-level <level>', 'trace, debug, info, warn, error or silent (default: info)')
+    .option('--log-format <format>', 'auto, pretty or json (default: auto: pretty on a terminal)')
+    .allowExcessArguments()
+    .action(async (origin: string | undefined, flags: ServeFlags) => {
+      const complaint = complainAbout(origin, command.args, flags, program);
+      if (complaint !== undefined) command.error(`error: ${complaint}`);
+      end(await serve(origin, flags, io));
+    });
+}
+
+function addCheck(program: Command, io: CliIo, end: (code: number) => void): void {
+  program
+    .command('check')
+    .description('check configuration files and tell everything that is wrong with them')
+    .argument('<file...>', 'configuration files')
+    .action(async (files: string[]) => end(await check(files, io)));
+}
+
+function addDemo(program: Command, io: CliIo, end: (code: number) => void): void {
+  program
+    .command('demo')
+    .description('start a legacy origin and a proxy in front of it, and show what to try')
+    .option('-l, --listen <[host:]port>', 'where the proxy listens')
+    .action(async ({ listen }: { listen?: string }) => {
+      // Only who asks for the demonstration pays for loading it.
+      const { runDemo } = await import('./demo/demo.ts');
+      end(await runDemo({ listen }, io));
+    });
+}
+
+/** What is wrong with the arguments of `serve`, which also gets every mistyped name of a command as its origin. */
+function complainAbout(
+  origin: string | undefined,
+  args: readonly string[],
+  flags: ServeFlags,
+  program: Command,
+): string | undefined {
+  if (origin === undefined) {
+    return flags.config === undefined ? 'give the URL of an origin, or a file with --config' : undefined;
+  }
+  const names = program.commands.map((command) => command.name());
+  const meant = /^[a-z-]+$/i.test(origin) ? nearestName(origin, names) : undefined;
+  if (meant !== undefined) return `unknown command "${origin}"; did you mean "${meant}"?`;
+  return args.length > 1 ? `one origin is served, not ${args.length}: several need a file with routes` : undefined;
+}
+
+function parseTtl(text: string): number {
+  const ms = parseDuration(text);
+  if (ms === undefined) throw new InvalidArgumentError('Expected a time such as 60s, 5m or 500ms.');
+  return ms;
+}
+
+/** The version of the package; this file is two folders below its root, as source and when built. */
+function readVersion(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}

@@ -1,0 +1,116 @@
+/** The flags of `serve`: what they are, and how they are laid over a configuration file. */
+
+import { resolve } from 'node:path';
+import type { Problem } from '../config/problems.ts';
+
+/** The flags as given; what was not given is undefined. */
+export interface ServeFlags {
+  readonly config?: string | undefined;
+  readonly listen?: string | undefined;
+  readonly store?: string | undefined;
+  readonly dir?: string | undefined;
+  readonly maxSize?: string | undefined;
+  readonly memory?: string | undefined;
+  /** Milliseconds. */
+  readonly defaultTtl?: number | undefined;
+  readonly originHost?: string | undefined;
+  readonly logLevel?: string | undefined;
+  readonly logFormat?: string | undefined;
+}
+
+/** A configuration to check, and which of its options the command line has set. */
+export type Overlay =
+  | {
+      readonly kind: 'ok';
+      readonly value: unknown;
+      /** From the path of an option to the flag, or argument, that set it. */
+      readonly setBy: ReadonlyMap<string, string>;
+    }
+  | { readonly kind: 'refused'; readonly reason: string };
+
+type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Lays the command line over the value of a configuration file; `{}` stands for no file. */
+export function overlayFlags(file: unknown, origin: string | undefined, flags: ServeFlags): Overlay {
+  if (origin !== undefined && hasRoutes(file)) {
+    return refuse(`<origin> and the routes of ${flags.config} exclude each other: leave out one of them`);
+  }
+  const stray = origin === undefined ? strayRouteFlag(flags) : undefined;
+  if (stray !== undefined) return refuse(`${stray} goes with <origin>; in ${flags.config} it is an option of a route`);
+  const setBy = new Map<string, string>();
+  let value = flags.store === 'memory' ? withoutDiskOptions(file) : file;
+  for (const { flag, path, given } of serverFlags(flags)) {
+    if (given === undefined) continue;
+    value = withOption(value, path, given);
+    setBy.set(path.join('.'), flag);
+  }
+  if (origin === undefined || !isObject(value)) return { kind: 'ok', value, setBy };
+  for (const [path, flag] of routeOptionFlags) setBy.set(path, flag);
+  return { kind: 'ok', value: { ...value, routes: [routeOf(origin, flags)] }, setBy };
+}
+
+/** The problem with the flag in place of the option's path, where a flag has set the option. */
+export function nameProblem(problem: Problem, setBy: ReadonlyMap<string, string>): Problem & { fromFlag: boolean } {
+  const flag = setBy.get(problem.path);
+  return { path: flag ?? problem.path, message: problem.message, fromFlag: flag !== undefined };
+}
+
+const routeOptionFlags: readonly (readonly [path: string, flag: string])[] = [
+  ['routes[0].origin', '<origin>'],
+  ['routes[0].origin.url', '<origin>'],
+  ['routes[0].origin.host', '--origin-host'],
+  ['routes[0].cache.defaultTtlSeconds', '--default-ttl'],
+];
+
+function serverFlags(flags: ServeFlags) {
+  return [
+    { flag: '--listen', path: ['listen'], given: flags.listen },
+    { flag: '--store', path: ['store', 'type'], given: flags.store },
+    // Relative to where the command was given, not to the file.
+    { flag: '--dir', path: ['store', 'dir'], given: flags.dir === undefined ? undefined : resolve(flags.dir) },
+    { flag: '--max-size', path: ['store', 'maxSizeBytes'], given: flags.maxSize },
+    { flag: '--memory', path: ['store', 'memoryBytes'], given: flags.memory },
+    { flag: '--log-level', path: ['log', 'level'], given: flags.logLevel },
+    { flag: '--log-format', path: ['log', 'format'], given: flags.logFormat },
+  ] as const;
+}
+
+function strayRouteFlag(flags: ServeFlags): string | undefined {
+  if (flags.defaultTtl !== undefined) return '--default-ttl';
+  return flags.originHost === undefined ? undefined : '--origin-host';
+}
+
+function routeOf(origin: string, flags: ServeFlags): JsonObject {
+  return {
+    origin: flags.originHost === undefined ? origin : { url: origin, host: flags.originHost },
+    ...(flags.defaultTtl === undefined ? {} : { cache: { defaultTtlSeconds: flags.defaultTtl / 1000 } }),
+  };
+}
+
+function hasRoutes(file: unknown): boolean {
+  const { routes } = isObject(file) ? file : {};
+  return routes !== undefined;
+}
+
+/** A file's options for a disk say nothing against `--store memory`. */
+function withoutDiskOptions(file: unknown): unknown {
+  const { store } = isObject(file) ? file : {};
+  if (!isObject(file) || !isObject(store)) return file;
+  const { dir: _dir, memoryBytes: _memoryBytes, ...kept } = store;
+  return { ...file, store: kept };
+}
+
+/** Sets one option. Where the file has something else than an object, it stays, and the check tells. */
+function withOption(value: unknown, path: readonly string[], given: unknown): unknown {
+  const [name, ...rest] = path;
+  if (name === undefined) return given;
+  return isObject(value) ? { ...value, [name]: withOption(value[name] ?? {}, rest, given) } : value;
+}
+
+function isObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function refuse(reason: string): Overlay {
+  return { kind: 'refused', reason };
+}

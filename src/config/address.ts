@@ -1,0 +1,54 @@
+/** Where to listen, and names of hosts, as people write them. */
+
+import { isIP, isIPv6 } from 'node:net';
+
+/** An address to listen on. */
+export interface ListenAddress {
+  /** A host name or an IP address; IPv6 without brackets. */
+  readonly host: string;
+  /** Zero lets the system choose. */
+  readonly port: number;
+}
+
+const label = '[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?';
+const hostNamePattern = new RegExp(`^(?=.{1,253}$)${label}(?:\\.${label})*$`);
+
+/** Splits `host:port`, `[IPv6]:port` and what has no port; the port is the digits or undefined. */
+const hostAndPortPattern = /^(\[[^\]]*\]|[^:[\]]+)(?::(\d{1,5}))?$/;
+
+/** `[host:]port`; without a host it is the loopback address 127.0.0.1. An IPv6 address stands in brackets. */
+export function parseListenAddress(text: string): ListenAddress | undefined {
+  const [, host = '127.0.0.1', digits = text] = /^(.+):(\d{1,5})$/.exec(text) ?? [];
+  const port = parsePort(digits);
+  if (port === undefined || !isHostName(host)) return undefined;
+  return { host: withoutBrackets(host), port };
+}
+
+/** The address as it is written, brackets included. */
+export function formatListenAddress(address: ListenAddress): string {
+  return `${isIPv6(address.host) ? `[${address.host}]` : address.host}:${address.port}`;
+}
+
+/** Whether the text is a host: a name, an IPv4 address, or an IPv6 address in brackets. No port. */
+export function isHostName(text: string): boolean {
+  if (text.startsWith('[')) return text.endsWith(']') && isIPv6(withoutBrackets(text));
+  // Digits and dots alone are an address or a mistake, never a name (RFC 3986 §3.2.2, RFC 1123 §2.1).
+  if (/^[\d.]+$/.test(text)) return isIP(text) === 4;
+  return hostNamePattern.test(text);
+}
+
+/** Whether the text may stand in a Host field (RFC 9110 §7.2): a host and, perhaps, a port. */
+export function isHostField(text: string): boolean {
+  const [, host, port] = hostAndPortPattern.exec(text) ?? [];
+  return host !== undefined && isHostName(host) && (port === undefined || parsePort(port) !== undefined);
+}
+
+function parsePort(digits: string): number | undefined {
+  if (!/^\d{1,5}$/.test(digits)) return undefined;
+  const port = Number(digits);
+  return port <= 65_535 ? port : undefined;
+}
+
+function withoutBrackets(host: string): string {
+  return host.startsWith('[') ? host.slice(1, -1) : host;
+}

@@ -1,0 +1,145 @@
+/** The options of one route: what it matches, its origin, and how its responses are kept and cut. */
+
+import * as z from 'zod';
+import { count, hostChoice, hostPattern, originUrl, pathPrefix, seconds } from './values.ts';
+
+const match = z
+  .strictObject({
+    hosts: z
+      .array(hostPattern)
+      .min(1)
+      .optional()
+      .describe(
+        'The hosts that the route serves, without ports: names, or "*.example.org" for all names below one. Without this: every host.',
+      ),
+    pathPrefix: pathPrefix
+      .optional()
+      .describe(
+        'The paths that the route serves: "/media" and all below it; with "/media/" only what is below. Without this: every path.',
+      ),
+  })
+  .optional()
+  .describe(
+    'Which requests the route serves. Of several routes the one with the most exact host, then the longest path, is taken.',
+  );
+
+const originOptions = z.strictObject({
+  url: originUrl.describe(
+    'Where the origin is, such as "http://127.0.0.1:3000"; a path in it is put before every path.',
+  ),
+  host: hostChoice
+    .default('origin')
+    .describe(
+      'The Host that the origin sees: "origin", its own; "keep", the one that the client sent; or a host name.',
+    ),
+  connectTimeoutSeconds: seconds(0.01, 600).default(10).describe('How long making a connection may take.'),
+  headersTimeoutSeconds: seconds(0.01, 86_400)
+    .default(60)
+    .describe('How long the origin may take, after a request, to send the head of its response.'),
+  bodyTimeoutSeconds: seconds(0.01, 86_400)
+    .default(60)
+    .describe('How long the origin may pause within the body of a response.'),
+  connections: count(1, 65_535).default(128).describe('The most connections to the origin at a time.'),
+  keepAliveTimeoutSeconds: seconds(0.01, 3600)
+    .default(4)
+    .describe('How long an idle connection is kept for the next request. Less than the origin keeps it.'),
+  caFile: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('A file of PEM certificates to trust for this origin in place of the usual ones. Relative to this file.'),
+  insecureTls: z
+    .boolean()
+    .default(false)
+    .describe('Accept any certificate from the origin. Whoever sits between can then read and change everything.'),
+  closeDelimited: z
+    .enum(['relay', 'store'])
+    .default('relay')
+    .describe(
+      'A response whose end only the end of the connection tells may have been cut off unnoticed: "relay" passes it on without storing it, "store" trusts it.',
+    ),
+});
+
+const tlsOptions = originOptions.pick({ url: true, caFile: true, insecureTls: true }).loose();
+
+const origin = originOptions.superRefine(
+  (value, context) => {
+    const overTls = value.url.startsWith('https:');
+    if (!overTls && value.caFile !== undefined) {
+      context.addIssue({ code: 'custom', path: ['caFile'], message: 'means something for an https:// origin only' });
+    }
+    if (!overTls && value.insecureTls) {
+      context.addIssue({
+        code: 'custom',
+        path: ['insecureTls'],
+        message: 'means something for an https:// origin only',
+      });
+    }
+    if (value.insecureTls && value.caFile !== undefined) {
+      context.addIssue({ code: 'custom', path: ['caFile'], message: 'is not used while insecureTls is true' });
+    }
+  },
+  { when: ({ value }) => tlsOptions.safeParse(value).success },
+);
+
+const cache = z
+  .strictObject({
+    enabled: z.boolean().default(true).describe('Whether responses are stored and reused. If not, all is relayed.'),
+    defaultTtlSeconds: seconds(0, 31_536_000)
+      .default(0)
+      .describe('How long a response is fresh for which the origin says nothing about that.'),
+    rangeReuseSeconds: seconds(0, 86_400)
+      .default(60)
+      .describe(
+        'How long Range requests reuse a stored response for which the origin gives no freshness at all, so that a player that seeks does not download the file once per seek.',
+      ),
+  })
+  .prefault({})
+  .describe('Storing and reusing responses.');
+
+const ranges = z
+  .strictObject({
+    maxRanges: count(1, 1000)
+      .default(100)
+      .describe('The most ranges in one request; a Range field with more is ignored (RFC 9110 §14.2).'),
+    coalesceGapBytes: count(0, 1_048_576)
+      .default(80)
+      .describe('Ranges of one request with fewer bytes than this between them are sent as one part.'),
+  })
+  .prefault({})
+  .describe('Answering Range requests.');
+
+const fill = z
+  .strictObject({
+    onAbort: z
+      .enum(['finish', 'stop'])
+      .default('finish')
+      .describe('What becomes of a transfer from the origin when the last client that waits for it leaves.'),
+    lengthWaitSeconds: seconds(0, 600)
+      .default(10)
+      .describe(
+        'How long a range that needs the length of the whole, such as "bytes=-500", waits for an origin that does not tell it beforehand.',
+      ),
+  })
+  .prefault({})
+  .describe('Transfers from the origin into the store.');
+
+/** One route. */
+export const routeSchema = z.strictObject({
+  name: z.string().min(1).max(100).optional().describe('A name for logs.'),
+  match,
+  stripPathPrefix: z.boolean().default(false).describe('Whether the origin gets the path without match.pathPrefix.'),
+  origin: z
+    .union([originUrl.transform((url) => ({ url })).pipe(origin), origin])
+    .describe('Where the responses come from: a URL, or a URL with options.'),
+  cache,
+  ranges,
+  fill,
+});
+
+/** As much of a route as tells what it matches. */
+export const routeMatchSchema = z.looseObject({
+  match,
+  name: routeSchema.shape.name,
+  stripPathPrefix: routeSchema.shape.stripPathPrefix,
+});

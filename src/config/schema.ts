@@ -1,0 +1,143 @@
+/** Every option, once: validation, defaults, the JSON Schema and the documentation are made from it. */
+
+import * as z from 'zod';
+import { matchConflicts } from './match-conflicts.ts';
+import { routeMatchSchema, routeSchema } from './route-schema.ts';
+import { count, listenAddress, seconds, size, token } from './values.ts';
+
+const storeOptions = z.strictObject({
+  type: z
+    .enum(['disk', 'memory'])
+    .default('disk')
+    .describe('Where responses are kept: on disk, with a first tier in memory; or in memory only, gone at the end.'),
+  dir: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'The directory of a disk store, relative to this file. Without it: rangeway/<host>-<port> of the listener, in $XDG_CACHE_HOME or ~/.cache.',
+    ),
+  maxSizeBytes: size({ min: '1MB', max: '1000TB' })
+    .optional()
+    .meta({ description: 'How much is kept at most. Without it: "10GB" on disk, "256MB" in memory.', default: '10GB' }),
+  memoryBytes: size({ min: '1MB', max: '1000TB' })
+    .optional()
+    .meta({ description: 'The size of the memory tier in front of the disk.', default: '128MB' }),
+  blockSizeBytes: size({ min: '16KiB', max: '4MiB' })
+    .refine((bytes) => Number.isInteger(Math.log2(bytes)), 'must be a power of two')
+    .prefault(262_144)
+    .describe('The unit in which bodies are stored, checksummed and fetched: a power of two.'),
+});
+
+const diskOnly = 'means something for a store of type "disk" only';
+
+const store = storeOptions
+  .superRefine(
+    (value, context) => {
+      if (value.dir !== undefined) context.addIssue({ code: 'custom', path: ['dir'], message: diskOnly });
+      if (value.memoryBytes === undefined) return;
+      const message = `${diskOnly}; the size of a memory store is maxSizeBytes`;
+      context.addIssue({ code: 'custom', path: ['memoryBytes'], message });
+    },
+    { when: ({ value }) => isMemoryStore.safeParse(value).success },
+  )
+  .transform(({ type, dir, maxSizeBytes, memoryBytes, blockSizeBytes }) =>
+    type === 'memory'
+      ? { type, maxSizeBytes: maxSizeBytes ?? 256e6, blockSizeBytes }
+      : { type, dir, maxSizeBytes: maxSizeBytes ?? 10e9, memoryBytes: memoryBytes ?? 128e6, blockSizeBytes },
+  )
+  .prefault({})
+  .describe('Where responses are kept.');
+
+const isMemoryStore = z.looseObject({ type: z.literal('memory') });
+
+const limits = z
+  .strictObject({
+    targetBytes: count(256, 65_536)
+      .default(8192)
+      .describe('The longest request target; a longer one is answered with 414.'),
+    fieldsBytes: count(1024, 1_048_576)
+      .default(32_768)
+      .describe('The largest header section of a request; a larger one is answered with 431.'),
+    fieldCount: count(10, 10_000)
+      .default(200)
+      .describe('The most field lines in a request; more are answered with 431.'),
+    headersTimeoutSeconds: seconds(0.01, 3600)
+      .default(30)
+      .describe('How long a client may take to send the head of a request.'),
+    requestTimeoutSeconds: seconds(0, 86_400)
+      .default(0)
+      .describe('How long a client may take to send a whole request, its body included; 0 sets no limit.'),
+    keepAliveTimeoutSeconds: seconds(0.01, 3600)
+      .default(65)
+      .describe('How long a connection is kept for the next request.'),
+    idleTimeoutSeconds: seconds(0.01, 86_400)
+      .default(120)
+      .describe('How long a connection may stay without a byte in either direction while a request is under way.'),
+  })
+  .prefault({})
+  .describe('What a client may send, and how long it may take.');
+
+const log = z
+  .strictObject({
+    level: z
+      .enum(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
+      .default('info')
+      .describe('The least important lines that are written. Requests are "info".'),
+    format: z
+      .enum(['auto', 'pretty', 'json'])
+      .default('auto')
+      .describe('"pretty" lines for people, "json" lines for programs, or "auto": pretty on a terminal.'),
+  })
+  .prefault({})
+  .describe('The log, on standard output.');
+
+const routes = z
+  .array(routeSchema)
+  .min(1)
+  .superRefine(
+    (value: readonly unknown[], context) => {
+      const comparable = value.map((route) => routeMatchSchema.safeParse(route).data);
+      for (const { index, path, message } of matchConflicts(comparable)) {
+        context.addIssue({ code: 'custom', path: [index, ...path], message });
+      }
+    },
+    { when: ({ value }) => Array.isArray(value) },
+  )
+  .describe('What is served. At least one; no two match the same requests.');
+
+/** The whole configuration. */
+export const configSchema = z.strictObject({
+  $schema: z.string().optional().describe('Names the JSON Schema of this file, for editors.'),
+  listen: listenAddress
+    .prefault('127.0.0.1:8080')
+    .describe(
+      'Where to listen: [host:]port. Without a host 127.0.0.1; IPv6 in brackets; port 0 lets the system choose.',
+    ),
+  pseudonym: token
+    .optional()
+    .describe(
+      "The name of this proxy in Via and Cache-Status. Without it one is made of the machine's name and the port.",
+    ),
+  store,
+  limits,
+  log,
+  shutdownGraceSeconds: seconds(0, 3600)
+    .default(30)
+    .describe('How long responses under way may take after the first signal to stop.'),
+  routes,
+});
+
+/** The configuration as it is written. */
+export type ConfigInput = z.input<typeof configSchema>;
+
+/** The configuration as it is used: every default filled in, every text parsed. */
+export type Config = z.output<typeof configSchema>;
+/** One route of the configuration. */
+export type RouteConfig = Config['routes'][number];
+/** The store of the configuration. */
+export type StoreConfig = Config['store'];
+/** What clients may send. */
+export type LimitsConfig = Config['limits'];
+/** The log. */
+export type LogConfig = Config['log'];

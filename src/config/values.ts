@@ -1,0 +1,87 @@
+/** The kinds of value that options have: sizes, seconds, counts, hosts, addresses. */
+
+import * as z from 'zod';
+import { isHostField, isHostName, parseListenAddress } from './address.ts';
+import { parseSize, sizePattern } from './units.ts';
+
+/** A number of bytes, or text with a unit; the limits are texts, for their own sake in messages. Gives bytes. */
+export function size(limits: { readonly min: string; readonly max: string }) {
+  const min = parseSize(limits.min) ?? 0;
+  const max = parseSize(limits.max) ?? Number.MAX_SAFE_INTEGER;
+  const text = z
+    .string()
+    .regex(sizePattern, { error: 'expected a size such as "512MiB" or "10GB"', abort: true })
+    .transform((value) => parseSize(value) ?? Number.POSITIVE_INFINITY)
+    .refine((bytes) => bytes >= min, `must be at least ${limits.min}`)
+    .refine((bytes) => bytes <= max, `must be at most ${limits.max}`);
+  return z.union([z.int().min(min).max(max), text]);
+}
+
+/** A number of seconds, fractions allowed. */
+export function seconds(min: number, max: number) {
+  return z.number().min(min).max(max);
+}
+
+/** A whole number. */
+export function count(min: number, max: number) {
+  return z.int().min(min).max(max);
+}
+
+/** `[host:]port`, parsed. */
+export const listenAddress = z.string().transform((text, context) => {
+  const address = parseListenAddress(text);
+  if (address !== undefined) return address;
+  context.addIssue('expected [host:]port such as "8080", "0.0.0.0:8080" or "[::1]:8080"');
+  return z.NEVER;
+});
+
+/** A host name or address without a port, or `*.` and the end of names; in lower case. */
+export const hostPattern = z
+  .string()
+  .refine(
+    (text) => isHostName(text.replace(/^\*\./, '')),
+    'expected a host name such as "media.example.org" or "*.example.org", without scheme and port',
+  )
+  .toLowerCase();
+
+/** What may stand in a Host field, or one of the words that choose it. */
+export const hostChoice = z
+  .string()
+  .refine(isHostField, 'expected "origin", "keep" or a host name such as "media.example.org"');
+
+/** A path prefix: origin-form, no query. */
+export const pathPrefix = z
+  .string()
+  .regex(/^\/[^?#\s]*$/, 'expected a path that begins with "/", without query and spaces');
+
+/** A token (RFC 9110 §5.6.2). */
+export const token = z
+  .string()
+  .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/, "expected a token: letters, digits and the signs !#$%&'*+.^_`|~-");
+
+/** The URL of an origin, normalised; its path is put before every path. */
+export const originUrl = z.string().transform((text, context) => {
+  const url = readOriginUrl(text);
+  if (url.kind === 'ok') return url.href;
+  context.addIssue(url.complaint);
+  return z.NEVER;
+});
+
+type OriginUrl =
+  | { readonly kind: 'ok'; readonly href: string }
+  | { readonly kind: 'refused'; readonly complaint: string };
+
+function readOriginUrl(text: string): OriginUrl {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+    return { kind: 'refused', complaint: 'expected the URL of an origin such as "http://127.0.0.1:3000"' };
+  }
+  if (url.username !== '' || url.password !== '') {
+    // The value is not repeated: a message must not carry the password on.
+    return { kind: 'refused', complaint: 'must not hold a user name or password' };
+  }
+  if (url.search !== '' || url.hash !== '') {
+    return { kind: 'refused', complaint: 'must not hold a query or a fragment' };
+  }
+  return { kind: 'ok', href: url.href };
+}

@@ -1,0 +1,107 @@
+/** Which fields of a message are passed on, and which are ours to set. */
+
+import { type Field, type Fields, withoutFields } from '../http/fields.ts';
+import type { ProxyRequest } from '../http/message.ts';
+import { normaliseAuthority, portOf } from '../routing/authority.ts';
+import type { HostPolicy } from '../routing/route.ts';
+import { withoutConnectionFields } from '../semantics/end-to-end.ts';
+import { withVia } from '../semantics/via.ts';
+
+/** What of a route decides the fields of its requests. */
+export interface ForwardingFacts {
+  readonly host: HostPolicy;
+  /** The authority of the origin's URL, as Host writes it. */
+  readonly originAuthority: string;
+}
+
+/** What we say ourselves: Host by policy, framing by the origin's own connection, and Proxy-Authorization is for a proxy. */
+const ownFields: ReadonlySet<string> = new Set(['host', 'content-length', 'expect', 'proxy-authorization']);
+
+/**
+ * What a client claims about itself or about the request where only a proxy before it should speak. No peer is trusted, so
+ * none is believed: origins log, limit and admit by these, and build URLs from them that a cache would then give to
+ * everybody. The `x-forwarded-` family and Forwarded (RFC 7239) are among them.
+ */
+const claimFields: ReadonlySet<string> = new Set([
+  'cf-connecting-ip',
+  'forwarded',
+  'front-end-https',
+  'true-client-ip',
+  'x-client-ip',
+  'x-cluster-client-ip',
+  'x-forwarded',
+  'x-host',
+  'x-http-host-override',
+  'x-original-host',
+  'x-original-url',
+  'x-real-ip',
+  'x-rewrite-url',
+]);
+
+/** What turns a request into one of another method. */
+const methodFields: ReadonlySet<string> = new Set(['x-http-method', 'x-http-method-override', 'x-method-override']);
+
+/** The methods whose responses a cache may give to others: an override of them would poison it. */
+const sharedMethods: ReadonlySet<string> = new Set(['GET', 'HEAD']);
+
+/** Framing is the listener's; Alt-Svc (RFC 7838) would lead clients around this proxy; Proxy-* is for our own connection. */
+const ownResponseFields: ReadonlySet<string> = new Set([
+  'alt-svc',
+  'content-length',
+  'proxy-authenticate',
+  'proxy-authentication-info',
+]);
+
+/**
+ * The fields that an origin gets of a request (RFC 9110 §7.6): what goes from end to end, in order, then Via and who is
+ * there (X-Forwarded-For, -Host, -Port, -Proto, X-Real-IP). What no cache key holds and may yet decide the response is
+ * taken out: forwarding fields of the client, rewritten URLs, and overrides of a method whose response is shared.
+ *
+ * The authority is passed on in its normal form, the one that routing and the cache key know, so that its spelling cannot
+ * decide a stored response either.
+ */
+export function forwardedRequestFields(request: ProxyRequest, facts: ForwardingFacts, pseudonym: string): Fields {
+  const authority = normaliseAuthority(request.authority, request.scheme);
+  const endToEnd = withoutConnectionFields(request.fields).filter(([name]) => !isDropped(name, request.method));
+  return [
+    ['host', hostFor(facts, authority)],
+    ...withVia(endToEnd, request.version, pseudonym),
+    ...forwardingFields(request, authority),
+  ];
+}
+
+/**
+ * The fields that a client gets of an origin's response, interim or final, without the framing that the listener adds.
+ * `version` is that of the message as received.
+ */
+export function forwardedResponseFields(fields: Fields, version: string, pseudonym: string): Fields {
+  return withVia(withoutFields(withoutConnectionFields(fields), ownResponseFields), version, pseudonym);
+}
+
+/** Old gateways read `_` and `-` in a name as the same sign, so that `x_forwarded_for` would be believed. */
+function isDropped(name: string, method: string): boolean {
+  const plainName = name.replaceAll('_', '-');
+  if (ownFields.has(plainName) || claimFields.has(plainName) || plainName.startsWith('x-forwarded-')) return true;
+  return sharedMethods.has(method) && methodFields.has(plainName);
+}
+
+function hostFor({ host, originAuthority }: ForwardingFacts, authority: string | undefined): string {
+  if (host === 'origin') return originAuthority;
+  return host === 'keep' ? (authority ?? originAuthority) : host.name;
+}
+
+function forwardingFields(request: ProxyRequest, authority: string | undefined): Field[] {
+  const address = plainAddress(request.peer.address);
+  const fields: Field[] = [
+    ['x-forwarded-for', address],
+    ['x-forwarded-proto', request.scheme],
+    ['x-real-ip', address],
+  ];
+  if (authority === undefined) return fields;
+  return [...fields, ['x-forwarded-host', authority], ['x-forwarded-port', String(portOf(authority, request.scheme))]];
+}
+
+/** An IPv4 peer of a socket that listens on IPv6 too is shown by its own address. */
+function plainAddress(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.)/i, '');
+}

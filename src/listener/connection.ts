@@ -1,0 +1,181 @@
+/** One HTTP/1 connection: the exchanges that run on it, and how it ends. */
+
+import type { Socket } from 'node:net';
+import type { Peer } from '../http/message.ts';
+import { ProxyError } from '../http/proxy-error.ts';
+import type { Emit } from '../telemetry/events.ts';
+import { formatLastProblem } from './response-head.ts';
+
+/** How long a connection that we have ended is still read from (RFC 9112 §9.6). */
+const lingerMs = 2_000;
+
+/** What a connection asks of the exchanges on it. */
+export interface RunningExchange {
+  /** Whether its request's body is still coming. */
+  readonly isReceiving: boolean;
+  /** Whether only the client can bring it forward, by sending or by reading. */
+  readonly isWaitingForClient: boolean;
+  /** Whether the end of its response is the end of the connection, so that only a reset tells a broken one from a whole one. */
+  readonly isCloseDelimited: boolean;
+  /** Whether its response broke off. */
+  readonly isBroken: boolean;
+  /** Its request's body cannot come whole any more. */
+  breakBody(error: ProxyError): void;
+}
+
+/** What a connection is made with. */
+export interface ConnectionOptions {
+  readonly emit: Emit;
+  /** Tells the time in epoch milliseconds. */
+  readonly now: () => number;
+}
+
+/** Exchanges begin and settle in order, since HTTP/1 answers in order. */
+export class Connection {
+  readonly socket: Socket;
+  readonly peer: Peer;
+  readonly #options: ConnectionOptions;
+  readonly #exchanges: RunningExchange[] = [];
+  #stage: 'open' | 'draining' | 'finishing' | 'tunnel' | 'ended' = 'open';
+  /** To be answered after the running exchanges. */
+  #refusal: ProxyError | undefined;
+  /** How much had been received when the connection last had nothing to do. */
+  #settledBytes = 0;
+
+  constructor(socket: Socket, options: ConnectionOptions) {
+    this.socket = socket;
+    this.#options = options;
+    this.peer = { address: socket.remoteAddress ?? '', port: socket.remotePort ?? 0 };
+    // Node's server closes with destroySoon, which loses the response where the client is still sending.
+    socket.destroySoon = () => this.end();
+    // Node ends its side as soon as the client has ended its own, which would make this body look whole.
+    socket.on('end', () => {
+      if (this.#exchanges[0]?.isCloseDelimited === true) socket.resetAndDestroy();
+    });
+  }
+
+  /** Whether a further request may be taken. */
+  get isOpen(): boolean {
+    return this.#stage === 'open' || this.#stage === 'draining';
+  }
+
+  /** Whether it has nothing to do: no exchange, no tunnel, and no part of a request. */
+  get isIdle(): boolean {
+    return this.isOpen && this.#exchanges.length === 0 && this.socket.bytesRead === this.#settledBytes;
+  }
+
+  get isEnded(): boolean {
+    return this.#stage === 'ended';
+  }
+
+  /** Whether it may become a tunnel: it will be kept, and no response is due on it. */
+  get mayTunnel(): boolean {
+    return this.#stage === 'open' && this.#exchanges.length === 0;
+  }
+
+  begin(exchange: RunningExchange): void {
+    this.#exchanges.push(exchange);
+    if (this.#stage === 'draining') this.#stage = 'finishing';
+  }
+
+  /** The exchange is over, whole or not. */
+  settle(exchange: RunningExchange): void {
+    const at = this.#exchanges.indexOf(exchange);
+    if (at >= 0) this.#exchanges.splice(at, 1);
+    if (this.#exchanges[0]?.isBroken === true) this.cut();
+    if (this.#exchanges.length > 0) return;
+    if (this.#refusal !== undefined) this.#answerRefusal(this.#refusal);
+    else if (this.#stage === 'draining' || this.#stage === 'finishing') this.end();
+    else this.#settledBytes = this.socket.bytesRead;
+  }
+
+  /** Whether nothing follows this exchange's response. */
+  isLast(exchange: RunningExchange): boolean {
+    return !this.isOpen && this.#refusal === undefined && this.#exchanges.at(-1) === exchange;
+  }
+
+  /** Takes no further request; the connection ends after those that run. */
+  finish(): void {
+    if (this.isOpen) this.#stage = 'finishing';
+  }
+
+  /** Takes one further request, the last one. */
+  finishAfterNext(): void {
+    if (this.#stage === 'open') this.#stage = 'draining';
+  }
+
+  /** Ends after the running exchanges, or after the request that is on its way. */
+  drain(): void {
+    if (this.#exchanges.length > 0) this.finish();
+    else this.finishAfterNext();
+  }
+
+  /** Nothing was received or sent for a while. Returns whether that is the client's doing; then it has consequences. */
+  timeOut(): boolean {
+    const isWaitingForClient =
+      this.#exchanges.length === 0 || this.#exchanges.some((exchange) => exchange.isWaitingForClient);
+    if (this.isIdle) this.end();
+    else if (!isWaitingForClient) return false;
+    else if (this.isOpen && this.socket.writableLength === 0) this.refuse(new ProxyError('request_timeout'));
+    else this.cut();
+    return true;
+  }
+
+  /** What the client sends is no request, or no rest of one. It is told so where no response tells it. */
+  refuse(error: ProxyError): void {
+    if (!this.isOpen) return;
+    this.finish();
+    const receiving = this.#exchanges.find((exchange) => exchange.isReceiving);
+    if (receiving !== undefined) {
+      receiving.breakBody(error);
+      return;
+    }
+    this.reportRefusal(error);
+    this.#refusal = error;
+    if (this.#exchanges.length === 0) this.#answerRefusal(error);
+  }
+
+  reportRefusal(error: ProxyError): void {
+    const { code, detail, status } = error;
+    this.#options.emit({ kind: 'refusal', peer: this.peer.address, status, error: code, detail });
+  }
+
+  /** Gives the socket over to a tunnel. */
+  becomeTunnel(): void {
+    this.#stage = 'tunnel';
+  }
+
+  /**
+   * Ends our side, then reads on for a while and drops what comes: closing at once could reset the connection before the
+   * client has read the last response (RFC 9112 §9.6).
+   */
+  end(): void {
+    if (this.#stage === 'ended') return;
+    this.#stage = 'ended';
+    const { socket } = this;
+    socket.end(() => {
+      const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
+      socket.once('close', () => clearTimeout(timer));
+    });
+    socket.resume();
+  }
+
+  /** Ends it at once, so that what was broken off does not look whole. */
+  cut(): void {
+    this.#stage = 'ended';
+    if (this.#exchanges.some((exchange) => exchange.isCloseDelimited)) this.socket.resetAndDestroy();
+    else this.socket.destroy();
+  }
+
+  /** Cuts it because of an exchange whose response broke off, but not before the responses ahead of it are out. */
+  cutAt(exchange: RunningExchange): void {
+    if (this.#exchanges[0] === exchange) this.cut();
+    else this.finish();
+  }
+
+  #answerRefusal(error: ProxyError): void {
+    this.#refusal = undefined;
+    if (this.socket.writable) this.socket.write(formatLastProblem(error, this.#options.now()), 'latin1');
+    this.end();
+  }
+}

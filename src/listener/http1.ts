@@ -1,0 +1,250 @@
+/** The listener for HTTP/1.x, on Node's server. */
+
+import { createServer, type IncomingMessage, type Server, type ServerOptions, ServerResponse } from 'node:http';
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { errorResponse } from '../delivery/problem.ts';
+import { listMembers } from '../http/fields.ts';
+import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
+import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { Connection } from './connection.ts';
+import { Exchange } from './exchange.ts';
+import type { Listener, ListenerAddress, ListenerLimits, ListenerOptions } from './listener.ts';
+import { type ClientError, readParserError } from './parser-error.ts';
+import { type Reception, receiveHead } from './receive.ts';
+import { respond } from './respond.ts';
+
+/** Node looks for requests that take too long at such intervals, at most and at least. */
+const longestCheckMs = 5_000;
+const shortestCheckMs = 20;
+
+/**
+ * Opens a listener for HTTP/1.0 and HTTP/1.1 (RFC 9112). Rejects with Node's error, its `code` such as EADDRINUSE or
+ * EACCES included, when the address cannot be bound.
+ */
+export async function openHttp1Listener(options: ListenerOptions): Promise<Listener> {
+  const listener = new Http1Listener(options);
+  await listener.bind();
+  return listener;
+}
+
+class Http1Listener implements Listener {
+  readonly #options: ListenerOptions;
+  readonly #scheme: 'http' | 'https';
+  readonly #server: Server;
+  readonly #connections = new Map<Duplex, Connection>();
+  #address: ListenerAddress = { host: '', port: 0, url: '' };
+  #stopped: Promise<void> | undefined;
+  #cut = 0;
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+    this.#scheme = options.scheme ?? 'http';
+    this.#server = createServer(serverOptions(options.limits, (message) => this.#shouldTunnel(message)));
+    // Node would leave out the fields above its limit without a word; receiveHead counts them.
+    this.#server.maxHeadersCount = 0;
+    this.#server.timeout = options.limits.idleTimeoutMs;
+    this.#server.on('connection', (socket) => this.#meet(socket));
+    this.#server.on('request', (message, response) => this.#receive(message, response, false));
+    this.#server.on('checkContinue', (message, response) => this.#receive(message, response, true));
+    // RFC 9110 §10.1.1: an expectation that is not known may be left to the origin.
+    this.#server.on('checkExpectation', (message, response) => this.#receive(message, response, false));
+    this.#server.on('upgrade', (message, socket, head) => this.#tunnel(message, socket, head));
+    this.#server.on('connect', (_message, socket) => this.#refuseConnect(socket));
+    this.#server.on('clientError', (error: ClientError, socket) => this.#refuse(error, socket));
+    this.#server.on('timeout', (socket) => this.#timeOut(socket));
+  }
+
+  get address(): ListenerAddress {
+    return this.#address;
+  }
+
+  bind(): Promise<void> {
+    const { host, port, emit } = this.#options;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#server.once('error', reject);
+    this.#server.listen({ host, port }, () => {
+      this.#server.off('error', reject);
+      // A connection that could not be accepted, for want of file descriptors for example.
+      this.#server.on('error', ({ message }) => {
+        emit({ kind: 'refusal', peer: undefined, status: 500, error: 'internal', detail: message });
+      });
+      this.#address = listenerAddress(this.#server.address() as AddressInfo, this.#scheme);
+      resolve();
+    });
+    return promise;
+  }
+
+  async close(graceMs: number): Promise<{ readonly cut: number }> {
+    this.#stopped ??= this.#stop();
+    const timer = setTimeout(() => this.#cutRest(), graceMs);
+    await this.#stopped;
+    clearTimeout(timer);
+    return { cut: this.#cut };
+  }
+
+  async #stop(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    // http.Server's own close destroys connections whose response was handed over but is not sent yet.
+    NetServer.prototype.close.call(this.#server, () => resolve());
+    for (const connection of this.#connections.values()) connection.drain();
+    // What has arrived already is read before a connection counts as idle: one turn of the event loop.
+    setImmediate(() => setImmediate(() => this.#endIdle()));
+    await promise;
+    // Stops Node's search for slow requests.
+    this.#server.close();
+  }
+
+  #endIdle(): void {
+    for (const connection of this.#connections.values()) if (connection.isIdle) connection.end();
+  }
+
+  #cutRest(): void {
+    for (const connection of this.#connections.values()) {
+      if (!connection.isIdle && !connection.isEnded) this.#cut += 1;
+      connection.cut();
+    }
+  }
+
+  #meet(socket: Socket): void {
+    const connection = new Connection(socket, this.#options);
+    this.#connections.set(socket, connection);
+    socket.once('close', () => this.#connections.delete(socket));
+    if (this.#stopped !== undefined) connection.drain();
+  }
+
+  #receive(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    const connection = this.#connections.get(message.socket);
+    if (connection?.isOpen !== true) {
+      // RFC 9112 §9.6: after the last response nothing more is read as a request.
+      message.resume();
+      return;
+    }
+    const reception = this.#receiveHead(message, connection);
+    const exchange = new Exchange({ connection, message, response, expectsContinue });
+    if (reception.kind === 'refused') this.#answerRefusal(connection, exchange, reception.error);
+    else this.#answer(exchange, exchange.receive(reception.head, reception.framing));
+  }
+
+  #receiveHead(message: IncomingMessage, { peer }: Connection): Reception {
+    const { limits, now } = this.#options;
+    return receiveHead(message, { scheme: this.#scheme, peer, receivedAt: now(), limits });
+  }
+
+  #answer(exchange: Exchange, request: ProxyRequest): void {
+    const { handler, now } = this.#options;
+    const answer = (response: ProxyResponse): void => respond(exchange, response, now);
+    const fail = (thrown: unknown): void => answer(errorResponse(toProxyError(thrown)));
+    try {
+      const response = handler(request);
+      if ('then' in response) response.then(answer, fail);
+      else answer(response);
+    } catch (thrown) {
+      fail(thrown);
+    }
+  }
+
+  #answerRefusal(connection: Connection, exchange: Exchange, error: ProxyError): void {
+    connection.reportRefusal(error);
+    respond(exchange, { ...errorResponse(error), closeConnection: true }, this.#options.now);
+  }
+
+  /**
+   * Whether a request becomes a tunnel (RFC 9110 §7.8). When it does not, Node has lost what came with it after its end, so
+   * that the connection cannot be read any further.
+   */
+  #shouldTunnel(message: IncomingMessage): boolean {
+    const connection = this.#connections.get(message.socket);
+    if (this.#options.tunnel !== undefined && connection?.mayTunnel === true && isWebSocketHandshake(message))
+      return true;
+    connection?.finishAfterNext();
+    return false;
+  }
+
+  #tunnel(message: IncomingMessage, socket: Duplex, firstBytes: Buffer): void {
+    const connection = this.#connections.get(socket);
+    if (connection === undefined) {
+      socket.destroy();
+      return;
+    }
+    connection.becomeTunnel();
+    // Node has taken its own listener away; the close that follows an error says enough.
+    socket.on('error', () => {});
+    const reception = this.#receiveHead(message, connection);
+    const takeOver = (): Exchange => takeOverResponse(connection, message);
+    if (reception.kind === 'refused') {
+      this.#answerRefusal(connection, takeOver(), reception.error);
+      return;
+    }
+    this.#options.tunnel?.open(reception.head, {
+      socket: connection.socket,
+      firstBytes,
+      answer: (response) => respond(takeOver(), response, this.#options.now),
+    });
+  }
+
+  #refuseConnect(socket: Duplex): void {
+    const connection = this.#connections.get(socket);
+    socket.on('error', () => {});
+    // Node has let go of the connection, which can no longer carry the responses that are due on it.
+    if (connection?.mayTunnel === true) connection.refuse(new ProxyError('method_refused', { detail: 'CONNECT' }));
+    else socket.destroy();
+  }
+
+  #refuse(error: ClientError, socket: Duplex): void {
+    const connection = this.#connections.get(socket);
+    const reading = readParserError(error);
+    if (connection === undefined || reading.kind === 'lost') socket.destroy();
+    else if (reading.kind === 'ignored') connection.finish();
+    else if (reading.error.code === 'request_timeout' && connection.isIdle) connection.end();
+    else connection.refuse(reading.error);
+  }
+
+  #timeOut(socket: Socket): void {
+    const isClientsDoing = this.#connections.get(socket)?.timeOut();
+    if (isClientsDoing === false) socket.setTimeout(this.#options.limits.idleTimeoutMs);
+  }
+}
+
+function serverOptions(limits: ListenerLimits, shouldUpgrade: (message: IncomingMessage) => boolean): ServerOptions {
+  const { targetBytes, fieldsBytes, headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs } = limits;
+  const timeouts = [headersTimeoutMs, requestTimeoutMs].filter((timeoutMs) => timeoutMs > 0);
+  const checkMs = Math.min(longestCheckMs, ...timeouts.map((timeoutMs) => Math.ceil(timeoutMs / 4)));
+  return {
+    // Node has one limit for both; receiveHead tells one from the other as long as this is not passed.
+    maxHeaderSize: targetBytes + fieldsBytes,
+    // Node wants the head's time to be no longer than the whole request's.
+    headersTimeout: requestTimeoutMs > 0 ? Math.min(...timeouts) : headersTimeoutMs,
+    requestTimeout: requestTimeoutMs,
+    connectionsCheckingInterval: Math.max(shortestCheckMs, checkMs),
+    keepAliveTimeout: keepAliveTimeoutMs,
+    keepAlive: true,
+    noDelay: true,
+    insecureHTTPParser: false,
+    // receiveHead answers a missing Host as it answers everything else.
+    requireHostHeader: false,
+    shouldUpgradeCallback: shouldUpgrade,
+  };
+}
+
+/** RFC 6455 §4.1. A body before the handshake's end is something that no WebSocket client sends. */
+function isWebSocketHandshake({ method, httpVersion, headers }: IncomingMessage): boolean {
+  const hasBody = headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
+  const protocols = listMembers(headers.upgrade).map((name) => name.toLowerCase());
+  return method === 'GET' && httpVersion === '1.1' && !hasBody && protocols.includes('websocket');
+}
+
+/** A response of Node's on a connection that Node has let go of; the connection ends after it. */
+function takeOverResponse(connection: Connection, message: IncomingMessage): Exchange {
+  const { socket } = connection;
+  const response = new ServerResponse(message);
+  response.shouldKeepAlive = false;
+  response.assignSocket(socket);
+  socket.on('drain', () => response.emit('drain'));
+  response.once('finish', () => connection.end());
+  return new Exchange({ connection, message, response, expectsContinue: false });
+}
+
+function listenerAddress({ address, family, port }: AddressInfo, scheme: string): ListenerAddress {
+  return { host: address, port, url: `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}` };
+}

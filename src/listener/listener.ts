@@ -1,0 +1,78 @@
+/** What a listener is: it speaks a protocol to clients and passes their requests to a handler. */
+
+import type { Socket } from 'node:net';
+import type { Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
+import type { Emit } from '../telemetry/events.ts';
+
+/** Limits on what a client may send and on how long it may take. All of them are of the client's side only. */
+export interface ListenerLimits {
+  /** Bytes of the request target; a longer one gets 414. */
+  readonly targetBytes: number;
+  /** Bytes of the header section, four per line for its delimiters included; a larger one gets 431. */
+  readonly fieldsBytes: number;
+  /** Field lines of the header section; more of them get 431. */
+  readonly maxFieldCount: number;
+  /** From the first byte of a request, or from the connection's start, to the end of its head. 0 is no limit. */
+  readonly headersTimeoutMs: number;
+  /** From the first byte of a request to the end of its body. 0 is no limit. */
+  readonly requestTimeoutMs: number;
+  /** How long a connection is kept without a request; the client is told it, and gets a second more. 0 is no limit. */
+  readonly keepAliveTimeoutMs: number;
+  /** How long a client that is waited for may neither read nor send. 0 is no limit. */
+  readonly idleTimeoutMs: number;
+}
+
+/** What a listener is opened with. */
+export interface ListenerOptions {
+  /** The host to bind, a name or an address, and the port; port 0 takes any free one. */
+  readonly host: string;
+  readonly port: number;
+  /** What clients speak; of the target URIs that they send in whole, only those of this scheme are served. `http` when absent. */
+  readonly scheme?: 'http' | 'https';
+  readonly handler: Handler;
+  readonly emit: Emit;
+  /** Tells the time in epoch milliseconds. */
+  readonly now: () => number;
+  readonly limits: ListenerLimits;
+  /** Takes WebSocket upgrades. Without it they are answered like any request. */
+  readonly tunnel?: Tunnel | undefined;
+}
+
+/** Where a listener can be reached. */
+export interface ListenerAddress {
+  readonly host: string;
+  readonly port: number;
+  /** Such as `http://127.0.0.1:8080`. */
+  readonly url: string;
+}
+
+/** An open listener. */
+export interface Listener {
+  readonly address: ListenerAddress;
+  /**
+   * Accepts no more connections, closes the idle ones, lets running responses finish and cuts what is left after the
+   * grace. Resolves with the number of connections that were cut. A second call can shorten the grace, not lengthen it.
+   */
+  close(graceMs: number): Promise<{ readonly cut: number }>;
+}
+
+/** What a request says before its body. */
+export type RequestHead = Pick<
+  ProxyRequest,
+  'method' | 'scheme' | 'authority' | 'target' | 'version' | 'fields' | 'peer' | 'receivedAt'
+>;
+
+/** The client's side of a tunnel that is asked for. */
+export interface TunnelClient {
+  /** The connection, given over: the tunnel writes its 101 and everything after it. */
+  readonly socket: Socket;
+  /** What the client has sent after its request. */
+  readonly firstBytes: Buffer;
+  /** Answers with something else than a tunnel; the connection ends after it. */
+  answer(response: ProxyResponse): void;
+}
+
+/** Turns a request for an upgrade into a tunnel to an origin. Never throws. */
+export interface Tunnel {
+  open(request: RequestHead, client: TunnelClient): void;
+}

@@ -1,0 +1,215 @@
+/** WebSocket tunnels to origins, made by http-proxy-3. */
+
+import { type ClientRequest, IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import { createProxyServer, type ProxyServer } from 'http-proxy-3';
+import { errorResponse } from '../delivery/problem.ts';
+import { type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
+import type { ProxyResponse } from '../http/message.ts';
+import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { originError } from '../origin/origin-error.ts';
+import { withoutConnectionFields } from '../semantics/end-to-end.ts';
+import type { Emit } from '../telemetry/events.ts';
+import type { RequestHead, Tunnel, TunnelClient } from './listener.ts';
+import { MessageBody } from './message-body.ts';
+import { parseFields } from './receive.ts';
+import { wireFields } from './response-head.ts';
+
+/** Where a tunnel leads, and what the origin is asked with. */
+export interface TunnelRoute {
+  /** The origin's base, such as `https://origin.example:8443`. */
+  readonly url: string;
+  /** The target in origin-form, as the origin is to get it. */
+  readonly target: string;
+  /** End-to-end fields only, our own (Via, X-Forwarded-For) among them. Host is the origin's where they have none. */
+  readonly fields: Fields;
+}
+
+/** What a tunnel is made with. */
+export interface TunnelOptions {
+  /** Decides where a request goes, or refuses it. */
+  readonly routeOf: (request: RequestHead) => TunnelRoute | ProxyError;
+  readonly emit: Emit;
+  /** Tells the time in epoch milliseconds. */
+  readonly now: () => number;
+  /** How long the connection to an origin may take. */
+  readonly connectTimeoutMs: number;
+  /** How long the origin may then be silent before it answers. */
+  readonly answerTimeoutMs: number;
+}
+
+/** Fields that frame a message, which a handshake has not. */
+const framingFields: ReadonlySet<string> = new Set(['content-length']);
+
+/** How long bytes that a closed side has left may take to be written to the other. */
+const flushTimeoutMs = 2_000;
+
+/**
+ * Tunnels begin with the origin's 101 (RFC 9110 §7.8, RFC 6455 §4). Any other answer of the origin is relayed, and an
+ * origin that does not answer becomes a 502 or 504.
+ */
+export function createTunnel(options: TunnelOptions): Tunnel {
+  const attempts = new WeakMap<IncomingMessage, Attempt>();
+  const proxy = createProxyServer({ toProxy: true, prependPath: false, connectTimeout: options.connectTimeoutMs });
+  // What ends a tunnel also comes to the callback of its attempt; without a listener it would be thrown.
+  proxy.on('error', () => {});
+  proxy.on('proxyReqWs', (outgoing, handshake) => attempts.get(handshake)?.prepare(outgoing));
+  return {
+    open(request, client) {
+      const attempt = new Attempt(request, client, options);
+      const handshake = createHandshake(request, client.socket);
+      attempts.set(handshake, attempt);
+      attempt.start(proxy, handshake);
+    },
+  };
+}
+
+/** What http-proxy-3 takes for the client's request. Its fields are those that it looks for; none of them is sent. */
+function createHandshake(request: RequestHead, socket: Socket): IncomingMessage {
+  const handshake = new IncomingMessage(socket);
+  handshake.method = request.method;
+  handshake.url = '/';
+  handshake.httpVersion = request.version;
+  handshake.headers = { connection: 'Upgrade', upgrade: 'websocket' };
+  return handshake;
+}
+
+/** One request for a tunnel, from the client's handshake to the end of both connections. */
+class Attempt {
+  readonly #request: RequestHead;
+  readonly #client: TunnelClient;
+  readonly #options: TunnelOptions;
+  #route: TunnelRoute = { url: '', target: '', fields: [] };
+  #outgoing: ClientRequest | undefined;
+  #stage: 'asking' | 'answered' | 'open' = 'asking';
+  #isConnected = false;
+  #error: ProxyError | undefined;
+
+  constructor(request: RequestHead, client: TunnelClient, options: TunnelOptions) {
+    this.#request = request;
+    this.#client = client;
+    this.#options = options;
+  }
+
+  start(proxy: ProxyServer, handshake: IncomingMessage): void {
+    const { socket, firstBytes } = this.#client;
+    try {
+      const route = this.#options.routeOf(this.#request);
+      if (route instanceof ProxyError) {
+        this.#refuse(route);
+        return;
+      }
+      this.#route = route;
+      proxy.ws(handshake, socket, firstBytes, { target: route.url }, (error) => this.#fail(error));
+      // http-proxy-3 would relay another answer without backpressure and without regard to its framing.
+      this.#outgoing?.removeAllListeners('response');
+      this.#outgoing?.once('response', (answer) => this.#relay(answer));
+    } catch (thrown) {
+      this.#refuse(toProxyError(thrown));
+    }
+  }
+
+  /** Makes the request to the origin ours to the last field, before it is sent. */
+  prepare(outgoing: ClientRequest): void {
+    const { target, fields, url } = this.#route;
+    this.#outgoing = outgoing;
+    const host = hasField(fields, 'host') ? fields : withField(fields, 'host', new URL(url).host);
+    const sent = withoutFields(withoutConnectionFields(host), framingFields);
+    for (const name of outgoing.getHeaderNames()) outgoing.removeHeader(name);
+    for (const [name, value = ''] of Object.entries(withUpgrade(sent))) outgoing.setHeader(name, value);
+    outgoing.path = target;
+
+    outgoing.once('socket', (socket) => {
+      socket.once(this.#isTls ? 'secureConnect' : 'connect', () => {
+        this.#isConnected = true;
+      });
+    });
+    outgoing.setTimeout(this.#options.answerTimeoutMs, () => outgoing.destroy(new ProxyError('origin_timeout')));
+    outgoing.once('upgrade', (answer, socket) => this.#open(answer, socket));
+    this.#client.socket.once('close', () => {
+      if (this.#stage === 'asking') outgoing.destroy(new ProxyError('client_gone'));
+    });
+  }
+
+  get #isTls(): boolean {
+    return /^(https|wss):/i.test(this.#route.url);
+  }
+
+  /** Runs before http-proxy-3 writes the 101 with the answer's fields and connects the two sockets. */
+  #open(answer: IncomingMessage, originSocket: Socket): void {
+    this.#stage = 'open';
+    const { socket } = this.#client;
+    answer.headers = withUpgrade(endToEndFields(answer));
+    originSocket.once('close', () => socket.destroySoon());
+    socket.once('close', () => {
+      originSocket.setTimeout(flushTimeoutMs, () => originSocket.destroy());
+      originSocket.destroySoon();
+      this.#report(101, this.#error);
+    });
+  }
+
+  #relay(answer: IncomingMessage): void {
+    this.#stage = 'answered';
+    const length = answer.headers['content-length'];
+    const sizeBytes = length === undefined ? undefined : Number(length);
+    const stream = new MessageBody(answer, {
+      sizeBytes,
+      brokenOff: 'origin_body_short',
+      onClose: () => answer.destroy(),
+    });
+    const status = answer.statusCode ?? 502;
+    this.#answer({ status, fields: endToEndFields(answer), body: { kind: 'stream', sizeBytes, stream } });
+  }
+
+  /** Called for whatever ends the origin's side with an error, before the answer and after it. */
+  #fail(thrown: Error): void {
+    const error = this.#nameError(thrown);
+    if (this.#stage === 'asking') this.#refuse(error);
+    else this.#error ??= error;
+  }
+
+  #nameError(thrown: Error & { code?: string }): ProxyError {
+    const { code, message } = thrown;
+    const named = { cause: thrown, detail: message };
+    if (code === 'ECONNECT_TIMEOUT') return new ProxyError('origin_connect_timeout', named);
+    if (code?.startsWith('HPE_') === true) return new ProxyError('origin_ill_framed', named);
+    return originError(thrown, this.#isConnected ? 'waiting' : 'connecting', this.#isTls);
+  }
+
+  #refuse(error: ProxyError): void {
+    this.#stage = 'answered';
+    this.#error = error;
+    if (this.#client.socket.destroyed) this.#report(error.status, error);
+    else this.#answer(errorResponse(error));
+  }
+
+  #answer(response: ProxyResponse): void {
+    const onDelivered = ({ error }: { readonly error?: ProxyError | undefined }): void => {
+      this.#report(response.status, this.#error ?? error);
+    };
+    this.#client.answer({ ...response, closeConnection: true, onDelivered });
+  }
+
+  #report(status: number, error: ProxyError | undefined): void {
+    const { authority, target, peer, receivedAt } = this.#request;
+    this.#options.emit({
+      kind: 'tunnel',
+      authority,
+      target,
+      peer: peer.address,
+      status,
+      durationMs: this.#options.now() - receivedAt,
+      error: error?.code,
+      errorDetail: error?.detail,
+    });
+  }
+}
+
+function endToEndFields(answer: IncomingMessage): Fields {
+  return withoutFields(withoutConnectionFields(parseFields(answer.rawHeaders)), framingFields);
+}
+
+/** The fields of a handshake, in either direction, with those of its connection. */
+function withUpgrade(fields: Fields): NodeJS.Dict<string | string[]> {
+  return wireFields([...fields, ['connection', 'Upgrade'], ['upgrade', 'websocket']]);
+}

@@ -1,0 +1,150 @@
+/** One request on its way to an origin, and the response that comes back: callbacks of the connection in, promises out. */
+
+import type { Field, Fields } from '../http/fields.ts';
+import { ProxyError } from '../http/proxy-error.ts';
+import { readFraming } from './framing.ts';
+import type { OriginRequest, OriginResponse } from './origin.ts';
+import { originError, type Stage } from './origin-error.ts';
+import { type Flow, ReceivedBody } from './received-body.ts';
+
+/** Steers the connection that an exchange has got. */
+export interface Control extends Flow {
+  /** The field lines of the head that has arrived, names and values in turn. */
+  readonly rawHeaders?: unknown;
+}
+
+/** An origin that sends more interim responses than this for one request never means to answer it. */
+const maxInterims = 32;
+
+/**
+ * The callbacks have the names and the order that undici's dispatch gives them: a start, heads (interim ones first), data,
+ * and an end or an error. The promise settles with the final head; afterwards the body tells what becomes of the rest.
+ */
+export class Exchange {
+  /** Resolves with the final head, or rejects with a `ProxyError`. */
+  readonly response: Promise<OriginResponse>;
+  readonly #request: OriginRequest;
+  readonly #isTls: boolean;
+  readonly #settle: PromiseWithResolvers<OriginResponse>;
+  readonly #onAbort = (): void => this.#abort(goneError(this.#request.signal));
+  #stage: Stage = 'connecting';
+  #interims = 0;
+  #control: Control | undefined;
+  #body: ReceivedBody | undefined;
+  /** Why the exchange has failed. */
+  #error: ProxyError | undefined;
+
+  constructor(request: OriginRequest, isTls: boolean) {
+    this.#request = request;
+    this.#isTls = isTls;
+    this.#settle = Promise.withResolvers();
+    this.response = this.#settle.promise;
+    request.signal.addEventListener('abort', this.#onAbort, { once: true });
+    if (request.signal.aborted) this.#onAbort();
+  }
+
+  /** A connection is there and the request is about to be written to it. */
+  onRequestStart(control: Control): void {
+    this.#control = control;
+    this.#stage = 'waiting';
+    if (this.#error !== undefined) control.abort(this.#error);
+  }
+
+  /** A head has arrived, interim or final. */
+  onResponseStart(control: Control, status: number): void {
+    const fields = fieldsOf(control.rawHeaders);
+    if (status >= 200) this.#start(status, fields);
+    else this.#inform(status, fields);
+  }
+
+  onResponseData(_control: Control, chunk: Uint8Array): void {
+    this.#body?.push(chunk);
+  }
+
+  onResponseEnd(): void {
+    this.#leave();
+    this.#body?.end();
+  }
+
+  onResponseError(_control: Control | null, error: unknown): void {
+    this.#fail(originError(error, this.#stage, this.#isTls));
+  }
+
+  #inform(status: number, fields: Fields): void {
+    this.#interims++;
+    // No upgrade was asked for, and a status below 100 has no class (RFC 9110 §15).
+    if (status <= 101) this.#abort(illFramed(`status ${status}`));
+    else if (this.#interims > maxInterims) this.#abort(illFramed(`more than ${maxInterims} interim responses`));
+    else this.#request.onInterim?.({ status, fields });
+  }
+
+  #start(status: number, fields: Fields): void {
+    const reading = readFraming(this.#request.method, status, fields);
+    if (status > 599) this.#abort(illFramed(`status ${status}`));
+    else if (reading.kind === 'ill_framed') this.#abort(illFramed(reading.reason));
+    else {
+      const { framing, sizeBytes } = reading;
+      this.#stage = 'reading';
+      this.#body = new ReceivedBody(sizeBytes, {
+        pause: () => this.#control?.pause(),
+        resume: () => this.#control?.resume(),
+        abort: (reason) => this.#abort(reason),
+      });
+      // The parser does not tell the minor version: an HTTP/1.0 origin is written down as 1.1 too.
+      this.#settle.resolve({ status, fields, version: '1.1', framing, sizeBytes, body: this.#body });
+    }
+  }
+
+  /** Fails the exchange at once, and gives up its connection or, without one yet, its place in the queue. */
+  #abort(reason: ProxyError): void {
+    this.#fail(reason);
+    this.#control?.abort(reason);
+  }
+
+  #fail(error: ProxyError): void {
+    if (this.#error !== undefined) return;
+    this.#error = error;
+    this.#leave();
+    this.#body?.fail(error);
+    this.#settle.reject(error);
+  }
+
+  #leave(): void {
+    this.#request.signal.removeEventListener('abort', this.#onAbort);
+    this.#request.body?.close();
+  }
+}
+
+/** A reason that is already a `ProxyError` is kept: whoever gave up a fill says why. Any other abort is a client that left. */
+function goneError(signal: AbortSignal): ProxyError {
+  const reason: unknown = signal.reason;
+  return reason instanceof ProxyError ? reason : new ProxyError('client_gone', { cause: reason });
+}
+
+function illFramed(detail: string): ProxyError {
+  return new ProxyError('origin_ill_framed', { detail });
+}
+
+/** Raw names and values in turn, as bytes. Decoding as latin1 keeps each byte (RFC 9110 §5.5, obs-text). */
+function fieldsOf(rawHeaders: unknown): Fields {
+  const fields: Field[] = [];
+  if (!Array.isArray(rawHeaders)) return fields;
+  for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+    fields.push([latin1(rawHeaders[at]).toLowerCase(), withoutPadding(latin1(rawHeaders[at + 1]))]);
+  }
+  return fields;
+}
+
+function latin1(bytes: unknown): string {
+  return Buffer.isBuffer(bytes) ? bytes.toString('latin1') : String(bytes);
+}
+
+/** Without the white space around a value (RFC 9112 §5.1), of which the parser leaves what is behind it. */
+function withoutPadding(value: string): string {
+  const isPadding = (at: number): boolean => value[at] === ' ' || value[at] === '\t';
+  let start = 0;
+  let end = value.length;
+  while (start < end && isPadding(start)) start++;
+  while (start < end && isPadding(end - 1)) end--;
+  return value.slice(start, end);
+}

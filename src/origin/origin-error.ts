@@ -1,0 +1,82 @@
+/** What a failed exchange is called: the errors of sockets, TLS and the HTTP parser as `ProxyError`. */
+
+import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
+
+/** How far an exchange had come: it had no connection yet, waited for the final head, or read the body. */
+export type Stage = 'connecting' | 'waiting' | 'reading';
+
+/** The name of the HTTP parser's errors; their codes are not always there. */
+const parserError = 'HTTPParserError';
+
+/** Codes that mean the same at every stage. */
+const codes: ReadonlyMap<string, ErrorCode> = new Map<string, ErrorCode>([
+  ['ENOTFOUND', 'origin_unresolved'],
+  ['UND_ERR_CONNECT_TIMEOUT', 'origin_connect_timeout'],
+  ['UND_ERR_HEADERS_TIMEOUT', 'origin_timeout'],
+  ['UND_ERR_BODY_TIMEOUT', 'origin_timeout'],
+  ['UND_ERR_HEADERS_OVERFLOW', 'origin_ill_framed'],
+  ['UND_ERR_REQ_CONTENT_LENGTH_MISMATCH', 'request_body_incomplete'],
+  ['UND_ERR_INVALID_ARG', 'malformed_request'],
+]);
+
+/** Names an error that ended an exchange with an origin. `isTls` says whether the connection is to be encrypted. */
+export function originError(thrown: unknown, stage: Stage, isTls: boolean): ProxyError {
+  if (thrown instanceof ProxyError) return thrown;
+  const error = firstError(thrown);
+  const code = errorCode(error, stage, isTls);
+  const parts = [error.code, error.message].filter((part) => part !== undefined && part !== '');
+  return new ProxyError(code, { cause: thrown, detail: parts.join(': ') });
+}
+
+interface SystemError extends Error {
+  readonly code?: string;
+  readonly syscall?: string;
+}
+
+/** A name with several addresses fails with one error per address; the first one speaks for all. */
+function firstError(thrown: unknown): SystemError {
+  const error = thrown instanceof AggregateError ? (thrown.errors[0] as unknown) : thrown;
+  return error instanceof Error ? error : new Error(String(error));
+}
+
+function errorCode(error: SystemError, stage: Stage, isTls: boolean): ErrorCode {
+  const known = codes.get(error.code ?? '');
+  if (known !== undefined) return known;
+  switch (stage) {
+    case 'connecting':
+      return connectingCode(error, isTls);
+    case 'waiting':
+      return waitingCode(error);
+    case 'reading':
+      return readingCode(error);
+  }
+}
+
+function connectingCode({ code, syscall }: SystemError, isTls: boolean): ErrorCode {
+  if (syscall === 'getaddrinfo') return 'origin_unresolved';
+  if (code === 'ETIMEDOUT') return 'origin_connect_timeout';
+  if (syscall === 'connect') return 'origin_refused';
+  if (code === undefined || code.startsWith('UND_ERR')) return 'internal';
+  return isTls ? 'origin_tls_failed' : 'origin_refused';
+}
+
+function waitingCode({ name, code, message }: SystemError): ErrorCode {
+  // A parser that fails in the head may have read a Content-Length: that makes it no short body yet.
+  if (name === parserError || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return 'origin_ill_framed';
+  if (code === 'UND_ERR_SOCKET') return /^bad (response|upgrade)$/.test(message) ? 'origin_ill_framed' : 'origin_reset';
+  // With TLS 1.3 an origin refuses a client after the handshake.
+  if (code?.startsWith('ERR_SSL_')) return 'origin_tls_failed';
+  return brokenConnectionCode(code);
+}
+
+function readingCode({ name, code, message }: SystemError): ErrorCode {
+  // The connection was closed in order, but too early: three ways to say so.
+  if (code === 'UND_ERR_SOCKET' || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return 'origin_body_short';
+  if (name === parserError) return message.includes('Invalid EOF state') ? 'origin_body_short' : 'origin_ill_framed';
+  return code?.startsWith('ERR_SSL_') ? 'origin_reset' : brokenConnectionCode(code);
+}
+
+function brokenConnectionCode(code: string | undefined): ErrorCode {
+  if (code === 'ETIMEDOUT') return 'origin_timeout';
+  return code !== undefined && /^E[A-Z]+$/.test(code) ? 'origin_reset' : 'internal';
+}

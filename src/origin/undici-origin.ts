@@ -1,0 +1,138 @@
+/** An HTTP/1.1 origin over undici: one pool of connections, and nothing done to what travels over them. */
+
+import { buildConnector, type Dispatcher, Pool } from 'undici';
+import { wireFieldName } from '../http/field-name.ts';
+import type { Fields } from '../http/fields.ts';
+import { ProxyError } from '../http/proxy-error.ts';
+import { Exchange } from './exchange.ts';
+import type { Origin, OriginRequest } from './origin.ts';
+
+/** Where an origin is, and how long it may take. */
+export interface UndiciOriginOptions {
+  /** An `http:` or `https:` URL. Only its scheme and authority are used here; routing joins its path. */
+  readonly url: string;
+  /** To connect, TLS handshake included. */
+  readonly connectTimeoutMs: number;
+  /** From the request's last byte to the final head; each interim response begins it anew. */
+  readonly headersTimeoutMs: number;
+  /** Silence between two pieces of a body that somebody wants to read. */
+  readonly bodyTimeoutMs: number;
+  /** How many connections there are at most; requests beyond wait for one, as long as their signal lets them. */
+  readonly connections: number;
+  /** How long an idle connection is kept at most; an origin's Keep-Alive hint may shorten it. */
+  readonly keepAliveTimeoutMs: number;
+  readonly tls: {
+    /** PEM certificates that are trusted instead of the system's. */
+    readonly ca?: string | undefined;
+    readonly rejectUnauthorized: boolean;
+  };
+}
+
+/** The largest head or trailer section that is read; an origin that sends more is cut. */
+const maxHeadBytes = 64 * 1024;
+
+/**
+ * Fields that undici writes itself or refuses, because they are the connection's. Expect is among them: undici holds back the
+ * head until the body's first bytes are there, so a 100-continue cannot be asked for (RFC 9110 §10.1.1 would have it forwarded).
+ */
+const connectionFields: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'keep-alive',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/**
+ * Opens connections when they are needed, keeps them while they are idle, and sends one request at a time over each
+ * (no pipelining, RFC 9112 §9.3.2). No retry, no redirect, no decoding: the response is what the origin sent.
+ *
+ * `fetch` throws a `ProxyError`: see `originError` for the codes, and `client_gone` (or the signal's reason, where that
+ * is a `ProxyError`) for a request that was aborted. `close` cuts what is running; who wants it finished waits before.
+ *
+ * A limit of undici: an origin that sends a 100 nobody asked for is cut, though RFC 9110 §15.2 would have it read over.
+ */
+export function createUndiciOrigin(options: UndiciOriginOptions): Origin {
+  const url = new URL(options.url);
+  const pool = new Pool(url.origin, {
+    connect: createConnector(options),
+    connections: options.connections,
+    pipelining: 1,
+    allowH2: false,
+    headersTimeout: options.headersTimeoutMs,
+    bodyTimeout: options.bodyTimeoutMs,
+    keepAliveTimeout: options.keepAliveTimeoutMs,
+    keepAliveMaxTimeout: options.keepAliveTimeoutMs,
+    maxHeaderSize: maxHeadBytes,
+    maxResponseSize: -1,
+    strictContentLength: true,
+  });
+  const isTls = url.protocol === 'https:';
+
+  return {
+    async fetch(request) {
+      refuseUnsendable(request);
+      const exchange = new Exchange(request, isTls);
+      if (!request.signal.aborted) pool.dispatch(dispatchOptions(request, url.hostname), exchange);
+      return exchange.response;
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+/** undici sends no asterisk-form (RFC 9112 §3.2.4) and makes tunnels of CONNECT. */
+function refuseUnsendable({ method, target }: OriginRequest): void {
+  if (target.startsWith('/') && method !== 'CONNECT') return;
+  throw new ProxyError('method_refused', { detail: `${method} ${target} cannot be sent to an origin` });
+}
+
+function dispatchOptions(
+  request: OriginRequest,
+  hostname: string,
+): Dispatcher.DispatchOptions & { servername: string } {
+  const body = request.bodySizeBytes === 0 ? undefined : request.body;
+  return {
+    method: request.method,
+    path: request.target,
+    headers: wireFields(request.fields, request.bodySizeBytes),
+    // Any async iterable will do; undici's declaration does not say so.
+    body: (body ?? null) as AsyncIterable<Uint8Array> as Dispatcher.DispatchOptions['body'] & object,
+    // Without it undici would take the name of the Host field, reconnect whenever that changes, and verify the wrong name.
+    servername: hostname,
+  };
+}
+
+function wireFields(fields: Fields, bodySizeBytes: number | undefined): string[] {
+  const wire: string[] = [];
+  for (const [name, value] of fields) {
+    if (!connectionFields.has(name)) wire.push(wireFieldName(name), value);
+  }
+  if (bodySizeBytes !== undefined) wire.push('content-length', String(bodySizeBytes));
+  return wire;
+}
+
+/** Connects by the URL alone: its host is what is resolved, asked for by SNI (never an IP address, RFC 6066 §3) and verified. */
+function createConnector({ connectTimeoutMs, tls }: UndiciOriginOptions): buildConnector.connector {
+  const connect = buildConnector({
+    timeout: connectTimeoutMs,
+    allowH2: false,
+    rejectUnauthorized: tls.rejectUnauthorized,
+    ...(tls.ca === undefined ? {} : { ca: tls.ca }),
+  });
+  return ({ servername: _servername, ...target }, callback) => {
+    connect(target, (...[error, socket]) => {
+      if (error !== null) return callback(error, null);
+      socket.on('error', hideReset);
+      callback(null, socket);
+    });
+  };
+}
+
+/**
+ * undici takes a reset connection for the end of a body that ends with its connection. Such a body may be cut anywhere,
+ * so the code that undici looks for is changed before it looks: a reset is never an end.
+ */
+function hideReset(error: Error & { code?: string }): void {
+  if (error.code === 'ECONNRESET') error.code = 'ECONNABORTED';
+}

@@ -1,0 +1,77 @@
+/** The road of a request, from what a listener received to what it is to send. */
+
+import type { Answer } from './cache/answer.ts';
+import type { Cache } from './cache/cache.ts';
+import type { Clock } from './cache/clock.ts';
+import { deliver } from './delivery/deliver.ts';
+import { Journey } from './delivery/journey.ts';
+import { forwardedRequestFields, forwardedResponseFields } from './guard/forwarding.ts';
+import type { Handler, ProxyRequest, ProxyResponse } from './http/message.ts';
+import { ProxyError, toProxyError } from './http/proxy-error.ts';
+import { createInquiry, routeRequest } from './routing/inquiry.ts';
+import type { Router } from './routing/router.ts';
+import { isLoop } from './semantics/via.ts';
+import type { Emit } from './telemetry/events.ts';
+
+/** What the road needs. */
+export interface ProxyContext {
+  readonly router: Router;
+  readonly cache: Cache;
+  readonly clock: Clock;
+  readonly emit: Emit;
+  /** Our name in Via. */
+  readonly pseudonym: string;
+  /** Random bytes. */
+  readonly random: (size: number) => Uint8Array;
+}
+
+/** Creates the handler that listeners call. What memory has is answered in the same tick. */
+export function createProxy(context: ProxyContext): Handler {
+  return (request) => {
+    const journey = new Journey(request, context.clock, context.emit);
+    try {
+      const response = travel(context, request, journey);
+      if (!(response instanceof Promise)) return journey.arrive(response);
+      return response.then((later) => journey.arrive(later)).catch((thrown) => journey.fail(thrown));
+    } catch (thrown) {
+      return journey.fail(thrown);
+    }
+  };
+}
+
+function travel(
+  context: ProxyContext,
+  request: ProxyRequest,
+  journey: Journey,
+): ProxyResponse | Promise<ProxyResponse> {
+  const { router, cache, pseudonym, clock, random } = context;
+  if (isLoop(request.fields, pseudonym)) throw new ProxyError('loop_detected');
+  const routed = routeRequest(request, router);
+  const { name, host, originUrl, ranges, fill } = routed.route;
+  journey.route = name;
+
+  const inquiry = createInquiry(routed, router, {
+    originFields: forwardedRequestFields(request, { host, originAuthority: originUrl.host }, pseudonym),
+    onInterim: ({ status, fields }) =>
+      request.sendInterim({ status, fields: forwardedResponseFields(fields, '1.1', pseudonym) }),
+  });
+  const rules = { ...ranges, lengthWaitMs: fill.lengthWaitMs };
+  const receive = (answer: Answer): ProxyResponse | Promise<ProxyResponse> => {
+    journey.answer = answer;
+    const version = answer.kind === 'relay' ? answer.relay.response.version : '1.1';
+    return whenReady(deliver(request, answer, { rules, clock, random }), (response) => ({
+      ...response,
+      fields: forwardedResponseFields(response.fields, version, pseudonym),
+    }));
+  };
+  const attempt = () => whenReady(cache.answer(inquiry), receive);
+  // Stored bytes that turn out to be damaged count as absent: the request is answered once more, without them.
+  const retry = (thrown: unknown) => (toProxyError(thrown).code === 'bytes_gone' ? attempt() : Promise.reject(thrown));
+  const response = attempt();
+  return response instanceof Promise ? response.catch(retry) : response;
+}
+
+/** Goes on in the same tick where nothing has to be waited for. */
+function whenReady<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>): R | Promise<R> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}

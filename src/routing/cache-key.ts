@@ -1,0 +1,44 @@
+/** The primary cache key: what a stored response is an answer to. */
+
+import type { Route } from './route.ts';
+
+/** What a key is made of: where the response comes from, and the target URI, each part in its normal form. */
+export interface CacheKeyParts {
+  /** Keeps apart what different origins answer for one URI: see `originScope`. */
+  readonly originScope: string;
+  readonly scheme: 'http' | 'https';
+  /** Empty for a request without one. */
+  readonly authority: string;
+  readonly path: string;
+  readonly query: string;
+}
+
+/**
+ * A key for a target URI at an origin (RFC 9111 §2; the method is not in it, only GET is stored). It reads as scope, space,
+ * URI. Total, and never the same for different parts, whatever is in them: only `path` and `query` are told apart by the
+ * first `?` of both.
+ */
+export function cacheKey({ originScope, scheme, authority, path, query }: CacheKeyParts): string {
+  return `${escaped(originScope, /[% ]/g)} ${scheme}://${escaped(authority, /[^\w.:[\]~-]/g)}${rooted(path)}${query}`;
+}
+
+/**
+ * Names all that decides what an origin is asked for a URI: its URL, the prefix that is stripped, and the Host that it sees.
+ * A store outlives a configuration; where one of these changes, nothing stored before is reused.
+ */
+export function originScope(route: Pick<Route, 'originUrl' | 'match' | 'stripPathPrefix' | 'host'>): string {
+  const { host, match, originUrl, stripPathPrefix } = route;
+  const facts: string[] = [];
+  if (stripPathPrefix) facts.push(`strip=${match.pathPrefix}`);
+  if (host !== 'origin') facts.push(host === 'keep' ? 'keep-host' : `host=${host.name.toLowerCase()}`);
+  return originUrl.href + facts.map((fact) => `#${fact}`).join('');
+}
+
+/** A path that is no path (`*`) must not run into the authority. */
+function rooted(path: string): string {
+  return path.startsWith('/') ? path : ` ${path}`;
+}
+
+function escaped(part: string, reserved: RegExp): string {
+  return part.replace(reserved, (character) => `%${character.charCodeAt(0).toString(16)};`);
+}

@@ -1,0 +1,62 @@
+/** From a request to its route, and to the question that the cache is asked. */
+
+import type { CachePolicy, Inquiry } from '../cache/inquiry.ts';
+import type { ProxyRequest } from '../http/message.ts';
+import { ProxyError } from '../http/proxy-error.ts';
+import { normaliseAuthority } from './authority.ts';
+import { cacheKey, originScope } from './cache-key.ts';
+import type { Route } from './route.ts';
+import { originTarget, type Router } from './router.ts';
+import { normaliseTarget, type Target } from './target.ts';
+
+/** A request and where it goes. */
+export interface Routed {
+  readonly request: ProxyRequest;
+  readonly route: Route;
+  /** Normalised; empty for a request without one. */
+  readonly authority: string;
+  readonly target: Target;
+}
+
+/** Finds the route of a request. Throws `ProxyError`: `malformed_request` for an authority that is none, `no_route`. */
+export function routeRequest(request: ProxyRequest, router: Router): Routed {
+  const authority = request.authority === '' ? '' : normaliseAuthority(request.authority, request.scheme);
+  if (authority === undefined) throw new ProxyError('malformed_request', { detail: 'the authority is not valid' });
+  const target = normaliseTarget(request.target);
+  const route = router(authority, target.path);
+  if (route === undefined) throw new ProxyError('no_route');
+  return { request, route, authority, target };
+}
+
+/** The question to the cache; `forwarding` is what goes to the origin and comes back before the final response. */
+export function createInquiry(
+  { request, route, authority, target }: Routed,
+  router: Router,
+  forwarding: Pick<Inquiry, 'originFields' | 'onInterim'>,
+): Inquiry {
+  const keyIn = (owner: Route, { path, query }: Target) =>
+    cacheKey({ originScope: originScope(owner), scheme: request.scheme, authority, path, query });
+  return {
+    request,
+    key: keyIn(route, target),
+    keyOf: (other) => {
+      const normal = normaliseTarget(other);
+      const owner = router(authority, normal.path);
+      return owner === undefined ? undefined : keyIn(owner, normal);
+    },
+    policy: policyOf(route),
+    origin: route.origin,
+    originTarget: originTarget(route, target.path, target.query),
+    ...forwarding,
+  };
+}
+
+function policyOf({ cache, fill, closeDelimited }: Route): CachePolicy {
+  return {
+    isEnabled: cache.enabled,
+    defaultTtlSeconds: cache.defaultTtlSeconds,
+    rangeReuseSeconds: cache.rangeReuseSeconds,
+    onAbort: fill.onAbort,
+    closeDelimited,
+  };
+}

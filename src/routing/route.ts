@@ -1,0 +1,52 @@
+/** What the operator decided for a set of requests. */
+
+import type { Origin } from '../origin/origin.ts';
+
+/** Which requests a route serves. */
+export interface RouteMatch {
+  /**
+   * Host names without ports, in any case: exact, or `*.example.org` for every name that ends in `.example.org`, however
+   * many labels it has (not for `example.org` itself). None at all means every host, and requests without one.
+   */
+  readonly hosts: readonly string[];
+  /** Whole segments: `/media` is for `/media` and all below it, `/media/` for what is below only, `/` for everything. */
+  readonly pathPrefix: string;
+}
+
+/** The Host that the origin sees: its own, the client's, or a name. */
+export type HostPolicy = 'origin' | 'keep' | { readonly name: string };
+
+/** One route: which requests it serves, from which origin, and by which rules. */
+export interface Route {
+  /** For logs. */
+  readonly name: string;
+  readonly match: RouteMatch;
+  /** Whether the origin gets the path without `match.pathPrefix`. */
+  readonly stripPathPrefix: boolean;
+  /** Where the origin is; its path is put before every path. */
+  readonly originUrl: URL;
+  readonly origin: Origin;
+  readonly host: HostPolicy;
+  readonly cache: {
+    /** Whether responses are stored and reused; if not, all is relayed. */
+    readonly enabled: boolean;
+    /** How long a response is fresh for which the origin says nothing about that; 0 for not at all. */
+    readonly defaultTtlSeconds: number;
+    /** How long Range requests reuse a stored response for which the origin gives no freshness at all. */
+    readonly rangeReuseSeconds: number;
+  };
+  readonly ranges: {
+    /** The most ranges in one request; a Range field with more is ignored (RFC 9110 §14.2). */
+    readonly maxRanges: number;
+    /** Ranges with no more bytes than this between them are sent as one part (RFC 9110 §15.3.7.2). */
+    readonly coalesceGapBytes: number;
+  };
+  readonly fill: {
+    /** What becomes of a transfer when the last client that waits for it leaves. */
+    readonly onAbort: 'finish' | 'stop';
+    /** How long a range that needs the length waits for an origin that does not tell it beforehand. */
+    readonly lengthWaitMs: number;
+  };
+  /** Whether a body whose end only the end of its connection tells is stored, though it may have been cut (RFC 9112 §8). */
+  readonly closeDelimited: 'relay' | 'store';
+}

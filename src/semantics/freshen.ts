@@ -1,0 +1,80 @@
+/** Merging a 304 into what is stored (RFC 9111 §3.2, §4.3.4). */
+
+import { type Fields, fieldValue, hasField, withoutFields } from '../http/fields.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
+import { parseHttpDate } from './http-date.ts';
+import { storableFields } from './storing.ts';
+import { type EntityTag, parseEntityTag, strongMatch, weakMatch } from './validator.ts';
+import { varyNames } from './vary.ts';
+
+/**
+ * Fields that say how the stored bytes are to be read. A 304 has no bytes and cannot correct them (RFC 9111 §3.2).
+ * Content-Type and the other Content fields are updated like any field.
+ */
+const fieldsOfTheBytes: ReadonlySet<string> = new Set(['content-encoding', 'content-length', 'content-range']);
+
+/**
+ * Whether a 304 that answered a validation of this stored response may freshen it (RFC 9111 §4.3.4). Not when
+ * - its strong entity tag is not the stored one, or its weak one does not even match weakly;
+ * - it has no entity tag, and its Last-Modified is another than the stored one (an older file was put back);
+ * - its Vary nominates other fields than the stored one: the variant's name would change under its bytes.
+ * A 304 without any validator is taken to mean the only response that was asked about; old origins send such. A
+ * malformed tag is none. When it may not, the 304 is of no use, and the representation has to be fetched without
+ * conditions.
+ */
+export function mayFreshen(stored: StoredResponse, notModified: Fields): boolean {
+  if (hasField(notModified, 'vary') && !namesSameFields(stored, notModified)) return false;
+  const entityTag = entityTagOf(notModified);
+  if (entityTag !== undefined) return hasMatchingTag(stored, entityTag);
+  const lastModified = fieldValue(notModified, 'last-modified');
+  const storedLastModified = fieldValue(stored.fields, 'last-modified');
+  if (lastModified === undefined || storedLastModified === undefined) return true;
+  return lastModified === storedLastModified || isSameDate(lastModified, storedLastModified, stored.responseAt);
+}
+
+function namesSameFields(stored: StoredResponse, notModified: Fields): boolean {
+  return varyNames(notModified).join() === stored.nominated.map(([name]) => name).join();
+}
+
+function hasMatchingTag(stored: StoredResponse, theirs: EntityTag): boolean {
+  const ours = entityTagOf(stored.fields);
+  if (ours === undefined) return false;
+  return theirs.kind === 'weak' ? weakMatch(theirs, ours) : strongMatch(theirs, ours);
+}
+
+function entityTagOf(fields: Fields): EntityTag | undefined {
+  return parseEntityTag(fieldValue(fields, 'etag') ?? '');
+}
+
+function isSameDate(a: string, b: string, now: number): boolean {
+  const instant = parseHttpDate(a, now);
+  return instant !== undefined && instant === parseHttpDate(b, now);
+}
+
+/**
+ * The stored fields, each replaced by the 304's lines of its name where it has any; fields that only the 304 has are
+ * added (RFC 9111 §3.2). Untouched stay the fields that tell how to read the bytes, and a stored entity tag: the 304's,
+ * where it may freshen, is the same or a weakened form of it. The stored Date and Age go in any case, because they told
+ * of an older exchange, and whatever the merged Cache-Control excludes from storage. `responseAt` is when the 304
+ * arrived.
+ */
+export function freshenFields(stored: Fields, notModified: Fields, responseAt: number): Fields {
+  const fresh = storableFields(notModified, responseAt).filter(
+    ([name]) => !fieldsOfTheBytes.has(name) && !(name === 'etag' && hasField(stored, 'etag')),
+  );
+  const replaced = new Set(fresh.map(([name]) => name)).add('age');
+  return storableFields([...withoutFields(stored, replaced), ...fresh], responseAt);
+}
+
+/**
+ * A stored response that a 304 has freshened: its age counts from that exchange. Ask `mayFreshen` before, and
+ * `decideStoring` about the result: the 304 may have brought a `no-store` or `private`.
+ */
+export function freshened(
+  stored: StoredResponse,
+  notModified: { readonly fields: Fields },
+  requestAt: number,
+  responseAt: number,
+): StoredResponse {
+  return { ...stored, fields: freshenFields(stored.fields, notModified.fields, responseAt), requestAt, responseAt };
+}

@@ -1,0 +1,145 @@
+/** How long a stored response is fresh, and how old it is (RFC 9111 §4.2). */
+
+import { fieldLines, fieldValue, trimWhitespace } from '../http/fields.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
+import { type CacheControl, parseCacheControl } from './cache-control.ts';
+import { maxDeltaSeconds, parseDeltaSeconds } from './cache-directives.ts';
+import { parseHttpDate } from './http-date.ts';
+
+/** What the operator decided for responses to which the origin gives no explicit lifetime. */
+export interface FreshnessPolicy {
+  /** Their lifetime; 0 leaves it to the heuristic. */
+  readonly defaultTtlSeconds: number;
+  /** The age up to which Range requests reuse those that have no lifetime at all, not even a heuristic one. */
+  readonly rangeReuseSeconds: number;
+}
+
+/** Where a lifetime comes from. `none`: nobody gives one. */
+export type FreshnessSource = 's-maxage' | 'max-age' | 'expires' | 'heuristic' | 'default' | 'none';
+
+/** A lifetime in milliseconds, 0 where the source is `none`. */
+export interface Freshness {
+  readonly lifetimeMs: number;
+  readonly source: FreshnessSource;
+}
+
+/** What of a stored response tells its lifetime. */
+export type DatedResponse = Pick<StoredResponse, 'status' | 'fields' | 'responseAt'>;
+
+/** What of a stored response tells its age. */
+export type AgingResponse = Pick<StoredResponse, 'fields' | 'requestAt' | 'responseAt'>;
+
+/** The heuristic's share of the time since the last modification, and the most that it gives. */
+const heuristicFraction = 0.1;
+const maxHeuristicMs = 24 * 60 * 60 * 1000;
+
+/**
+ * Statuses below 400 that may be stored without an explicit lifetime (RFC 9110 §15.1); 206 is no response of its own
+ * here.
+ */
+const heuristicStatuses: ReadonlySet<number> = new Set([200, 203, 204, 300, 301, 308]);
+
+/**
+ * The lifetime of a response: s-maxage, else max-age, else Expires − Date (RFC 9111 §4.2.1). Where the origin gives
+ * none of them, the operator's default if there is one, else a tenth of Date − Last-Modified, 24 hours at most
+ * (§4.2.2). These two are for statuses that are cacheable by themselves or for `public` responses, never for errors: an
+ * error that does not say how long it lasts is not to outlive its cause.
+ *
+ * `control` is the parsed Cache-Control of the response, for callers that have it already.
+ */
+export function freshnessLifetime(
+  response: DatedResponse,
+  policy: Pick<FreshnessPolicy, 'defaultTtlSeconds'>,
+  control: CacheControl = parseCacheControl(response.fields),
+): Freshness {
+  if (control.sMaxage !== undefined) return { lifetimeMs: control.sMaxage * 1000, source: 's-maxage' };
+  if (control.maxAge !== undefined) return { lifetimeMs: control.maxAge * 1000, source: 'max-age' };
+  const expires = fieldLines(response.fields, 'expires');
+  if (expires.length > 0) return { lifetimeMs: untilExpires(response, expires), source: 'expires' };
+  if (mayGuess(response.status, control)) {
+    if (policy.defaultTtlSeconds > 0) return { lifetimeMs: policy.defaultTtlSeconds * 1000, source: 'default' };
+    const lifetimeMs = heuristicMs(response);
+    if (lifetimeMs !== undefined) return { lifetimeMs, source: 'heuristic' };
+  }
+  return { lifetimeMs: 0, source: 'none' };
+}
+
+/** Whether the lifetime is the origin's own word. */
+export function isExplicit(source: FreshnessSource): boolean {
+  return source === 's-maxage' || source === 'max-age' || source === 'expires';
+}
+
+/** Whether a response without an explicit lifetime may be given one (RFC 9111 §4.2.2). */
+export function mayGuess(status: number, control: CacheControl): boolean {
+  return heuristicStatuses.has(status) || (control.public && status >= 200 && status < 400);
+}
+
+/** Of several Expires lines the earliest counts; one that is no date, such as `0`, is in the past (RFC 9111 §5.3). */
+function untilExpires(response: DatedResponse, lines: readonly string[]): number {
+  const dateAt = originDate(response);
+  const lifetimes = lines.map((line) => (parseDate(line, response.responseAt) ?? 0) - dateAt);
+  return Math.max(0, Math.min(...lifetimes, maxDeltaSeconds * 1000));
+}
+
+function heuristicMs(response: DatedResponse): number | undefined {
+  const lastModified = fieldValue(response.fields, 'last-modified');
+  const modifiedAt = parseDate(lastModified, response.responseAt);
+  if (modifiedAt === undefined) return undefined;
+  return Math.min(Math.max(0, originDate(response) - modifiedAt) * heuristicFraction, maxHeuristicMs);
+}
+
+/** When the origin generated the response: its Date, or its arrival where it has no valid one (RFC 9110 §6.6.1). */
+function originDate(response: Pick<StoredResponse, 'fields' | 'responseAt'>): number {
+  const date = fieldValue(response.fields, 'date');
+  return parseDate(date, response.responseAt) ?? response.responseAt;
+}
+
+/** A date in any case, as caches are to read it although its grammar is case-sensitive (RFC 9111 §4.2). */
+function parseDate(text: string | undefined, now: number): number | undefined {
+  if (text === undefined) return undefined;
+  return parseHttpDate(text, now) ?? parseHttpDate(inUsualCase(text), now);
+}
+
+function inUsualCase(date: string): string {
+  const capitalised = date.toLowerCase().replace(/\b[a-z]/g, (letter) => letter.toUpperCase());
+  return capitalised.replace(/Gmt$/, 'GMT');
+}
+
+/**
+ * How long ago the origin generated or validated a stored response, in milliseconds (RFC 9111 §4.2.3). A clock that was
+ * set back makes nothing younger than it was on arrival.
+ */
+export function currentAgeMs(stored: AgingResponse, now: number): number {
+  // Date counts whole seconds: less than one is no age, or a lifetime of one second would be half gone on arrival.
+  const apparentAgeMs = Math.floor(Math.max(0, stored.responseAt - originDate(stored)) / 1000) * 1000;
+  const responseDelayMs = Math.max(0, stored.responseAt - stored.requestAt);
+  const correctedAgeMs = ageFieldSeconds(stored) * 1000 + responseDelayMs;
+  const residentMs = Math.max(0, now - stored.responseAt);
+  return Math.max(apparentAgeMs, correctedAgeMs) + residentMs;
+}
+
+/** The value of the Age field for a stored response that is sent now, in whole seconds (RFC 9111 §5.1). */
+export function ageSeconds(stored: AgingResponse, now: number): number {
+  return Math.floor(currentAgeMs(stored, now) / 1000);
+}
+
+/** The Age field as received: the first of several counts, an invalid one does not (RFC 9111 §5.1). */
+function ageFieldSeconds(stored: AgingResponse): number {
+  const age = fieldValue(stored.fields, 'age');
+  return parseDeltaSeconds(trimWhitespace(age?.split(',', 1)[0] ?? '')) ?? 0;
+}
+
+/**
+ * Whether the origin leaves it open to serve the response stale when the origin cannot be asked (RFC 9111 §4.2.4):
+ * not under must-revalidate, proxy-revalidate, s-maxage (§5.2.2.10) or no-cache.
+ */
+export function mayServeStale(control: CacheControl): boolean {
+  return (
+    !control.mustRevalidate &&
+    !control.proxyRevalidate &&
+    control.sMaxage === undefined &&
+    control.noCache !== true &&
+    control.private !== true &&
+    !control.noStore
+  );
+}

@@ -1,0 +1,120 @@
+/** Preconditions: whether a request gets its response, a 304 or a 412, and whether its Range counts (RFC 9110 §13). */
+
+import { type Fields, fieldValue, hasField } from '../http/fields.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
+import { parseDateField, parseHttpDate } from './http-date.ts';
+import {
+  type EntityTag,
+  effectiveEntityTag,
+  parseEntityTag,
+  parseEntityTagList,
+  strongLastModified,
+  strongMatch,
+  type Validated,
+  weakMatch,
+} from './validator.ts';
+
+/** The parts of a request that its preconditions come from. */
+export interface ConditionalRequest {
+  readonly method: string;
+  readonly fields: Fields;
+}
+
+/** The parts of a stored response that preconditions are evaluated against. */
+export type SelectedResponse = Validated & Pick<StoredResponse, 'status'>;
+
+/**
+ * Whose conditions are evaluated (RFC 9110 §13.2.2):
+ * - `gateway`: all of them. To its clients a gateway is the origin (§3.7), and nobody else knows the tags it made.
+ * - `cache`: not If-Match and If-Unmodified-Since, which are the origin's. For a caller that forwards such requests.
+ */
+export type Evaluator = 'gateway' | 'cache';
+
+/** What a request gets. `range` says whether its Range field is to be applied or the whole is to be sent. */
+export type PreconditionOutcome =
+  | { readonly kind: 'proceed'; readonly range: 'apply' | 'ignore' }
+  | { readonly kind: 'not-modified' }
+  | { readonly kind: 'precondition-failed' };
+
+/** Methods that select no representation, for which conditions say nothing (RFC 9110 §13.2.1). */
+const methodsWithoutSelection: ReadonlySet<string> = new Set(['CONNECT', 'OPTIONS', 'TRACE']);
+
+/**
+ * Evaluates the preconditions of a request against the response that it would get without them, in the order of
+ * RFC 9110 §13.2.2: If-Match, else If-Unmodified-Since; If-None-Match, else If-Modified-Since; If-Range. Unless that
+ * response is a 2xx there is nothing to evaluate (§13.2.1). Range comes last, for a GET that would get a 200 (§14.2).
+ *
+ * A malformed list of entity tags matches nothing: If-Match fails, If-None-Match holds. A malformed date makes its
+ * condition void (§13.1.3, §13.1.4). `now` is in epoch milliseconds and only settles two-digit years.
+ */
+export function evaluatePreconditions(
+  request: ConditionalRequest,
+  response: SelectedResponse,
+  now: number,
+  evaluator: Evaluator = 'gateway',
+): PreconditionOutcome {
+  const isSuccessful = response.status >= 200 && response.status <= 299;
+  if (!isSuccessful || methodsWithoutSelection.has(request.method)) return { kind: 'proceed', range: 'ignore' };
+  if (evaluator === 'gateway' && !isUnchanged(request.fields, response, now)) return { kind: 'precondition-failed' };
+  const isRead = request.method === 'GET' || request.method === 'HEAD';
+  if (!isNewToClient(request.fields, response, now, isRead)) {
+    return isRead ? { kind: 'not-modified' } : { kind: 'precondition-failed' };
+  }
+  return { kind: 'proceed', range: mayApplyRange(request, response, now) ? 'apply' : 'ignore' };
+}
+
+/** If-Match (RFC 9110 §13.1.1) and, without it, If-Unmodified-Since (§13.1.4); true when neither objects. */
+function isUnchanged(fields: Fields, response: SelectedResponse, now: number): boolean {
+  const ifMatch = fieldValue(fields, 'if-match');
+  if (ifMatch !== undefined) return matchesAny(ifMatch, response, strongMatch);
+  const unmodifiedSince = parseDateField(fields, 'if-unmodified-since', now);
+  const lastModifiedAt = parseDateField(response.fields, 'last-modified', now);
+  return unmodifiedSince === undefined || lastModifiedAt === undefined || lastModifiedAt <= unmodifiedSince;
+}
+
+/** If-None-Match (RFC 9110 §13.1.2) and, without it, If-Modified-Since (§13.1.3); true when neither objects. */
+function isNewToClient(fields: Fields, response: SelectedResponse, now: number, isRead: boolean): boolean {
+  const ifNoneMatch = fieldValue(fields, 'if-none-match');
+  if (ifNoneMatch !== undefined) return !matchesAny(ifNoneMatch, response, weakMatch);
+  const modifiedSince = isRead ? parseDateField(fields, 'if-modified-since', now) : undefined;
+  if (modifiedSince === undefined) return true;
+  const modifiedAt = modificationTime(response, now);
+  return modifiedAt === undefined || modifiedAt > modifiedSince;
+}
+
+/** Range with If-Range: a strong entity tag that matches, or exactly the date, if that is strong (RFC 9110 §13.1.5). */
+function mayApplyRange(request: ConditionalRequest, response: SelectedResponse, now: number): boolean {
+  if (request.method !== 'GET' || response.status !== 200 || !hasField(request.fields, 'range')) return false;
+  const ifRange = fieldValue(request.fields, 'if-range');
+  if (ifRange === undefined) return true;
+  const tag = parseEntityTag(ifRange);
+  if (tag !== undefined) {
+    const current = currentEntityTag(response);
+    return current !== undefined && strongMatch(tag, current);
+  }
+  const date = parseHttpDate(ifRange, now);
+  return date !== undefined && date === strongLastModified(response, now);
+}
+
+/** Whether a list of entity tags, or `*` for any, names the current representation. */
+function matchesAny(
+  list: string,
+  response: SelectedResponse,
+  isMatch: (a: EntityTag, b: EntityTag) => boolean,
+): boolean {
+  const tags = parseEntityTagList(list);
+  if (tags === '*') return true;
+  const current = currentEntityTag(response);
+  return tags !== undefined && current !== undefined && tags.some((tag) => isMatch(tag, current));
+}
+
+function currentEntityTag(response: SelectedResponse): EntityTag | undefined {
+  const text = effectiveEntityTag(response);
+  return text === undefined ? undefined : parseEntityTag(text);
+}
+
+/** What If-Modified-Since is compared with: Last-Modified, else Date, else the time of receipt (RFC 9111 §4.3.2). */
+function modificationTime(response: SelectedResponse, now: number): number | undefined {
+  if (hasField(response.fields, 'last-modified')) return parseDateField(response.fields, 'last-modified', now);
+  return parseDateField(response.fields, 'date', now) ?? response.responseAt;
+}

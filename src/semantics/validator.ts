@@ -1,0 +1,94 @@
+/** Validators: entity tags and modification dates, and how strong they are (RFC 9110 §8.8). */
+
+import { fieldValue } from '../http/fields.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
+import { parseDateField } from './http-date.ts';
+
+/** An entity tag. `opaque` is what stands between the quotes; nothing follows from it but whether it is the same. */
+export interface EntityTag {
+  readonly kind: 'strong' | 'weak';
+  readonly opaque: string;
+}
+
+/** The parts of a stored response that its validators come from. */
+export type Validated = Pick<StoredResponse, 'fields' | 'ownEntityTag' | 'responseAt'>;
+
+/** `W/` is case-sensitive; no white space and no quote inside the quotes, but commas and obs-text (RFC 9110 §8.8.3). */
+const entityTag = /(W\/)?"([\x21\x23-\x7e\x80-\uffff]*)"/y;
+
+/** Parses one entity tag and nothing around it; undefined when it is none. */
+export function parseEntityTag(text: string): EntityTag | undefined {
+  const member = readEntityTag(text, 0);
+  return member?.end === text.length ? member.tag : undefined;
+}
+
+/**
+ * Parses the value of If-Match or If-None-Match: `*`, or the listed entity tags (RFC 9110 §13.1.1, §13.1.2). Empty
+ * members are skipped, so the list may be empty (§5.6.1.2). Undefined when a member is neither empty nor an entity tag.
+ */
+export function parseEntityTagList(value: string): '*' | readonly EntityTag[] | undefined {
+  if (value === '*') return '*';
+  const tags: EntityTag[] = [];
+  let position = 0;
+  let isMemberDue = true;
+  while (position < value.length) {
+    const character = value.charAt(position);
+    if (character === ',') isMemberDue = true;
+    if (character === ',' || character === ' ' || character === '\t') {
+      position += 1;
+      continue;
+    }
+    const member = isMemberDue ? readEntityTag(value, position) : undefined;
+    if (member === undefined) return undefined;
+    tags.push(member.tag);
+    position = member.end;
+    isMemberDue = false;
+  }
+  return tags;
+}
+
+/** Whether two tags name the same bytes (RFC 9110 §8.8.3.2): the only licence to combine them. */
+export function strongMatch(a: EntityTag, b: EntityTag): boolean {
+  return a.kind === 'strong' && b.kind === 'strong' && a.opaque === b.opaque;
+}
+
+/** Whether two tags name equivalent representations, weak or strong (RFC 9110 §8.8.3.2). */
+export function weakMatch(a: EntityTag, b: EntityTag): boolean {
+  return a.opaque === b.opaque;
+}
+
+/**
+ * The entity tag that clients know a representation by, as it is sent: the origin's ETag, otherwise the one that
+ * Rangeway made. Undefined when there is none. What the origin sent need not be well-formed.
+ */
+export function effectiveEntityTag(response: Validated): string | undefined {
+  return fieldValue(response.fields, 'etag') ?? response.ownEntityTag;
+}
+
+/**
+ * Whether a Last-Modified is a strong validator: the Date that came with it, by the same clock, is at least one second
+ * later, so that a second change within its second would show (RFC 9110 §8.8.2.2). Epoch milliseconds.
+ */
+export function isStrongDate(lastModifiedAt: number, dateAt: number): boolean {
+  return dateAt - lastModifiedAt >= 1_000;
+}
+
+/**
+ * The Last-Modified of a stored response, in epoch milliseconds, if it is a strong validator; otherwise undefined.
+ * Where there is no Date the time of receipt takes its place (RFC 9110 §6.6.1).
+ */
+export function strongLastModified(response: Validated, now: number): number | undefined {
+  const lastModifiedAt = parseDateField(response.fields, 'last-modified', now);
+  if (lastModifiedAt === undefined) return undefined;
+  const dateAt = parseDateField(response.fields, 'date', now) ?? response.responseAt;
+  return isStrongDate(lastModifiedAt, dateAt) ? lastModifiedAt : undefined;
+}
+
+/** Reads a tag that starts at `position`, and tells where it ends (exclusive). */
+function readEntityTag(text: string, position: number): { readonly tag: EntityTag; readonly end: number } | undefined {
+  entityTag.lastIndex = position;
+  const match = entityTag.exec(text);
+  if (match === null) return undefined;
+  const [whole, weakness, opaque = ''] = match;
+  return { tag: { kind: weakness === undefined ? 'strong' : 'weak', opaque }, end: position + whole.length };
+}

@@ -1,0 +1,190 @@
+/** The index of the disk store: which entries there are, how much they take, and in which order they were used. */
+
+import type { StoredResponse } from '../../http/stored-response.ts';
+import type { Emit } from '../../telemetry/events.ts';
+import { bodyBytes, rowBytes } from './allocated-bytes.ts';
+import { blockSum } from './block-sums.ts';
+import { IndexConnection } from './index-connection.ts';
+import { type EntryPlace, type IndexedEntry, parseRow, placeOf, rowSum } from './index-row.ts';
+import type { Row } from './index-statements.ts';
+
+/** What the index is opened with. */
+export interface DiskIndexOptions {
+  readonly dir: string;
+  readonly blockSizeBytes: number;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly emit: Emit;
+  /** Is told of each generation that has files and is no longer in the index. */
+  readonly onFilesUnneeded: (generation: string) => void;
+  /** Is told when all entries are gone, because a damaged index was replaced by a fresh one. */
+  readonly onFresh: () => void;
+}
+
+/** So many uses are kept in memory before they are written in one transaction. */
+const usesAtOnce = 1024;
+
+/** The index. Look-ups answer with nothing when it cannot be read; only `put` and `replaceMetadata` throw. */
+export class DiskIndex {
+  readonly #options: DiskIndexOptions;
+  readonly #connection: IndexConnection;
+  readonly #uses = new Map<string, number>();
+  /** Generations that were removed, until their rows could be deleted, which a full disk may delay. */
+  readonly #removed = new Set<string>();
+  #allocatedBytes: number;
+
+  /** Opens the index of a directory. Throws `StoreFault`. */
+  constructor(options: DiskIndexOptions) {
+    this.#options = options;
+    this.#connection = new IndexConnection({ ...options, onFresh: () => this.#startAfresh() });
+    this.#allocatedBytes = this.#connection.ask(0, ({ allocatedBytes }) => Number(allocatedBytes.get()?.['bytes']));
+  }
+
+  /** What all entries take on the disk, in bytes. */
+  get allocatedBytes(): number {
+    return this.#allocatedBytes;
+  }
+
+  /** The entries of a key, the last put first. Rows that are damaged are removed. */
+  find(key: string): IndexedEntry[] {
+    const entries: IndexedEntry[] = [];
+    for (const row of this.#connection.ask([], ({ entriesOfKey }) => entriesOfKey.all(key))) {
+      const generation = String(row['generation']);
+      if (this.#removed.has(generation)) continue;
+      const entry = parseRow(row, key);
+      if (entry !== undefined) entries.push(entry);
+      else this.removeDamaged(generation, `The row of generation ${generation} does not match its checksum.`);
+    }
+    return entries;
+  }
+
+  /** Whether there is such a generation; in doubt, yes. */
+  has(generation: string): boolean {
+    return this.#connection.ask(true, ({ entryOfGeneration }) => entryOfGeneration.get(generation) !== undefined);
+  }
+
+  /** The body of a generation that is kept inline, or undefined when it is gone or damaged; it is then removed. */
+  body(generation: string): Uint8Array | undefined {
+    if (this.#removed.has(generation)) return undefined;
+    const row = this.#connection.ask(undefined, ({ bodyOfGeneration }) => bodyOfGeneration.get(generation));
+    if (row === undefined) return undefined;
+    const bytes = row['bytes'];
+    if (bytes instanceof Uint8Array && row['checksum'] === blockSum(generation, 0, bytes)) return bytes;
+    this.removeDamaged(generation, `The body of generation ${generation} does not match its checksum.`);
+    return undefined;
+  }
+
+  /** Puts an entry in place of the one of the same key and variant; `body` for one inline. Throws `StoreFault`. */
+  put(entry: IndexedEntry, body: Uint8Array | undefined): void {
+    const { key, variant, generation, sizeBytes, isInline } = entry;
+    const metadata = JSON.stringify(entry.metadata);
+    const allocated = this.#allocated(entry, metadata);
+    const sum = rowSum(entry, metadata);
+    const now = this.#options.now();
+    const columns = [key, variant, generation, metadata, sizeBytes, allocated, Number(isInline), sum, now, now];
+    const replaced = this.#connection.change(({ deleteVariant, insertEntry, insertBody }) => {
+      const rows = deleteVariant.all(key, variant);
+      const { lastInsertRowid } = insertEntry.run(...columns);
+      if (body !== undefined) insertBody.run(lastInsertRowid, body, blockSum(generation, 0, body));
+      return rows;
+    });
+    this.#allocatedBytes += allocated;
+    this.#giveBack(replaced);
+  }
+
+  /** Replaces the metadata of a generation; tells whether it is still there. Throws `StoreFault`. */
+  replaceMetadata(generation: string, replacement: StoredResponse): boolean {
+    if (this.#removed.has(generation)) return false;
+    const metadata = JSON.stringify(replacement);
+    const growth = this.#connection.change(({ entryOfGeneration, updateMetadata }) => {
+      const row = entryOfGeneration.get(generation);
+      if (row === undefined) return undefined;
+      const place = placeOf(row);
+      const allocated = this.#allocated(place, metadata);
+      updateMetadata.run(metadata, rowSum(place, metadata), allocated, generation);
+      return allocated - Number(row['allocated_bytes']);
+    });
+    this.#allocatedBytes += growth ?? 0;
+    return growth !== undefined;
+  }
+
+  /** Removes generations, where they are there. They are not found again, even if their rows cannot be deleted now. */
+  remove(generations: Iterable<string>): void {
+    for (const generation of generations) this.#removed.add(generation);
+    this.#deleteRemoved();
+  }
+
+  /** Notes that a generation is in use. Written later, with others. */
+  touch(generation: string): void {
+    this.#uses.set(generation, this.#options.now());
+    if (this.#uses.size >= usesAtOnce) this.#writeUses();
+  }
+
+  /** Removes the least used entries until so many bytes are free, or `atMost` are removed; tells whether any was. */
+  evict(bytes: number, atMost: number): boolean {
+    this.#writeUses();
+    const before = this.#allocatedBytes;
+    const evicted: string[] = [];
+    let freed = 0;
+    for (const row of this.#connection.ask([], ({ leastUsed }) => leastUsed.all(atMost))) {
+      if (freed >= bytes) break;
+      freed += Number(row['allocated_bytes']);
+      evicted.push(String(row['generation']));
+    }
+    this.remove(evicted);
+    return this.#allocatedBytes < before;
+  }
+
+  /** Writes what is still to be written and closes the file. */
+  close(): void {
+    this.#writeUses();
+    this.#deleteRemoved();
+    this.#connection.close();
+  }
+
+  /** Removes a generation whose row or bytes are damaged, and tells of it. */
+  removeDamaged(generation: string, detail: string): void {
+    if (this.#removed.has(generation) || !this.has(generation)) return;
+    const message = 'A stored entry was damaged and has been removed.';
+    this.#options.emit({ kind: 'store', level: 'warn', message, detail });
+    this.remove([generation]);
+  }
+
+  #writeUses(): void {
+    if (this.#uses.size === 0) return;
+    const uses = [...this.#uses];
+    this.#uses.clear();
+    this.#connection.attempt(undefined, ({ updateUse }) => {
+      for (const [generation, usedAt] of uses) updateUse.run(usedAt, generation);
+    });
+  }
+
+  #deleteRemoved(): void {
+    if (this.#removed.size === 0) return;
+    const rows = this.#connection.attempt(undefined, ({ deleteGeneration }) =>
+      [...this.#removed].flatMap((generation) => deleteGeneration.all(generation)),
+    );
+    if (rows === undefined) return;
+    this.#removed.clear();
+    this.#giveBack(rows);
+  }
+
+  /** Takes deleted rows out of the account, and tells of their files. */
+  #giveBack(rows: readonly Row[]): void {
+    for (const row of rows) {
+      this.#allocatedBytes -= Number(row['allocated_bytes']);
+      if (row['is_inline'] !== 1) this.#options.onFilesUnneeded(String(row['generation']));
+    }
+  }
+
+  #allocated({ key, variant, sizeBytes }: EntryPlace, metadata: string): number {
+    return rowBytes(key, variant, metadata) + bodyBytes(sizeBytes, this.#options.blockSizeBytes);
+  }
+
+  #startAfresh(): void {
+    this.#allocatedBytes = 0;
+    this.#uses.clear();
+    this.#removed.clear();
+    this.#options.onFresh();
+  }
+}

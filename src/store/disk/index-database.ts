@@ -1,0 +1,117 @@
+/** The SQLite file of the index: its format, its lock, and what becomes of a damaged one. */
+
+import { closeSync, openSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { StoreFault } from '../store.ts';
+
+/** Primary result codes of SQLite (https://sqlite.org/rescode.html). */
+const sqlite = { busy: 5, locked: 6, corrupt: 11, full: 13, notADatabase: 26 } as const;
+
+const indexFile = 'index.sqlite';
+const walFile = `${indexFile}-wal`;
+/** The write-ahead log keeps this much of its file after a checkpoint: room that is there even when the disk is full. */
+const walKeptBytes = 16 * 1024 * 1024;
+const pageCacheKib = 16 * 1024;
+
+/**
+ * What leads from each format to the next one; the newest format is the length of this list. A step is never changed once
+ * it was released.
+ */
+const upgrades: readonly ((database: DatabaseSync) => void)[] = [
+  (database) =>
+    database.exec(`
+      CREATE TABLE entries (
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL,
+        variant TEXT NOT NULL,
+        generation TEXT NOT NULL UNIQUE,
+        metadata TEXT NOT NULL,
+        size_bytes INTEGER NOT NULL,
+        allocated_bytes INTEGER NOT NULL,
+        is_inline INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,
+        stored_at INTEGER NOT NULL,
+        used_at INTEGER NOT NULL,
+        UNIQUE (key, variant)
+      ) STRICT;
+      CREATE INDEX entries_by_use ON entries (used_at, allocated_bytes);
+      -- Apart from their entries, so that a change of metadata or used_at does not write them again.
+      CREATE TABLE bodies (
+        entry_id INTEGER PRIMARY KEY REFERENCES entries (id) ON DELETE CASCADE,
+        bytes BLOB NOT NULL,
+        checksum INTEGER NOT NULL
+      ) STRICT;
+    `),
+];
+
+/**
+ * Opens the index of a directory, creates or upgrades it, and locks it until it is closed. Throws `StoreFault` when
+ * that cannot be, and the error of SQLite when the file is damaged.
+ */
+export function openIndexDatabase(dir: string): DatabaseSync {
+  let database: DatabaseSync | undefined;
+  try {
+    // SQLite gives its other files the mode of this one.
+    closeSync(openSync(join(dir, indexFile), 'a', 0o600));
+    database = new DatabaseSync(join(dir, indexFile));
+    database.exec(`
+      PRAGMA locking_mode = EXCLUSIVE;
+      PRAGMA journal_mode = WAL;
+      PRAGMA synchronous = NORMAL;
+      PRAGMA journal_size_limit = ${walKeptBytes};
+      PRAGMA cache_size = -${pageCacheKib};
+      BEGIN EXCLUSIVE;
+    `);
+    upgrade(database, dir);
+    database.exec('COMMIT');
+    return database;
+  } catch (error) {
+    database?.close();
+    if (error instanceof StoreFault || failureOf(error) === 'damaged') throw error;
+    throw new StoreFault('io', openingFailure(error, dir), { cause: error });
+  }
+}
+
+/** Puts a damaged index out of the way, under one fixed name, and tells it. Throws the system's error. */
+export function setIndexAside(dir: string): string {
+  const aside = join(dir, `${indexFile}.damaged`);
+  renameSync(join(dir, indexFile), aside);
+  rmSync(join(dir, walFile), { force: true });
+  return aside;
+}
+
+/** How SQLite failed: the file is damaged or no database, the disk is full, or else; undefined for another error. */
+export function failureOf(error: unknown): 'damaged' | 'full' | 'other' | undefined {
+  const code = sqliteCode(error);
+  if (code === undefined) return undefined;
+  if (code === sqlite.corrupt || code === sqlite.notADatabase) return 'damaged';
+  return code === sqlite.full ? 'full' : 'other';
+}
+
+function upgrade(database: DatabaseSync, dir: string): void {
+  const version = Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
+  if (version > upgrades.length) {
+    throw new StoreFault(
+      'io',
+      `The directory ${dir} holds a store of format ${version}; this version knows formats up to ${upgrades.length}. Choose another directory with --dir.`,
+    );
+  }
+  for (const step of upgrades.slice(version)) step(database);
+  database.exec(`PRAGMA user_version = ${upgrades.length}`);
+}
+
+function openingFailure(error: unknown, dir: string): string {
+  const code = sqliteCode(error);
+  if (code === sqlite.busy || code === sqlite.locked) {
+    return `The directory ${dir} is in use by another process. Choose another one with --dir.`;
+  }
+  return `The store in ${dir} cannot be opened: ${error instanceof Error ? error.message : String(error)}`;
+}
+
+/** The primary result code of an error of SQLite; undefined for another error. */
+function sqliteCode(error: unknown): number | undefined {
+  return error instanceof Error && 'errcode' in error && typeof error.errcode === 'number'
+    ? error.errcode & 0xff
+    : undefined;
+}

@@ -1,0 +1,44 @@
+/** Entries as rows of the index, and the checksum that tells whether a row is as it was written. */
+
+import { crc32 } from 'node:zlib';
+import type { StoredResponse } from '../../http/stored-response.ts';
+import type { Row } from './index-statements.ts';
+
+/** What of an entry never changes: where it belongs, and what its body is like. */
+export interface EntryPlace {
+  readonly key: string;
+  readonly variant: string;
+  readonly generation: string;
+  readonly sizeBytes: number;
+  /** Whether the body is in the index too, and not in files. */
+  readonly isInline: boolean;
+}
+
+/** One entry as the index knows it. */
+export interface IndexedEntry extends EntryPlace {
+  readonly metadata: StoredResponse;
+}
+
+/** The checksum of a row: CRC-32 of all that the answer to a request is made from. */
+export function rowSum({ key, variant, generation, sizeBytes, isInline }: EntryPlace, metadata: string): number {
+  return crc32([key, variant, generation, sizeBytes, Number(isInline), metadata].join('\n'));
+}
+
+/** The place of an entry from its row. */
+export function placeOf(row: Row): EntryPlace {
+  return {
+    key: String(row['key']),
+    variant: String(row['variant']),
+    generation: String(row['generation']),
+    sizeBytes: Number(row['size_bytes']),
+    isInline: row['is_inline'] === 1,
+  };
+}
+
+/** The entry of a row, or undefined when the row does not match its checksum or has another key than was asked for. */
+export function parseRow(row: Row, key: string): IndexedEntry | undefined {
+  const place = placeOf(row);
+  const metadata = String(row['metadata']);
+  if (place.key !== key || rowSum(place, metadata) !== row['checksum']) return undefined;
+  return { ...place, metadata: JSON.parse(metadata) };
+}

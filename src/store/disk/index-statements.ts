@@ -1,0 +1,46 @@
+/** What the index is asked and told, as prepared statements. */
+
+import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
+
+/** A row of `entries` as SQLite gives it. */
+export type Row = Record<string, SQLOutputValue>;
+
+/** The prepared statements, by what they do. */
+export type IndexStatements = ReturnType<typeof prepareStatements>;
+
+/** Prepares all statements once. Throws the error of SQLite. */
+export function prepareStatements(database: DatabaseSync) {
+  const prepare = (sql: string) => database.prepare(sql);
+  return {
+    begin: prepare('BEGIN IMMEDIATE'),
+    commit: prepare('COMMIT'),
+    rollback: prepare('ROLLBACK'),
+    entriesOfKey: prepare(
+      `SELECT key, variant, generation, metadata, size_bytes, is_inline, checksum
+       FROM entries WHERE key = ? ORDER BY id DESC`,
+    ),
+    entryOfGeneration: prepare(
+      'SELECT key, variant, generation, size_bytes, is_inline, allocated_bytes FROM entries WHERE generation = ?',
+    ),
+    bodyOfGeneration: prepare(
+      `SELECT bytes, bodies.checksum AS checksum
+       FROM bodies JOIN entries ON entries.id = entry_id WHERE generation = ?`,
+    ),
+    leastUsed: prepare('SELECT generation, allocated_bytes FROM entries ORDER BY used_at, id LIMIT ?'),
+    allocatedBytes: prepare('SELECT COALESCE(SUM(allocated_bytes), 0) AS bytes FROM entries'),
+    insertEntry: prepare(
+      `INSERT INTO entries
+         (key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, checksum, stored_at, used_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    ),
+    insertBody: prepare('INSERT INTO bodies (entry_id, bytes, checksum) VALUES (?, ?, ?)'),
+    updateMetadata: prepare('UPDATE entries SET metadata = ?, checksum = ?, allocated_bytes = ? WHERE generation = ?'),
+    updateUse: prepare('UPDATE entries SET used_at = ? WHERE generation = ?'),
+    deleteVariant: prepare(
+      'DELETE FROM entries WHERE key = ? AND variant = ? RETURNING generation, is_inline, allocated_bytes',
+    ),
+    deleteGeneration: prepare(
+      'DELETE FROM entries WHERE generation = ? RETURNING generation, is_inline, allocated_bytes',
+    ),
+  };
+}

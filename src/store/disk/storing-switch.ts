@@ -1,0 +1,57 @@
+/** Turns storing off while the disk is full or fails, and tries again now and then. */
+
+import type { Emit } from '../../telemetry/events.ts';
+import { StoreFault } from '../store.ts';
+import { systemCode } from './file-system.ts';
+
+/** While storing is off, one writer per such interval may try. */
+const retryAfterMs = 10_000;
+
+const fullCodes: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
+
+/** Any failure to write as a `StoreFault`. */
+export function toStoreFault(error: unknown): StoreFault {
+  if (error instanceof StoreFault) return error;
+  const isFull = fullCodes.has(systemCode(error) ?? '');
+  return new StoreFault(isFull ? 'no_room' : 'io', `The store cannot be written: ${String(error)}`, { cause: error });
+}
+
+/** On, or off because of a fault. Tells each change once. */
+export class StoringSwitch {
+  readonly #now: () => number;
+  readonly #emit: Emit;
+  #off: { readonly fault: StoreFault; retryAt: number; isTrying: boolean } | undefined;
+
+  constructor(options: { readonly now: () => number; readonly emit: Emit }) {
+    this.#now = options.now;
+    this.#emit = options.emit;
+  }
+
+  /** Throws the `StoreFault` that turned storing off, unless it is time for a trial. */
+  check(): void {
+    if (this.#off === undefined) return;
+    if (this.#now() < this.#off.retryAt) throw this.#off.fault;
+    this.#off.retryAt = this.#now() + retryAfterMs;
+    this.#off.isTrying = true;
+  }
+
+  /** Something could not be written. */
+  failed(fault: StoreFault): void {
+    if (this.#off === undefined) {
+      const why = fault.reason === 'no_room' ? 'the disk is full' : 'the disk cannot be written';
+      this.#tell('warn', `Storing is off: ${why}. Requests go on.`, fault.message);
+    }
+    this.#off = { fault, retryAt: this.#now() + retryAfterMs, isTrying: false };
+  }
+
+  /** Something was written. While storing is off only a trial counts, so that the last of a full disk changes nothing. */
+  succeeded(): void {
+    if (this.#off?.isTrying !== true) return;
+    this.#off = undefined;
+    this.#tell('info', 'Storing is on again.', undefined);
+  }
+
+  #tell(level: 'info' | 'warn', message: string, detail: string | undefined): void {
+    this.#emit({ kind: 'store', level, message, detail });
+  }
+}

@@ -1,0 +1,140 @@
+/** Where a memory store keeps its entries: found by key, evicted by use, bounded in bytes. */
+
+import { LRUCache } from 'lru-cache';
+import { StoreFault } from '../store.ts';
+
+/** The bytes of one generation. They do not change once they are on the shelf. */
+export interface ShelvedBody {
+  readonly generation: string;
+  readonly blocks: Uint8Array[];
+  /** How many hold the bytes: readers, and the writer as long as it is there. */
+  holders: number;
+  /** What counts against the bound for bytes that left the shelf and are still held. */
+  leftBytes: number;
+}
+
+/** What is known of one generation: its place and weight, its bytes, and the record that the store gives out. */
+export interface Shelved<Record> {
+  readonly key: string;
+  readonly variant: string;
+  readonly body: ShelvedBody;
+  readonly weight: number;
+  readonly record: Record;
+}
+
+/**
+ * The shelf. Its bound counts everything: what is found, what writers have reserved, and what was removed but is still
+ * held by somebody. What somebody holds is not evicted, for that would free nothing.
+ */
+export class MemoryShelf<Record> {
+  readonly #maxSizeBytes: number;
+  readonly #byGeneration: LRUCache<string, Shelved<Record>>;
+  readonly #byKey = new Map<string, Shelved<Record>[]>();
+  #reservedBytes = 0;
+
+  constructor(maxSizeBytes: number) {
+    this.#maxSizeBytes = maxSizeBytes;
+    this.#byGeneration = new LRUCache({ maxSize: maxSizeBytes });
+  }
+
+  /** All that counts against the bound, in bytes. */
+  get sizeBytes(): number {
+    return this.#byGeneration.calculatedSize + this.#reservedBytes;
+  }
+
+  /** What is kept under a key, the last one put first. */
+  under(key: string): readonly Shelved<Record>[] {
+    return this.#byKey.get(key) ?? [];
+  }
+
+  /** A generation, without counting this as its use. */
+  get(generation: string): Shelved<Record> | undefined {
+    return this.#byGeneration.peek(generation);
+  }
+
+  /** The bytes of a generation; counts as its use. */
+  use(generation: string): ShelvedBody | undefined {
+    return this.#byGeneration.get(generation)?.body;
+  }
+
+  /** Reserves bytes, evicting what was used least recently. Throws `StoreFault` `no_room`. */
+  reserve(bytes: number): void {
+    while (this.sizeBytes + bytes > this.#maxSizeBytes) {
+      const oldest = this.#reservedBytes + bytes > this.#maxSizeBytes ? undefined : this.#leastUsed();
+      if (oldest === undefined) throw new StoreFault('no_room', 'The memory store has no room left.');
+      this.remove(oldest);
+    }
+    this.#reservedBytes += bytes;
+  }
+
+  /** Gives reserved bytes back. */
+  release(bytes: number): void {
+    this.#reservedBytes -= bytes;
+  }
+
+  /** Puts a generation, whose weight was reserved before, in place of the one of the same key and variant. */
+  put(shelved: Shelved<Record>): void {
+    const { key, variant, body } = shelved;
+    const earlier = this.under(key).find((other) => other.variant === variant);
+    if (earlier !== undefined) this.remove(earlier);
+    this.release(shelved.weight);
+    this.#byGeneration.set(body.generation, shelved, { size: shelved.weight });
+    this.#byKey.set(key, [shelved, ...this.under(key)]);
+  }
+
+  /** Puts another record of the same generation in place of an earlier one. Throws `StoreFault` `no_room`. */
+  exchange(earlier: Shelved<Record>, shelved: Shelved<Record>): void {
+    const { key, body } = shelved;
+    body.holders += 1;
+    try {
+      const growth = Math.max(0, shelved.weight - earlier.weight);
+      this.reserve(growth);
+      this.release(growth);
+    } finally {
+      body.holders -= 1;
+    }
+    this.#byGeneration.set(body.generation, shelved, { size: shelved.weight });
+    this.#byKey.set(
+      key,
+      this.under(key).map((other) => (other === earlier ? shelved : other)),
+    );
+  }
+
+  /** Removes what is on the shelf; whoever holds its bytes keeps them, and they count until the last one lets go. */
+  remove(shelved: Shelved<Record>): void {
+    const { key, body, weight } = shelved;
+    this.#byGeneration.delete(body.generation);
+    const others = this.under(key).filter((other) => other !== shelved);
+    if (others.length === 0) this.#byKey.delete(key);
+    else this.#byKey.set(key, others);
+    if (body.holders > 0) {
+      body.leftBytes = weight;
+      this.#reservedBytes += weight;
+    }
+  }
+
+  /** Holds the bytes of a generation, so that they stay and count until `letGo`. */
+  hold(body: ShelvedBody): void {
+    body.holders += 1;
+  }
+
+  /** Lets go of bytes that were held. */
+  letGo(body: ShelvedBody): void {
+    body.holders -= 1;
+    if (body.holders > 0) return;
+    this.#reservedBytes -= body.leftBytes;
+    body.leftBytes = 0;
+  }
+
+  /** Forgets everything. */
+  clear(): void {
+    this.#byGeneration.clear();
+    this.#byKey.clear();
+    this.#reservedBytes = 0;
+  }
+
+  #leastUsed(): Shelved<Record> | undefined {
+    for (const shelved of this.#byGeneration.rvalues()) if (shelved?.body.holders === 0) return shelved;
+    return undefined;
+  }
+}

@@ -1,0 +1,28 @@
+/** What entries and blocks weigh in memory: their bytes, and an honest guess of what the objects around them take. */
+
+import type { StoredResponse } from '../../http/stored-response.ts';
+
+/** The objects around one block: a view, its ArrayBuffer, a place in a list or map and its key. */
+const blockOverheadBytes = 320;
+/** The objects around one entry: the record itself, places in two maps, the list of its variants. */
+const entryOverheadBytes = 1024;
+/** The objects around one field: an array of two strings and their headers. */
+const fieldOverheadBytes = 96;
+
+/** What a block takes in memory, in bytes. */
+export function blockWeight(sizeBytes: number): number {
+  return sizeBytes + blockOverheadBytes;
+}
+
+/** What an entry takes in memory without its blocks, in bytes. */
+export function entryWeight(key: string, variant: string, metadata: StoredResponse): number {
+  let bytes = entryOverheadBytes + 2 * (key.length + variant.length);
+  for (const [name, value] of metadata.fields) bytes += fieldOverheadBytes + name.length + value.length;
+  for (const [name, value] of metadata.nominated) bytes += fieldOverheadBytes + name.length + (value?.length ?? 0);
+  return bytes;
+}
+
+/** The same bytes in an ArrayBuffer of just their size, so that keeping a small view does not keep a big pool alive. */
+export function withOwnBuffer(bytes: Uint8Array): Uint8Array {
+  return bytes.byteLength === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes);
+}

@@ -1,0 +1,45 @@
+/** What a slower store's tier keeps in memory: found entries by key, and blocks by generation and index. */
+
+import { LRUCache } from 'lru-cache';
+import type { StoredEntry } from '../store.ts';
+import { blockWeight, entryWeight, withOwnBuffer } from './memory-size.ts';
+
+/** Memory in front of a slower store, bounded in bytes. It decides nothing: see `createTieredStore`. */
+export interface MemoryTier {
+  /** The entries of a key as they were kept, or undefined when nothing is known of it. */
+  entriesOf(key: string): readonly StoredEntry[] | undefined;
+  keepEntries(key: string, entries: readonly StoredEntry[]): void;
+  forgetEntries(key: string): void;
+  /** A block of a generation, or undefined. */
+  block(generation: string, index: number): Uint8Array | undefined;
+  keepBlock(generation: string, index: number, bytes: Uint8Array): void;
+  /** Forgets everything. */
+  clear(): void;
+}
+
+/** The share of the memory that is for entries; blocks have the rest. */
+const entriesShare = 1 / 8;
+
+/** Creates an empty tier. `maxSizeBytes` bounds all that it keeps. */
+export function createMemoryTier(options: { readonly maxSizeBytes: number }): MemoryTier {
+  const entriesBytes = Math.floor(options.maxSizeBytes * entriesShare);
+  const entries = new LRUCache<string, readonly StoredEntry[]>({
+    maxSize: entriesBytes,
+    sizeCalculation: (kept, key) => kept.reduce((sum, e) => sum + entryWeight(key, e.variant, e.metadata), 1),
+  });
+  const blocks = new LRUCache<string, Uint8Array>({
+    maxSize: options.maxSizeBytes - entriesBytes,
+    sizeCalculation: (bytes) => blockWeight(bytes.length),
+  });
+  return {
+    entriesOf: (key) => entries.get(key),
+    keepEntries: (key, kept) => void entries.set(key, kept),
+    forgetEntries: (key) => void entries.delete(key),
+    block: (generation, index) => blocks.get(`${generation}/${index}`),
+    keepBlock: (generation, index, bytes) => void blocks.set(`${generation}/${index}`, withOwnBuffer(bytes)),
+    clear: () => {
+      entries.clear();
+      blocks.clear();
+    },
+  };
+}

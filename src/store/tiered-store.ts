@@ -1,0 +1,166 @@
+/** A store with memory in front of it: what was found or read once is told again in the same tick. */
+
+import { ProxyError } from '../http/proxy-error.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
+import type { MemoryTier } from './memory/memory-tier.ts';
+import type { BlockSource, EntryWriter, NewEntry, Store, StoredEntry } from './store.ts';
+
+/**
+ * Puts memory in front of a store. All changes must go through the tiered store, which owns the one below from now on. An
+ * entry that the store below evicts by itself may be told until it is opened; those bytes of it that are in memory are
+ * right still.
+ */
+export function createTieredStore(memory: MemoryTier, store: Store): Store {
+  return new TieredStore(memory, store);
+}
+
+class TieredStore implements Store {
+  readonly blockSizeBytes: number;
+  readonly maxEntryBytes: number;
+  readonly #memory: MemoryTier;
+  readonly #store: Store;
+  readonly #blocks: TieredBlocks;
+  /** The look-ups under way. One that a change overtook is no longer in here, and what it finds is not kept. */
+  readonly #finding = new Map<string, Promise<readonly StoredEntry[]>>();
+
+  constructor(memory: MemoryTier, store: Store) {
+    this.blockSizeBytes = store.blockSizeBytes;
+    this.maxEntryBytes = store.maxEntryBytes;
+    this.#memory = memory;
+    this.#store = store;
+    this.#blocks = new TieredBlocks(memory);
+  }
+
+  peek(key: string): readonly StoredEntry[] | undefined {
+    return this.#memory.entriesOf(key) ?? this.#store.peek(key)?.map((entry) => this.#wrap(entry));
+  }
+
+  async find(key: string): Promise<readonly StoredEntry[]> {
+    return this.#memory.entriesOf(key) ?? this.#finding.get(key) ?? this.#findBelow(key);
+  }
+
+  async openWriter(entry: NewEntry): Promise<EntryWriter> {
+    const writer = await this.#store.openWriter(entry);
+    const { generation } = writer;
+    return {
+      generation,
+      peekBlock: (index) => this.#blocks.peek(generation, writer, index),
+      readBlock: (index) => this.#blocks.read(generation, writer, index),
+      writeBlock: async (index, bytes) => {
+        await writer.writeBlock(index, bytes);
+        this.#memory.keepBlock(generation, index, bytes);
+      },
+      commit: async (final) => this.#wrap(await this.#changing(entry.key, writer.commit(final))),
+      [Symbol.asyncDispose]: () => writer[Symbol.asyncDispose](),
+    };
+  }
+
+  async replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined> {
+    const replaced = await this.#changing(entry.key, this.#store.replaceMetadata(entry, metadata));
+    return replaced === undefined ? undefined : this.#wrap(replaced);
+  }
+
+  removeEntry(entry: StoredEntry): Promise<void> {
+    return this.#changing(entry.key, this.#store.removeEntry(entry));
+  }
+
+  removeKey(key: string): Promise<number> {
+    return this.#changing(key, this.#store.removeKey(key));
+  }
+
+  async close(): Promise<void> {
+    this.#memory.clear();
+    await this.#store.close();
+  }
+
+  async #findBelow(key: string): Promise<readonly StoredEntry[]> {
+    const finding = this.#store.find(key).then((entries) => entries.map((entry) => this.#wrap(entry)));
+    this.#finding.set(key, finding);
+    try {
+      const entries = await finding;
+      // A key without entries is not kept: names that exist nowhere must not push out those that do.
+      if (entries.length > 0 && this.#finding.get(key) === finding) this.#memory.keepEntries(key, entries);
+      return entries;
+    } finally {
+      if (this.#finding.get(key) === finding) this.#finding.delete(key);
+    }
+  }
+
+  /** Waits for a change of a key, done or failed, and forgets what was found before it or while it went on. */
+  async #changing<T>(key: string, change: Promise<T>): Promise<T> {
+    try {
+      return await change;
+    } finally {
+      this.#forget(key);
+    }
+  }
+
+  #forget(key: string): void {
+    this.#memory.forgetEntries(key);
+    this.#finding.delete(key);
+  }
+
+  #wrap(entry: StoredEntry): StoredEntry {
+    const { key, variant, generation, metadata, sizeBytes } = entry;
+    return {
+      key,
+      variant,
+      generation,
+      metadata,
+      sizeBytes,
+      peekBlock: (index) => this.#blocks.peek(generation, entry, index),
+      open: async () => {
+        const reader = await this.#unlessGone(key, entry.open());
+        return {
+          peekBlock: (index) => this.#blocks.peek(generation, reader, index),
+          readBlock: (index) => this.#unlessGone(key, this.#blocks.read(generation, reader, index)),
+          close: () => reader.close(),
+        };
+      },
+    };
+  }
+
+  /** Waits for what is asked of an entry, and forgets the entries of its key when its bytes are gone. */
+  async #unlessGone<T>(key: string, asked: Promise<T>): Promise<T> {
+    try {
+      return await asked;
+    } catch (error) {
+      if (error instanceof ProxyError && error.code === 'bytes_gone') this.#forget(key);
+      throw error;
+    }
+  }
+}
+
+/** Blocks in memory, and those that are being read into it: many who want one at once cause one read below. */
+class TieredBlocks {
+  readonly #memory: MemoryTier;
+  readonly #reading = new Map<string, Promise<Uint8Array>>();
+
+  constructor(memory: MemoryTier) {
+    this.#memory = memory;
+  }
+
+  /** The store below is asked first, for this is how it learns that the entry is in use. */
+  peek(generation: string, below: Pick<BlockSource, 'peekBlock'>, index: number): Uint8Array | undefined {
+    return below.peekBlock(index) ?? this.#memory.block(generation, index);
+  }
+
+  async read(generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
+    const kept = this.peek(generation, below, index);
+    if (kept !== undefined) return kept;
+    const place = `${generation}/${index}`;
+    return this.#reading.get(place) ?? this.#readBelow(place, generation, below, index);
+  }
+
+  async #readBelow(place: string, generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
+    const reading = below.readBlock(index);
+    this.#reading.set(place, reading);
+    try {
+      const bytes = await reading;
+      this.#memory.keepBlock(generation, index, bytes);
+      return bytes;
+    } finally {
+      this.#reading.delete(place);
+    }
+  }
+}

@@ -1,0 +1,144 @@
+/** From an event to what the log keeps of it: its level, its message, its fields, all text redacted. */
+
+import type {
+  FillEvent,
+  LifeEvent,
+  RefusalEvent,
+  RequestEvent,
+  ServerEvent,
+  StoreEvent,
+  TunnelEvent,
+} from './events.ts';
+import { redact } from './redact.ts';
+
+/** The levels of lines, the least important first. */
+export type LineLevel = 'debug' | 'info' | 'warn' | 'error';
+
+/** What the log keeps of an event. What is undefined is left out. */
+export type LogFields =
+  | ReturnType<typeof requestFields>
+  | ReturnType<typeof refusalFields>
+  | ReturnType<typeof tunnelFields>
+  | ReturnType<typeof fillFields>
+  | ReturnType<typeof storeFields>
+  | ReturnType<typeof lifeFields>;
+
+/** How important an event is. The faults of clients are ordinary; those of origins and of the store want attention. */
+export function levelOf(event: ServerEvent): LineLevel {
+  switch (event.kind) {
+    case 'store':
+      return event.level;
+    case 'life':
+      return event.stage === 'cut' ? 'warn' : 'info';
+    case 'fill':
+      return event.result === 'failed' ? 'warn' : 'debug';
+    default:
+      return levelOfError(event.error);
+  }
+}
+
+function levelOfError(error: string | undefined): LineLevel {
+  if (error === 'internal') return 'error';
+  return error?.startsWith('origin_') || error === 'bytes_gone' ? 'warn' : 'info';
+}
+
+/** The sentence of a line: what a store or the server says itself, otherwise the kind of the event. */
+export function messageOf(event: ServerEvent): string {
+  return event.kind === 'life' || event.kind === 'store' ? redact(event.message) : event.kind;
+}
+
+/** The fields of a line. */
+export function fieldsOf(event: ServerEvent): LogFields {
+  switch (event.kind) {
+    case 'request':
+      return requestFields(event);
+    case 'refusal':
+      return refusalFields(event);
+    case 'tunnel':
+      return tunnelFields(event);
+    case 'fill':
+      return fillFields(event);
+    case 'store':
+      return storeFields(event);
+    case 'life':
+      return lifeFields(event);
+  }
+}
+
+function requestFields(event: RequestEvent) {
+  return {
+    event: event.kind,
+    method: redact(event.method),
+    scheme: event.scheme,
+    authority: redact(event.authority),
+    target: redact(event.target),
+    version: event.version,
+    status: event.status,
+    range: redactSome(event.range),
+    bytes: event.bytesSent,
+    complete: event.complete,
+    outcome: event.outcome,
+    reason: redactSome(event.reason),
+    collapsed: event.collapsed,
+    originBytes: event.originBytes,
+    headMs: roundMs(event.headMs),
+    totalMs: roundMs(event.durationMs),
+    route: redactSome(event.route),
+    peer: event.peer,
+    error: event.error,
+    errorDetail: redactSome(event.errorDetail),
+  };
+}
+
+function refusalFields(event: RefusalEvent) {
+  return {
+    event: event.kind,
+    status: event.status,
+    peer: event.peer,
+    error: event.error,
+    errorDetail: redactSome(event.detail),
+  };
+}
+
+function tunnelFields(event: TunnelEvent) {
+  return {
+    event: event.kind,
+    authority: redact(event.authority),
+    target: redact(event.target),
+    status: event.status,
+    totalMs: roundMs(event.durationMs),
+    peer: event.peer,
+    error: event.error,
+    errorDetail: redactSome(event.errorDetail),
+  };
+}
+
+function fillFields(event: FillEvent) {
+  return {
+    event: event.kind,
+    key: redact(event.key),
+    generation: event.generation,
+    bytes: event.bytes,
+    result: event.result,
+    totalMs: roundMs(event.durationMs),
+    error: event.error,
+    errorDetail: redactSome(event.errorDetail),
+  };
+}
+
+function storeFields(event: StoreEvent) {
+  return { event: event.kind, detail: redactSome(event.detail) };
+}
+
+function lifeFields(event: LifeEvent) {
+  return { event: event.kind, stage: event.stage, addresses: event.addresses };
+}
+
+function redactSome(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : redact(text);
+}
+
+/** Hundredths of a millisecond are all that is worth reading. */
+function roundMs(ms: number): number {
+  return Math.round(ms * 100) / 100;
+}

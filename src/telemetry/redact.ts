@@ -1,0 +1,86 @@
+/** Makes text from outside fit for a log: secrets are left out, and nothing in it can forge a line or drive a terminal. */
+
+const mark = '[redacted]';
+
+/** Words that, within the name of a query parameter, tell that its value is a secret. */
+const secretWords: ReadonlySet<string> = new Set([
+  'apikey',
+  'auth',
+  'authorization',
+  'bearer',
+  'credential',
+  'credentials',
+  'hdnea',
+  'hdnts',
+  'jwt',
+  'key',
+  'pass',
+  'passphrase',
+  'pwd',
+  'session',
+  'sid',
+  'sig',
+]);
+
+/** Whole names that are secrets, although as a word within others they are not. */
+const secretNames: ReadonlySet<string> = new Set(['code', 'policy']);
+
+/** Parts of names, wherever they stand; and the beginnings that the signed URLs of object stores use. */
+const secretPart = /token|secret|passw|signature|^x-(?:amz|goog|ms)-/;
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+const unsafeCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+
+/**
+ * The text with `[redacted]` in place of user names and passwords in URLs and of query parameters whose names look
+ * secret, and with control characters, line separators and marks that turn the writing direction as `\x1b` or `\u2028`.
+ */
+export function redact(text: string): string {
+  return escapeUnsafe(withoutSecretParameters(withoutUserinfo(text)));
+}
+
+/** Whether the name of a query parameter, still percent-encoded, looks like that of a secret. */
+export function isSecretName(name: string): boolean {
+  const decoded = decodeName(name);
+  const lower = decoded.toLowerCase();
+  if (secretNames.has(lower) || secretPart.test(lower)) return true;
+  const words = decoded.replaceAll(/([a-z\d])([A-Z])/g, '$1 $2').toLowerCase();
+  return words.split(/[^a-z\d]+/).some((word) => secretWords.has(word));
+}
+
+function decodeName(name: string): string {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
+function withoutUserinfo(text: string): string {
+  return text.includes('@') ? text.replaceAll(/(\b[a-z][a-z\d+.-]*:\/\/)[^/?#\s]*@/gi, `$1${mark}@`) : text;
+}
+
+/** In one pass, because a client chooses the text: each part between `?`, `&` and `;` is looked at once. */
+function withoutSecretParameters(text: string): string {
+  if (!text.includes('=')) return text;
+  const [first = '', ...rest] = text.split(/([?&;#\s])/);
+  let clean = first;
+  let inSecret = false;
+  for (let index = 0; index < rest.length; index += 2) {
+    const separator = rest[index] ?? '';
+    const part = rest[index + 1] ?? '';
+    const equals = part.indexOf('=');
+    // A `;` or `?` may belong to the value of the secret before it, unless a name follows.
+    if (inSecret && equals === -1 && (separator === ';' || separator === '?')) continue;
+    inSecret = equals > 0 && /[?&;]/.test(separator) && isSecretName(part.slice(0, equals));
+    clean += separator + (inSecret ? part.slice(0, equals + 1) + mark : part);
+  }
+  return clean;
+}
+
+function escapeUnsafe(text: string): string {
+  return text.replaceAll(unsafeCharacters, (character) => {
+    const code = character.charCodeAt(0);
+    return code < 256 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`;
+  });
+}

@@ -1,0 +1,195 @@
+/** The arrows of the source: who may import whom, which file may import which package, what the law may not do. */
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+
+const root = fileURLToPath(new URL('../src/', import.meta.url));
+
+/** From the top down: a place imports only from places below it, or from itself where it is a folder. */
+const layers = [
+  ['cli'],
+  ['main.ts'],
+  ['index.ts'],
+  ['admin'],
+  ['listener'],
+  ['proxy.ts'],
+  ['guard'],
+  ['routing'],
+  ['delivery'],
+  ['cache'],
+  ['origin'],
+  ['store'],
+  ['semantics'],
+  ['http'],
+  ['bytes'],
+  ['config', 'telemetry'],
+];
+
+/** The one place for each package. */
+const packages: Readonly<Record<string, RegExp>> = {
+  commander: /^cli\//,
+  'http-proxy-3': /^listener\/tunnel\.ts$/,
+  leven: /^config\//,
+  'lru-cache': /^store\/memory\//,
+  pino: /^telemetry\/log\.ts$/,
+  'pino-pretty': /^telemetry\/log\.ts$/,
+  'range-parser': /^semantics\/range\.ts$/,
+  undici: /^origin\/undici-origin\.ts$/,
+  zod: /^config\//,
+};
+
+/** What the core may import of telemetry: the events it emits. Loggers are for those who put it all together. */
+const eventsOnly = /^(?!cli\/|main\.ts|telemetry\/)/;
+
+const bannedNames = new Set(['utils', 'helpers', 'common', 'shared', 'misc', 'manager', 'types']);
+
+/** Static imports and re-exports at the start of a line, and dynamic imports of a literal. */
+const importStatement = /^(?:import|export)\s(?:[^'"=;()]*?\sfrom\s+)?'([^']+)'|\bimport\('([^']+)'\)/gm;
+
+interface SourceFile {
+  readonly name: string;
+  readonly text: string;
+  readonly lines: number;
+  readonly imports: readonly string[];
+}
+
+const files: readonly SourceFile[] = readdirSync(root, { recursive: true, withFileTypes: true })
+  .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+  .map((entry) => {
+    const path = join(entry.parentPath, entry.name);
+    const text = readFileSync(path, 'utf8');
+    const specifiers = [...text.matchAll(importStatement)];
+    return {
+      name: relative(root, path),
+      text,
+      lines: text.split('\n').length - 1,
+      imports: specifiers.map(([, from, dynamic]) => from ?? dynamic ?? ''),
+    };
+  });
+
+function resolved(file: SourceFile, specifier: string): string {
+  return relative(root, join(dirname(join(root, file.name)), specifier));
+}
+
+function layerOf(name: string): number {
+  const place = name.includes('/') ? name.slice(0, name.indexOf('/')) : name;
+  return layers.findIndex((layer) => layer.includes(place));
+}
+
+/** Imports of a file, by their kind, with the file for the message. */
+function importsOf(isRelative: boolean): { file: SourceFile; specifier: string }[] {
+  return files.flatMap((file) =>
+    file.imports
+      .filter((specifier) => specifier.startsWith('.') === isRelative)
+      .map((specifier) => ({ file, specifier })),
+  );
+}
+
+describe('the architecture of src', () => {
+  it('finds the source', () => {
+    expect(files.length).toBeGreaterThan(40);
+    expect(importsOf(true).length).toBeGreaterThan(100);
+  });
+
+  it('knows every place', () => {
+    expect(files.filter((file) => layerOf(file.name) === -1).map((file) => file.name)).toEqual([]);
+  });
+
+  it('imports downwards only', () => {
+    const upward = importsOf(true)
+      .map(({ file, specifier }) => ({ from: file.name, to: resolved(file, specifier) }))
+      .filter(({ from, to }) => {
+        const isSamePlace = from.split('/')[0] === to.split('/')[0] && from.includes('/');
+        return !isSamePlace && layerOf(to) <= layerOf(from);
+      })
+      .map(({ from, to }) => `${from} → ${to}`);
+    expect(upward).toEqual([]);
+  });
+
+  it('has no import cycle', () => {
+    const edges = new Map(
+      files.map((file) => [
+        file.name,
+        file.imports.filter((specifier) => specifier.startsWith('.')).map((specifier) => resolved(file, specifier)),
+      ]),
+    );
+    const cycles: string[] = [];
+    const done = new Set<string>();
+    const visit = (name: string, path: readonly string[]): void => {
+      const at = path.indexOf(name);
+      if (at !== -1) cycles.push([...path.slice(at), name].join(' → '));
+      if (at !== -1 || done.has(name)) return;
+      for (const next of edges.get(name) ?? []) visit(next, [...path, name]);
+      done.add(name);
+    };
+    for (const name of edges.keys()) visit(name, []);
+    expect(cycles).toEqual([]);
+  });
+
+  it('imports each package in its one place', () => {
+    const strays = importsOf(false)
+      .filter(({ specifier }) => !specifier.startsWith('node:'))
+      .filter(({ file, specifier }) => packages[specifier]?.test(file.name) !== true)
+      .map(({ file, specifier }) => `${file.name} → ${specifier}`);
+    expect(strays).toEqual([]);
+  });
+
+  it('uses every package', () => {
+    const used = new Set(importsOf(false).map(({ specifier }) => specifier));
+    expect(Object.keys(packages).filter((name) => !used.has(name))).toEqual([]);
+  });
+
+  it('knows sockets only where clients are spoken to, and in the origin of the demo', () => {
+    const strays = importsOf(false)
+      .filter(({ specifier }) => /^node:(http|https|http2|net|tls|dgram)$/.test(specifier))
+      .filter(({ file }) => !/^(listener|cli\/demo)\//.test(file.name) && file.name !== 'config/address.ts')
+      .map(({ file, specifier }) => `${file.name} → ${specifier}`);
+    expect(strays).toEqual([]);
+  });
+
+  it('keeps loggers out of the core', () => {
+    const strays = importsOf(true)
+      .map(({ file, specifier }) => ({ from: file.name, to: resolved(file, specifier) }))
+      .filter(({ from, to }) => eventsOnly.test(from) && to.startsWith('telemetry/') && to !== 'telemetry/events.ts')
+      .map(({ from, to }) => `${from} → ${to}`);
+    expect(strays).toEqual([]);
+  });
+
+  it.each(['semantics', 'http', 'bytes'])('keeps clocks, randomness and I/O out of %s', (place) => {
+    const impure = files
+      .filter((file) => file.name.startsWith(`${place}/`))
+      .filter(
+        (file) =>
+          /\b(Date\.now|Math\.random|performance\.now|setTimeout|setInterval|process\.)/.test(file.text) ||
+          file.imports.some((specifier) => specifier.startsWith('node:')),
+      )
+      .map((file) => file.name);
+    expect(impure).toEqual([]);
+  });
+
+  it('tells the time in the outermost places only', () => {
+    const strays = files
+      .filter((file) => !/^(main\.ts|cli\/)/.test(file.name))
+      .filter((file) => /\b(Date\.now\(|Math\.random\(|performance\.now\(|new Date\(\))/.test(file.text))
+      .map((file) => file.name);
+    expect(strays).toEqual([]);
+  });
+
+  it('has files of one concept: at most 300 lines, proxy.ts at most 80', () => {
+    const long = files
+      .filter((file) => file.lines > (file.name === 'proxy.ts' ? 80 : 300))
+      .map((file) => `${file.name}: ${file.lines}`);
+    expect(long).toEqual([]);
+  });
+
+  it('says in the first line of each file what it is for', () => {
+    expect(files.filter((file) => !file.text.startsWith('/**')).map((file) => file.name)).toEqual([]);
+  });
+
+  it('has names that say something', () => {
+    const banned = files.filter((file) => file.name.split(/[/.]/).some((word) => bannedNames.has(word)));
+    expect(banned.map((file) => file.name)).toEqual([]);
+  });
+});

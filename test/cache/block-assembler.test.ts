@@ -1,0 +1,54 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { BlockAssembler, type SealedBlock } from '../../src/cache/block-assembler.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+
+const blockSizeBytes = 64;
+
+function assemble(sizeBytes: number | undefined, chunks: readonly Uint8Array[]): readonly SealedBlock[] {
+  const assembler = new BlockAssembler(blockSizeBytes, sizeBytes);
+  const sealed: SealedBlock[] = [];
+  for (const chunk of chunks) {
+    for (let taken = 0; taken < chunk.length; ) {
+      taken += assembler.append(chunk, taken);
+      const block = assembler.seal();
+      if (block !== undefined) sealed.push(block);
+    }
+  }
+  const last = assembler.sealLast();
+  return last === undefined ? sealed : [...sealed, last];
+}
+
+describe('BlockAssembler', () => {
+  it.each([0, 1, 63, 64, 65, 127, 128, 129, 1000])('cuts %i bytes into blocks that own just their memory', (size) => {
+    for (const promised of [size, undefined]) {
+      const blocks = assemble(promised, [patternBytes(0, size)]);
+      expect(Buffer.concat(blocks.map((block) => block.bytes))).toEqual(Buffer.from(patternBytes(0, size)));
+      expect(blocks.map((block) => block.index)).toEqual(blocks.map((_, index) => index));
+      for (const { bytes } of blocks) expect(bytes.buffer.byteLength).toBe(bytes.length);
+      for (const { bytes } of blocks.slice(0, -1)) expect(bytes.length).toBe(blockSizeBytes);
+    }
+  });
+
+  it('gives the same blocks however the bytes arrive', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(200), { maxLength: 20 }), fc.boolean(), (sizes, isPromised) => {
+        const total = sizes.reduce((sum, size) => sum + size, 0);
+        const ends = sizes.map((_, index) => sizes.slice(0, index + 1).reduce((sum, size) => sum + size, 0));
+        const chunks = ends.map((end, index) => patternBytes(ends[index - 1] ?? 0, end));
+        const blocks = assemble(isPromised ? total : undefined, chunks);
+        expect(Buffer.concat(blocks.map((block) => block.bytes))).toEqual(Buffer.from(patternBytes(0, total)));
+      }),
+    );
+  });
+
+  it('leaves bytes where they are for those who hold slices of them', () => {
+    const assembler = new BlockAssembler(256 * 1024, undefined);
+    assembler.append(patternBytes(0, 10), 0);
+    const slice = assembler.blockAt(0);
+    assembler.append(patternBytes(10, 100_000), 0);
+    expect(slice).toEqual(Buffer.from(patternBytes(0, 10)));
+    expect(assembler.frontier).toBe(100_000);
+    expect(assembler.blockAt(1)).toBeUndefined();
+  });
+});

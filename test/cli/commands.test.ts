@@ -1,0 +1,118 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { run } from '../../src/cli/main.ts';
+import { createFakeCliIo } from '../support/fake-cli-io.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'rangeway-commands-test-'));
+afterAll(() => rmSync(dir, { recursive: true }));
+
+function file(name: string, text: string): string {
+  const path = join(dir, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+const good = file('good.json', '{ "routes": [{ "origin": "http://127.0.0.1:3000" }] }');
+const bad = file('bad.json', '{ "lisen": 1, "routes": [{ "orgin": "x" }] }');
+const broken = file('broken.json', '{\n  "routes": [\n}');
+const storeOnly = file('store-only.json', '{ "store": { "maxSizeBytes": "1GB", "memoryBytes": "2" } }');
+
+/** Runs a command that does not serve; tells what it wrote and its exit code. */
+async function outcomeOf(...argv: string[]) {
+  const io = createFakeCliIo();
+  const code = await run(argv, io);
+  return { code, ...io.written };
+}
+
+describe('help and version', () => {
+  it.each([['--help'], ['-h'], ['serve', '--help']])('%s %s', async (...argv) => {
+    const { code, stdout, stderr } = await outcomeOf(...argv);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/^Usage: rangeway/);
+    const flags = [
+      '--listen',
+      '--config',
+      '--store',
+      '--dir',
+      '--max-size',
+      '--memory',
+      '--default-ttl',
+      '--origin-host',
+    ];
+    for (const flag of [...flags, '--log-level', '--log-format', '--help']) expect(stdout).toContain(flag);
+  });
+
+  it('help names every command', async () => {
+    const { stdout } = await outcomeOf('--help');
+    for (const name of ['serve', 'check', 'demo']) expect(stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
+  });
+
+  it.each(['--version', '-V'])('%s', async (flag) => {
+    const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
+    expect(await outcomeOf(flag)).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
+  });
+});
+
+describe('misuse is exit 2 and says what to do', () => {
+  const origin = 'http://127.0.0.1:3000';
+
+  it.each<[want: string, ...argv: string[]]>([
+    ['rangeway: give the URL of an origin, or a file with --config\n'],
+    ['rangeway: unknown command "chek"; did you mean "check"?\n', 'chek', good],
+    ['rangeway: unknown command "demo1"; did you mean "demo"?\n', 'demo1'],
+    ["rangeway: unknown option '--lisen'\n(Did you mean --listen?)\n", origin, '--lisen', '8080'],
+    ["rangeway: option '-l, --listen <[host:]port>' argument missing\n", origin, '--listen'],
+    ['rangeway: one origin is served, not 2: several need a file with routes\n', origin, origin],
+    ["rangeway: missing required argument 'file'\n", 'check'],
+    ['Expected a time such as 60s, 5m or 500ms.', origin, '--default-ttl', '60'],
+    ['rangeway: <origin>: expected the URL of an origin such as "http://127.0.0.1:3000"\n', 'example.org'],
+    ['rangeway: <origin>: must not hold a user name or password\n', 'http://a:b@c', '--origin-host', 'keep'],
+    ['rangeway: --origin-host: expected "origin", "keep" or a host name', origin, '--origin-host', 'http://x'],
+    ['rangeway: --default-ttl: must be at most 31536000, found 86400000\n', origin, '--default-ttl', '1000d'],
+    ['rangeway: --listen: expected [host:]port such as "8080"', origin, '--listen', 'here'],
+    ['rangeway: --store: expected "disk" or "memory", found "ram"\n', origin, '--store', 'ram'],
+    ['rangeway: --max-size: expected a size such as "512MiB" or "10GB"\n', origin, '--max-size', '10G'],
+    ['rangeway: --memory: must be at least 1MB\n', origin, '--memory', '10KB'],
+    ['rangeway: --dir: means something for a store of type "disk" only\n', origin, '--store', 'memory', '--dir', 'x'],
+    ['rangeway: --log-level: expected "trace", "debug"', origin, '--log-level', 'loud'],
+    ['rangeway: --log-format: expected "auto", "pretty" or "json"', origin, '--log-format', 'xml'],
+    [`rangeway: <origin> and the routes of ${good} exclude each other`, origin, '--config', good],
+    [
+      `rangeway: --default-ttl goes with <origin>; in ${good} it is an option of a route\n`,
+      '--config',
+      good,
+      '--default-ttl',
+      '1s',
+    ],
+    [`rangeway: --origin-host goes with <origin>; in ${good} it`, '--config', good, '--origin-host', 'keep'],
+    [`${storeOnly}: routes: is required\n`, '--config', storeOnly, '--memory', '1GB'],
+    [`${storeOnly}: store.memoryBytes: must be at least 1MB\n`, '--config', storeOnly, origin],
+    [`${bad}: lisen: unknown option "lisen"; did you mean "listen"?\n`, '--config', bad],
+    [`${broken}: line 3, column 1: expected a value\n`, '--config', broken],
+    ['/nowhere.json: cannot be read: ENOENT', '--config', '/nowhere.json'],
+  ])('%s', async (want, ...argv) => {
+    const { code, stdout, stderr } = await outcomeOf(...argv);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toContain(want);
+    expect(stderr, 'no stack').not.toContain('    at ');
+  });
+});
+
+describe('check', () => {
+  it('is content with a good file', async () => {
+    expect(await outcomeOf('check', good)).toEqual({ code: 0, stdout: `${good}: ok\n`, stderr: '' });
+  });
+
+  it('tells every problem of every file, one a line', async () => {
+    const { code, stdout, stderr } = await outcomeOf('check', bad, good, broken);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: `${good}: ok\n` });
+    expect(stderr.trimEnd().split('\n')).toEqual([
+      `${bad}: routes[0].origin: is required`,
+      `${bad}: routes[0].orgin: unknown option "orgin"; did you mean "origin"?`,
+      `${bad}: lisen: unknown option "lisen"; did you mean "listen"?`,
+      `${broken}: line 3, column 1: expected a value`,
+    ]);
+  });
+});

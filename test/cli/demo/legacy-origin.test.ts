@@ -1,0 +1,120 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Clock } from '../../../src/cache/clock.ts';
+import { type LegacyOrigin, openLegacyOrigin } from '../../../src/cli/demo/legacy-origin.ts';
+
+const dir = fileURLToPath(new URL('../../../assets/demo/', import.meta.url));
+
+const clock: Clock = {
+  now: () => performance.now(),
+  after(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+let origin: LegacyOrigin;
+
+beforeAll(async () => {
+  origin = await openLegacyOrigin({ dir, bytesPerSecond: 1e9, clock });
+});
+
+afterAll(() => origin.close());
+
+describe('the legacy origin', () => {
+  it.each([
+    ['/', 'text/html; charset=utf-8'],
+    ['/demo.js', 'text/javascript; charset=utf-8'],
+    ['/range-test.mp4', 'video/mp4'],
+    ['/download.bin', 'application/octet-stream'],
+  ])('%s: a Range and a condition change nothing', async (path, mediaType) => {
+    const plain = await fetch(origin.url + path);
+    const body = Buffer.from(await plain.arrayBuffer());
+    const headers = { range: 'bytes=0-9', 'if-modified-since': 'Wed, 01 Jan 2020 00:00:00 GMT' };
+    const ranged = await fetch(origin.url + path, { headers });
+    expect(ranged.status).toBe(200);
+    expect(Buffer.from(await ranged.arrayBuffer()).equals(body)).toBe(true);
+    expect(ranged.headers.get('content-type')).toBe(mediaType);
+    expect(ranged.headers.get('content-length')).toBe(String(body.length));
+    expect(ranged.headers.get('last-modified')).toBe('Wed, 01 Jan 2020 00:00:00 GMT');
+    for (const name of ['accept-ranges', 'etag', 'content-range']) expect(ranged.headers.get(name), name).toBeNull();
+  });
+
+  it('sends the video as it is on disk', async () => {
+    const file = await readFile(`${dir}range-test.mp4`);
+    const body = Buffer.from(await (await fetch(`${origin.url}/range-test.mp4`)).arrayBuffer());
+    expect(body.equals(file)).toBe(true);
+  });
+
+  it('sends the report in chunks and without a validator', async () => {
+    const response = await fetch(`${origin.url}/report.csv`);
+    const text = await response.text();
+    expect(response.headers.get('transfer-encoding')).toBe('chunked');
+    for (const name of ['content-length', 'last-modified', 'etag', 'accept-ranges']) {
+      expect(response.headers.get(name), name).toBeNull();
+    }
+    expect(text.split('\n').slice(0, 2)).toEqual(['day,requests,megabytes', '1,7919,44']);
+    expect(text.split('\n').slice(-2)).toEqual(['4000,3845,528', '']);
+  });
+
+  it('makes up the same download each time, of bytes that do not repeat', async () => {
+    const hashes = [0, 1].map(async () => {
+      const body = Buffer.from(await (await fetch(`${origin.url}/download.bin`)).arrayBuffer());
+      const blocks = new Set<string>();
+      for (let at = 0; at < body.length; at += 65_536) {
+        blocks.add(
+          createHash('sha256')
+            .update(body.subarray(at, at + 65_536))
+            .digest('hex'),
+        );
+      }
+      expect(blocks.size).toBe(256);
+      return createHash('sha256').update(body).digest('hex');
+    });
+    expect(await hashes[0]).toBe(await hashes[1]);
+  });
+
+  it.each([
+    ['GET', '/README.md', 404],
+    ['GET', '/..%2fREADME.md', 404],
+    ['GET', '/nothing', 404],
+    ['POST', '/', 405],
+    ['HEAD', '/range-test.mp4', 200],
+  ])('%s %s: %d', async (method, path, status) => {
+    const response = await fetch(origin.url + path, { method });
+    expect(response.status).toBe(status);
+    expect(await response.text()).toBe('');
+  });
+
+  it('counts requests, ranges and bytes', async () => {
+    const counting = await openLegacyOrigin({ dir, bytesPerSecond: 1e9, clock });
+    await (await fetch(`${counting.url}/poster.svg`, { headers: { range: 'bytes=0-1' } })).arrayBuffer();
+    const { length } = Buffer.from(await (await fetch(`${counting.url}/poster.svg`)).arrayBuffer());
+    await fetch(`${counting.url}/poster.svg`, { method: 'HEAD' });
+    expect(counting.stats()).toEqual({
+      requests: 2,
+      bytes: 2 * length,
+      files: {
+        '/poster.svg': { requests: 2, rangeRequests: 1, bytes: 2 * length, latestBytes: length, sizeBytes: length },
+      },
+    });
+    expect(await (await fetch(`${counting.url}/demo.json`)).json()).toMatchObject({
+      origin: counting.url,
+      stats: counting.stats(),
+    });
+    await counting.close();
+  });
+
+  it('tells an open page the news, and ends the stream when it closes', async () => {
+    const told = await openLegacyOrigin({ dir, bytesPerSecond: 1e9, clock });
+    const response = await fetch(`${told.url}/demo-events`);
+    expect(response.headers.get('content-type')).toBe('text/event-stream');
+    told.publish('request', { target: '/x' });
+    await told.close();
+    const text = await response.text();
+    expect(text).toMatch(/^event: stats\ndata: \{"requests":0,.*\}\n\n/);
+    expect(text).toContain('event: request\ndata: {"target":"/x"}\n\n');
+  });
+});

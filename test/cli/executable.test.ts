@@ -1,0 +1,59 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, describe, expect, it } from 'vitest';
+
+const executable = fileURLToPath(new URL('../../bin/rangeway.js', import.meta.url));
+const dir = mkdtempSync(join(tmpdir(), 'rangeway-executable-test-'));
+afterAll(() => rmSync(dir, { recursive: true }));
+
+/** Runs the executable after some code, and tells how it ended. */
+function runAfter(preloaded: string, ...argv: string[]) {
+  const preload = join(dir, 'preload.cjs');
+  writeFileSync(preload, preloaded);
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['--require', preload, executable, ...argv], {
+    encoding: 'utf8',
+  });
+  return { status, stdout, stderr };
+}
+
+function pretendVersion(version: string): string {
+  return `
+    Object.defineProperty(process, 'version', { value: 'v${version}' });
+    Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '${version}' } });
+  `;
+}
+
+describe('bin/rangeway.js', () => {
+  it.each(['12.22.12', '20.20.2', '23.11.1'])('refuses Node %s in one line', (version) => {
+    expect(runAfter(pretendVersion(version), '--version')).toEqual({
+      status: 1,
+      stdout: '',
+      stderr: `rangeway needs Node 24 or newer; this is v${version}\n`,
+    });
+  });
+
+  it.each(['24.0.0', '100.1.0'])('takes Node %s', (version) => {
+    expect(runAfter(pretendVersion(version), '--version')).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  it('silences the warning of node:sqlite, and no other', () => {
+    const warnings = `process.nextTick(() => {
+      process.emitWarning('SQLite is an experimental feature and might change at any time', 'ExperimentalWarning');
+      process.emitWarning('SQLite is slow today');
+      process.emitWarning('Something else is an experimental feature', 'ExperimentalWarning');
+      process.emitWarning('It is old', { type: 'DeprecationWarning', code: 'DEP9999' });
+    });`;
+    const { stderr } = runAfter(warnings, 'check', '/nowhere.json');
+    expect(stderr).not.toContain('SQLite is an experimental feature');
+    expect(stderr).toContain('Warning: SQLite is slow today');
+    expect(stderr).toContain('ExperimentalWarning: Something else is an experimental feature');
+    expect(stderr).toContain('[DEP9999] DeprecationWarning: It is old');
+  });
+
+  it('passes on the exit code', () => {
+    expect(runAfter('', 'check', '/nowhere.json')).toMatchObject({ status: 2, stdout: '' });
+  });
+});

@@ -1,0 +1,190 @@
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { run } from '../../src/cli/main.ts';
+import { createFakeCliIo } from '../support/fake-cli-io.ts';
+import { startRangeway } from '../support/rangeway-process.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'rangeway-serve-test-'));
+afterAll(() => rmSync(dir, { recursive: true }));
+
+const servers: Server[] = [];
+afterEach(() => {
+  for (const server of servers.splice(0)) server.close().closeAllConnections();
+});
+
+/** An origin that answers every request by this function; tells its URL. */
+async function openOrigin(answer: (response: ServerResponse, host: string) => void): Promise<string> {
+  const server = createServer((request, response) => answer(response, request.headers.host ?? ''));
+  servers.push(server.listen(0, '127.0.0.1'));
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return `http://127.0.0.1:${address.port}`;
+}
+
+const openPlainOrigin = () => openOrigin((response, host) => response.end(`for ${host}`));
+
+const listening = /http:\/\/127\.0\.0\.1:\d+/;
+const anyPort = ['--listen', '127.0.0.1:0', '--log-format', 'json'];
+
+/** The lines of a log for programs. */
+function linesIn(output: string): Record<string, unknown>[] {
+  return output
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+}
+
+describe('rangeway <origin>', () => {
+  it('tells its address once it is ready, serves, logs each request, and ends with 0', async () => {
+    const origin = await openPlainOrigin();
+    await using started = startRangeway([origin, ...anyPort, '--store', 'memory']);
+    const [url] = await started.waitFor(listening);
+    expect(linesIn(started.output())).toMatchObject([
+      { level: 'info', event: 'life', stage: 'ready', addresses: [url] },
+    ]);
+
+    const response = await fetch(`${url}/file?token=abc`, { headers: { range: 'bytes=0-2' } });
+    expect([response.status, await response.text()]).toEqual([206, 'for']);
+    await started.waitFor(/"event":"request"/);
+    expect(await started.stop('SIGTERM'), started.output()).toBe(0);
+    const lines = linesIn(started.output());
+    expect(lines.find((line) => line['event'] === 'request')).toMatchObject({
+      method: 'GET',
+      target: '/file?token=[redacted]',
+      status: 206,
+      bytes: 3,
+    });
+    expect(lines.at(-1)).toMatchObject({ event: 'life', stage: 'stopped' });
+  });
+
+  it.each<[originHost: string, want: (origin: string, url: string) => string]>([
+    ['origin', (origin) => new URL(origin).host],
+    ['keep', (_origin, url) => new URL(url).host],
+    ['media.example', () => 'media.example'],
+  ])('--origin-host %s is what the origin sees', async (originHost, want) => {
+    const origin = await openPlainOrigin();
+    await using started = startRangeway([origin, ...anyPort, '--store', 'memory', '--origin-host', originHost]);
+    const [url] = await started.waitFor(listening);
+    expect(await (await fetch(url)).text()).toBe(`for ${want(origin, url)}`);
+  });
+
+  it('keeps a disk store where XDG_CACHE_HOME says, and finds it again', async () => {
+    const caches = join(dir, 'caches');
+    let requests = 0;
+    const origin = await openOrigin((response) => {
+      requests += 1;
+      response.setHeader('cache-control', 'max-age=3600').end('kept');
+    });
+    for (const occasion of ['first', 'second']) {
+      await using started = startRangeway([origin, ...anyPort], { XDG_CACHE_HOME: caches });
+      const [url] = await started.waitFor(listening);
+      const response = await fetch(url, { headers: { host: 'example.org' } });
+      expect(await response.text(), occasion).toBe('kept');
+      await started.waitFor(/"event":"request"/);
+      expect(await started.stop('SIGINT'), started.output()).toBe(0);
+    }
+    expect(readdirSync(join(caches, 'rangeway'))).toEqual(['127.0.0.1-0']);
+    expect(requests, 'two listeners with two ports are two authorities').toBe(2);
+  });
+});
+
+describe('rangeway --config', () => {
+  it('serves the routes of a file', async () => {
+    const file = join(dir, 'routes.json');
+    const [one, two] = [await openPlainOrigin(), await openPlainOrigin()];
+    const routes = [
+      { match: { pathPrefix: '/two' }, origin: { url: two, host: 'two.example' } },
+      { origin: { url: one, host: 'one.example' } },
+    ];
+    writeFileSync(
+      file,
+      JSON.stringify({ listen: '127.0.0.1:0', store: { type: 'memory' }, log: { format: 'json' }, routes }),
+    );
+    await using started = startRangeway(['--config', file]);
+    const [url] = await started.waitFor(listening);
+    expect(await (await fetch(`${url}/one`)).text()).toBe('for one.example');
+    expect(await (await fetch(`${url}/two`)).text()).toBe('for two.example');
+  });
+});
+
+describe('a server that cannot start says why in one line, and ends with 1', () => {
+  const origin = 'http://127.0.0.1:3000';
+
+  it('port in use', async () => {
+    const taken = new URL(await openPlainOrigin()).host;
+    await using started = startRangeway([origin, '--store', 'memory', '--listen', taken]);
+    expect(await started.ended()).toBe(1);
+    expect(started.output()).toBe(
+      `rangeway: cannot listen on ${taken}: the port is in use; choose another with --listen\n`,
+    );
+  });
+
+  it('an address that this machine does not have', async () => {
+    await using started = startRangeway([origin, '--store', 'memory', '--listen', '192.0.2.1:0']);
+    expect(await started.ended()).toBe(1);
+    expect(started.output()).toBe(
+      'rangeway: cannot listen on 192.0.2.1:0: this machine does not have the address 192.0.2.1\n',
+    );
+  });
+
+  it('a directory that is none', async () => {
+    const file = join(dir, 'a-file');
+    writeFileSync(file, '');
+    await using started = startRangeway([origin, ...anyPort, '--dir', file]);
+    expect(await started.ended()).toBe(1);
+    expect(started.output()).toMatch(/^rangeway: cannot use .*a-file.*: E.*\n$/);
+  });
+});
+
+describe('signals', () => {
+  /** A server in this process, with a request under way; `finish` lets the origin end its response. */
+  async function serveSlowly() {
+    const { promise: asked, resolve: ask } = Promise.withResolvers<ServerResponse>();
+    const origin = await openOrigin((response) => {
+      response.writeHead(200, { 'content-length': '4' }).write('ab');
+      ask(response);
+    });
+    const io = createFakeCliIo();
+    const ended = run([origin, ...anyPort, '--store', 'memory'], io);
+    const [url] = await io.waitFor(listening);
+    const response = await fetch(url);
+    const finish = async () => (await asked).end('cd');
+    return { io, ended, response, finish };
+  }
+
+  it('the first lets what is under way end', async () => {
+    const { io, ended, response, finish } = await serveSlowly();
+    io.signal('SIGTERM');
+    await io.waitFor(/"stage":"stopping"/);
+    await finish();
+    expect(await response.text()).toBe('abcd');
+    expect(await ended).toBe(0);
+    expect(io.exits).toEqual([]);
+  });
+
+  it('the same one again, as npm passes it on, changes nothing', async () => {
+    const { io, ended, finish } = await serveSlowly();
+    io.signal('SIGINT');
+    io.signal('SIGINT', 500);
+    expect(io.exits).toEqual([]);
+    await finish();
+    expect(await ended).toBe(0);
+  });
+
+  it.each([
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const)('a second %s ends the process at once', async (signal, code) => {
+    const { io, ended, finish } = await serveSlowly();
+    io.signal('SIGTERM');
+    io.signal(signal, 501);
+    expect(io.exits).toEqual([code]);
+    await finish();
+    await ended;
+  });
+});

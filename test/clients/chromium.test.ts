@@ -1,0 +1,88 @@
+import { chromium, type Page } from 'playwright-core';
+import { describe, expect } from 'vitest';
+import type { LegacyStats } from '../../src/cli/demo/legacy-origin.ts';
+import { findProgram, itWith } from '../support/programs.ts';
+import { startDemo } from '../support/rangeway-process.ts';
+
+const switches = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+
+/** Runs a test with a page of the browser that is installed, and fails it for every fault that the page reports. */
+async function withPage(test: (page: Page) => Promise<void>): Promise<void> {
+  const browser = await chromium.launch({ executablePath: findProgram('chromium') ?? '', args: switches });
+  try {
+    const page = await browser.newPage();
+    const faults: string[] = [];
+    page.on('pageerror', (error) => faults.push(error.message));
+    await test(page);
+    expect(faults).toEqual([]);
+  } finally {
+    await browser.close();
+  }
+}
+
+/** Seeks, waits until it is done, and tells where the player is, how ready, and what colour the frame has low on the left. */
+const seek = `async (second) => {
+  const video = document.querySelector('video');
+  const seeked = new Promise((resolve) => video.addEventListener('seeked', resolve, { once: true }));
+  video.currentTime = second;
+  await seeked;
+  const canvas = new OffscreenCanvas(video.videoWidth, video.videoHeight);
+  const context = canvas.getContext('2d');
+  context.drawImage(video, 0, 0);
+  const isOrange = (x) => {
+    const [red, green, blue] = context.getImageData(x, canvas.height - 7, 1, 1).data;
+    return red > 200 && green > 140 && blue < 130;
+  };
+  let orange = 0;
+  while (orange < canvas.width && isOrange(orange)) orange += 1;
+  return { at: video.currentTime, ready: video.readyState, shown: (orange / canvas.width) * 60 };
+}`;
+
+describe('chromium, on the page of the demo', () => {
+  itWith(['chromium'], 'seeks a video whose origin cannot, and the origin is asked once', async () => {
+    await using demo = await startDemo();
+    await withPage(async (page) => {
+      await page.goto(demo.url);
+      await page.waitForFunction('document.querySelector("video").readyState >= 1');
+      for (const second of [45, 5, 58, 30]) {
+        const { at, ready, shown } = await page.evaluate<{ at: number; ready: number; shown: number }>(
+          `(${seek})(${second})`,
+        );
+        expect(at).toBe(second);
+        expect(ready).toBeGreaterThanOrEqual(2);
+        // The picture has a bar that is as long as the time that has passed.
+        expect(Math.abs(shown - second), `the frame shows second ${shown}`).toBeLessThan(0.5);
+      }
+      const { stats } = (await (await fetch(`${demo.origin}/demo.json`)).json()) as { stats: LegacyStats };
+      expect(stats.files['/range-test.mp4']).toMatchObject({ requests: 1 });
+    });
+  });
+
+  itWith(['chromium'], 'the buttons show what Rangeway answers', async () => {
+    await using demo = await startDemo();
+    await withPage(async (page) => {
+      await page.goto(demo.url);
+      const size = 2_115_429;
+      for (const [button, head, body] of [
+        ['First 100 bytes', `content-range: bytes 0-99/${size}`, 'ftypisom'],
+        ['Last 100 bytes', `content-range: bytes ${size - 100}-${size - 1}/${size}`, 'Lavf'],
+        ['Two ranges', 'content-type: multipart/byteranges', 'ftypisom'],
+        ['Past the end', `content-range: bytes */${size}`, ''],
+      ] as const) {
+        await page.getByRole('button', { name: button }).click();
+        await page.locator('#reply-head', { hasText: head }).waitFor();
+        expect(await page.locator('#reply-body').textContent(), button).toContain(body);
+      }
+      await page.locator('#log tr', { hasText: 'bytes=-100' }).locator('td', { hasText: '206' }).waitFor();
+      expect(await page.locator('#trials pre').first().textContent()).toContain(`${demo.origin}/range-test.mp4`);
+    });
+  });
+});

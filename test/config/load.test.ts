@@ -1,0 +1,234 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { checkConfig, loadConfig, parseConfigText } from '../../src/config/load.ts';
+
+const routes = [{ origin: 'http://127.0.0.1:3000' }];
+
+/** The problems as lines. */
+function problemsOf(value: unknown): string[] {
+  const checked = checkConfig(value, '/etc/rangeway');
+  return checked.kind === 'ok' ? [] : checked.problems.map(({ path, message }) => `${path}: ${message}`);
+}
+
+function configOf(value: unknown) {
+  const checked = checkConfig(value, '/etc/rangeway');
+  if (checked.kind === 'invalid') throw new Error(JSON.stringify(checked.problems));
+  return checked.config;
+}
+
+describe('checkConfig fills in', () => {
+  it('every default', () => {
+    expect(configOf({ routes })).toEqual({
+      listen: { host: '127.0.0.1', port: 8080 },
+      store: { type: 'disk', dir: undefined, maxSizeBytes: 10e9, memoryBytes: 128e6, blockSizeBytes: 262_144 },
+      limits: {
+        targetBytes: 8192,
+        fieldsBytes: 32_768,
+        fieldCount: 200,
+        headersTimeoutSeconds: 30,
+        requestTimeoutSeconds: 0,
+        keepAliveTimeoutSeconds: 65,
+        idleTimeoutSeconds: 120,
+      },
+      log: { level: 'info', format: 'auto' },
+      shutdownGraceSeconds: 30,
+      routes: [
+        {
+          stripPathPrefix: false,
+          origin: {
+            url: 'http://127.0.0.1:3000/',
+            host: 'origin',
+            connectTimeoutSeconds: 10,
+            headersTimeoutSeconds: 60,
+            bodyTimeoutSeconds: 60,
+            connections: 128,
+            keepAliveTimeoutSeconds: 4,
+            insecureTls: false,
+            closeDelimited: 'relay',
+          },
+          cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60 },
+          ranges: { maxRanges: 100, coalesceGapBytes: 80 },
+          fill: { onAbort: 'finish', lengthWaitSeconds: 10 },
+        },
+      ],
+    });
+  });
+
+  it('the size of a store in memory, which has no tier and no directory', () => {
+    const { store } = configOf({ routes, store: { type: 'memory' } });
+    expect(store).toEqual({ type: 'memory', maxSizeBytes: 256e6, blockSizeBytes: 262_144 });
+  });
+
+  it('sizes in bytes, URLs and hosts in one form, paths from the directory of the file', () => {
+    const config = configOf({
+      listen: '[::1]:0',
+      store: { dir: 'cache', maxSizeBytes: '1 GiB', memoryBytes: 2_000_000, blockSizeBytes: '64KiB' },
+      routes: [
+        {
+          match: { hosts: ['Media.Example.ORG', '*.Example.net'] },
+          origin: { url: 'HTTPS://Files.example:443/base', caFile: 'ca.pem' },
+        },
+        { origin: { url: 'https://files.example', caFile: '/etc/ssl/ca.pem' } },
+      ],
+    });
+    expect(config.listen).toEqual({ host: '::1', port: 0 });
+    expect(config.store).toEqual({
+      type: 'disk',
+      dir: '/etc/rangeway/cache',
+      maxSizeBytes: 2 ** 30,
+      memoryBytes: 2_000_000,
+      blockSizeBytes: 65_536,
+    });
+    expect(config.routes[0]?.match).toEqual({ hosts: ['media.example.org', '*.example.net'] });
+    expect(config.routes.map(({ origin }) => [origin.url, origin.caFile])).toEqual([
+      ['https://files.example/base', '/etc/rangeway/ca.pem'],
+      ['https://files.example/', '/etc/ssl/ca.pem'],
+    ]);
+  });
+});
+
+describe('checkConfig tells', () => {
+  const tooDistant = 'known here: $schema, listen, pseudonym, store, limits, log, shutdownGraceSeconds, routes';
+  const notAUrl = 'expected the URL of an origin such as "http://127.0.0.1:3000"';
+  const notASize = 'expected a size such as "512MiB" or "10GB"';
+  const notAHost = 'expected a host name such as "media.example.org" or "*.example.org", without scheme and port';
+  const notAnAddress = 'expected [host:]port such as "8080", "0.0.0.0:8080" or "[::1]:8080"';
+
+  it.each<[value: unknown, ...want: string[]]>([
+    [[], ': expected an object, found a list'],
+    [null, ': expected an object, found null'],
+    [{}, 'routes: is required'],
+    [{ routes: [] }, 'routes: needs at least 1 element'],
+    [{ routes: {} }, 'routes: expected a list, found an object'],
+    [{ routes: [3] }, 'routes[0]: expected an object, found 3'],
+    [{ routes: [{}] }, 'routes[0].origin: is required'],
+    [{ routes, lisen: 1 }, 'lisen: unknown option "lisen"; did you mean "listen"?'],
+    [{ routes, upstream: 1 }, `upstream: unknown option "upstream"; ${tooDistant}`],
+    [{ routes, 'a b': 1 }, `["a b"]: unknown option "a b"; ${tooDistant}`],
+    [{ routes: [{ ...routes[0], orgin: 1 }] }, 'routes[0].orgin: unknown option "orgin"; did you mean "origin"?'],
+    [{ routes, listen: 8080 }, 'listen: expected text, found 8080'],
+    [{ routes, listen: 'here' }, `listen: ${notAnAddress}`],
+    [{ routes, pseudonym: 'a b' }, "pseudonym: expected a token: letters, digits and the signs !#$%&'*+.^_`|~-"],
+    [{ routes, shutdownGraceSeconds: -1 }, 'shutdownGraceSeconds: must be at least 0, found -1'],
+    [{ routes, shutdownGraceSeconds: '30s' }, 'shutdownGraceSeconds: expected a number, found the text "30s"'],
+    [{ routes, limits: { fieldCount: 1.5 } }, 'limits.fieldCount: expected a whole number, found 1.5'],
+    [{ routes, limits: { fieldCount: 9 } }, 'limits.fieldCount: must be at least 10, found 9'],
+    [{ routes, limits: { targetBytes: 65_537 } }, 'limits.targetBytes: must be at most 65536, found 65537'],
+    [{ routes, log: null }, 'log: expected an object, found null'],
+    [{ routes, log: { format: 3 } }, 'log.format: expected "auto", "pretty" or "json", found 3'],
+    [
+      { routes, log: { format: 'pritty' } },
+      'log.format: expected "auto", "pretty" or "json", found "pritty"; did you mean "pretty"?',
+    ],
+    [{ routes, store: { type: 'redis' } }, 'store.type: expected "disk" or "memory", found "redis"'],
+    [{ routes, store: { dir: '' } }, 'store.dir: needs at least 1 character'],
+    [{ routes, store: { maxSize: '1GB' } }, 'store.maxSize: unknown option "maxSize"; did you mean "maxSizeBytes"?'],
+    [{ routes, store: { maxSizeBytes: '1G' } }, `store.maxSizeBytes: ${notASize}`],
+    [{ routes, store: { maxSizeBytes: '999kB' } }, 'store.maxSizeBytes: must be at least 1MB'],
+    [{ routes, store: { maxSizeBytes: '9999TiB' } }, 'store.maxSizeBytes: must be at most 1000TB'],
+    [{ routes, store: { maxSizeBytes: 999_999 } }, 'store.maxSizeBytes: must be at least 1000000, found 999999'],
+    [{ routes, store: { maxSizeBytes: true } }, 'store.maxSizeBytes: expected a number or text, found true'],
+    [{ routes, store: { blockSizeBytes: 100_000 } }, 'store.blockSizeBytes: must be a power of two'],
+    [{ routes, store: { blockSizeBytes: '8KiB' } }, 'store.blockSizeBytes: must be at least 16KiB'],
+    [
+      { routes, store: { type: 'memory', dir: 'x', memoryBytes: '1GB' } },
+      'store.dir: means something for a store of type "disk" only',
+      'store.memoryBytes: means something for a store of type "disk" only; the size of a memory store is maxSizeBytes',
+    ],
+    [{ routes: [{ origin: 4 }] }, 'routes[0].origin: expected text or an object, found 4'],
+    [{ routes: [{ origin: 'example.org' }] }, `routes[0].origin: ${notAUrl}`],
+    [{ routes: [{ origin: 'ftp://example.org' }] }, `routes[0].origin: ${notAUrl}`],
+    [{ routes: [{ origin: { url: 'localhost:3000' } }] }, `routes[0].origin.url: ${notAUrl}`],
+    [{ routes: [{ origin: { host: 'keep' } }] }, 'routes[0].origin.url: is required'],
+    [{ routes: [{ origin: 'http://example.org/?x' }] }, 'routes[0].origin: must not hold a query or a fragment'],
+    [{ routes: [{ origin: { url: 'http://a/#x' } }] }, 'routes[0].origin.url: must not hold a query or a fragment'],
+    [
+      { routes: [{ origin: 'http://ada:lovelace@example.org' }] },
+      'routes[0].origin: must not hold a user name or password',
+    ],
+    [
+      { routes: [{ origin: { url: 'http://a', host: 'http://b' } }] },
+      'routes[0].origin.host: expected "origin", "keep" or a host name such as "media.example.org"',
+    ],
+    [
+      { routes: [{ origin: { url: 'http://a', caFile: 'x', insecureTls: true } }] },
+      'routes[0].origin.caFile: means something for an https:// origin only',
+      'routes[0].origin.insecureTls: means something for an https:// origin only',
+      'routes[0].origin.caFile: is not used while insecureTls is true',
+    ],
+    [
+      { routes: [{ ...routes[0], match: { hosts: ['a', 'b:80', '*', '*.*.a'] } }] },
+      ...[1, 2, 3].map((at) => `routes[0].match.hosts[${at}]: ${notAHost}`),
+    ],
+    [
+      { routes: [{ ...routes[0], match: { pathPrefix: 'files' } }] },
+      'routes[0].match.pathPrefix: expected a path that begins with "/", without query and spaces',
+    ],
+    [{ routes: [{ ...routes[0], stripPathPrefix: true }] }, 'routes[0].stripPathPrefix: needs match.pathPrefix'],
+    [{ routes: [...routes, ...routes] }, 'routes[1].match: routes[0] serves every path of every host too'],
+    [
+      {
+        routes: [
+          { ...routes[0], match: { hosts: ['a', 'b'], pathPrefix: '/v' }, name: 'x' },
+          { ...routes[0], match: { hosts: ['a', 'b'] } },
+          { ...routes[0], match: { hosts: ['B'], pathPrefix: '/v' }, name: 'x' },
+          { ...routes[0], match: { pathPrefix: '/v' } },
+        ],
+      },
+      'routes[2].name: is the name of routes[0] too',
+      'routes[2].match: routes[0] serves paths under "/v" of "b" too',
+    ],
+  ])('%j', (value, ...want) => expect(problemsOf(value)).toEqual(want));
+
+  it('every problem at once, those between options too', () => {
+    const value = {
+      colour: 'blue',
+      store: { type: 'memory', dir: 'x', blockSizeBytes: 20_000 },
+      routes: [...routes, { origin: 'no' }, 'no', routes[0]],
+    };
+    expect(problemsOf(value).map((problem) => problem.split(':', 1)[0])).toEqual([
+      'store.blockSizeBytes',
+      'store.dir',
+      'routes[1].origin',
+      'routes[2]',
+      'routes[1].match',
+      'routes[3].match',
+      'colour',
+    ]);
+  });
+});
+
+describe('parseConfigText', () => {
+  it('takes a byte order mark for nothing', () => {
+    expect(parseConfigText('\uFEFF{"a": 1}')).toEqual({ kind: 'ok', value: { a: 1 } });
+  });
+
+  it('tells line and column of a fault', () => {
+    const problem = { path: '', message: 'line 2, column 10: no comma may stand before "}"' };
+    expect(parseConfigText('{\n  "a": 1,}')).toEqual({ kind: 'invalid', problems: [problem] });
+  });
+});
+
+describe('loadConfig', () => {
+  it('reads a file, and takes its paths from where it is', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'rangeway-config-test-'));
+    try {
+      const file = join(dir, 'rangeway.json');
+      await writeFile(file, JSON.stringify({ store: { dir: 'cache' }, routes }));
+      expect(await loadConfig(file)).toMatchObject({ kind: 'ok', config: { store: { dir: join(dir, 'cache') } } });
+    } finally {
+      await rm(dir, { recursive: true });
+    }
+  });
+
+  it('tells why a file cannot be read', async () => {
+    expect(await loadConfig('/nowhere/rangeway.json')).toEqual({
+      kind: 'invalid',
+      problems: [
+        { path: '', message: "cannot be read: ENOENT: no such file or directory, open '/nowhere/rangeway.json'" },
+      ],
+    });
+  });
+});

@@ -1,0 +1,222 @@
+/** What origins send against the rules of framing, and what is left of it: one row per fault, over real sockets. */
+
+import { describe, expect, it } from 'vitest';
+import type { OriginResponse } from '../../src/origin/origin.ts';
+import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
+import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
+import { type Exchange, openScriptedOrigin, type Play } from '../support/scripted-origin.ts';
+import { originOptions } from './origin-options.ts';
+
+/** What a fetch comes to: `head` is its status and framing or the code it throws, `body` the bytes and the code that ends them. */
+interface Outcome {
+  readonly head: string;
+  readonly body?: string;
+  /** Whether the next request uses the same connection. */
+  readonly isReused: boolean;
+}
+
+type Row = [name: string, play: Play, outcome: Outcome, method?: string];
+
+const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext';
+const ill = { head: 'origin_ill_framed', isReused: false };
+const kept = (head: string, body = ''): Outcome => ({ head, body, isReused: true });
+const dropped = (head: string, body = ''): Outcome => ({ head, body, isReused: false });
+
+/** The bytes, then FIN, RST or silence. */
+const after =
+  (end: (exchange: Exchange) => unknown) =>
+  (bytes: string): Play =>
+  async (exchange) => {
+    await exchange.send(bytes);
+    await end(exchange);
+  };
+const thenEnd = after(({ end }) => end());
+const thenCut = after(({ cut }) => cut());
+const thenSilence = after(({ closed }) => closed);
+
+const head = 'HTTP/1.1 200 OK\r\n';
+const rows: readonly Row[] = [
+  ['Content-Length, whole', `${head}Content-Length: 4\r\n\r\ngood`, kept('200 length 4', 'good')],
+  ['Content-Length: 0', `${head}Content-Length: 0\r\n\r\n`, kept('200 length 0')],
+  ['chunked, whole', `${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n`, kept('200 chunked', 'good')],
+  [
+    'chunked, with trailers',
+    `${head}Transfer-Encoding: Chunked\r\n\r\n4\r\ngood\r\n0\r\nX: y\r\n\r\n`,
+    kept('200 chunked', 'good'),
+  ],
+  ['close-delimited', thenEnd(`${head}\r\ngood`), dropped('200 close', 'good')],
+  ['close-delimited, HTTP/1.0', thenEnd('HTTP/1.0 200 OK\r\n\r\ngood'), dropped('200 close', 'good')],
+  ['close-delimited, reset', thenCut(`${head}\r\ngood`), dropped('200 close', 'good origin_reset')],
+  ['HTTP/1.0 with a length', 'HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\ngood', dropped('200 length 4', 'good')],
+  ['HEAD', `${head}Content-Length: 9\r\n\r\n`, dropped('200 none'), 'HEAD'],
+  ['204', 'HTTP/1.1 204 No Content\r\n\r\n', kept('204 none')],
+  ['204 that promises a body', 'HTTP/1.1 204 No Content\r\nContent-Length: 4\r\n\r\ngood', dropped('204 none')],
+  ['304', 'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n', kept('304 none')],
+  ['304 with the length of a 200', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n', dropped('304 none')],
+
+  ['more than Content-Length', `${head}Content-Length: 4\r\n\r\ngood, and more`, dropped('200 length 4', 'good')],
+  ['a response too many', `${head}Content-Length: 4\r\n\r\ngood${good}`, dropped('200 length 4', 'good')],
+  [
+    'less than Content-Length',
+    thenEnd(`${head}Content-Length: 9\r\n\r\ngood`),
+    dropped('200 length 9', 'good origin_body_short'),
+  ],
+  [
+    'less than Content-Length, close announced',
+    thenEnd(`${head}Connection: close\r\nContent-Length: 9\r\n\r\ngood`),
+    dropped('200 length 9', 'good origin_body_short'),
+  ],
+  [
+    'less than Content-Length, HTTP/1.0',
+    thenEnd('HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\ngood'),
+    dropped('200 length 9', 'good origin_body_short'),
+  ],
+  ['reset in the body', thenCut(`${head}Content-Length: 9\r\n\r\ngood`), dropped('200 length 9', 'good origin_reset')],
+  [
+    'no last chunk',
+    thenEnd(`${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n`),
+    dropped('200 chunked', 'good origin_body_short'),
+  ],
+  [
+    'no last chunk, close announced',
+    thenEnd(`${head}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n`),
+    dropped('200 chunked', 'good origin_body_short'),
+  ],
+  [
+    'no end of the trailers',
+    thenEnd(`${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n0\r\n`),
+    dropped('200 chunked', 'good origin_body_short'),
+  ],
+  [
+    'chunked, reset',
+    thenCut(`${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n`),
+    dropped('200 chunked', 'good origin_reset'),
+  ],
+  [
+    'a chunk size that is none',
+    `${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood\r\nz\r\n`,
+    dropped('200 chunked', 'good origin_ill_framed'),
+  ],
+  [
+    'a chunk longer than its size',
+    `${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood, and more\r\n0\r\n\r\n`,
+    dropped('200 chunked', 'good origin_ill_framed'),
+  ],
+  [
+    'a negative chunk size',
+    `${head}Transfer-Encoding: chunked\r\n\r\n-4\r\ngood\r\n`,
+    dropped('200 chunked', ' origin_ill_framed'),
+  ],
+
+  ['two lengths that differ', `${head}Content-Length: 4\r\nContent-Length: 9\r\n\r\ngood`, ill],
+  ['two lengths that agree', `${head}Content-Length: 4\r\nContent-Length: 4\r\n\r\ngood`, ill],
+  ['a list of lengths', `${head}Content-Length: 4, 4\r\n\r\ngood`, ill],
+  ['a negative length', `${head}Content-Length: -4\r\n\r\ngood`, ill],
+  ['a hexadecimal length', `${head}Content-Length: 0x4\r\n\r\ngood`, ill],
+  ['an empty length', `${head}Content-Length: \r\n\r\ngood`, ill],
+  ['a length past 2^53', `${head}Content-Length: 9007199254740993\r\n\r\ngood`, ill],
+  ['a length past 2^64', `${head}Content-Length: 99999999999999999999\r\n\r\ngood`, ill],
+  [
+    'Content-Length and Transfer-Encoding',
+    `${head}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n`,
+    ill,
+  ],
+  [
+    'Transfer-Encoding and Content-Length',
+    `${head}Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n4\r\ngood\r\n0\r\n\r\n`,
+    ill,
+  ],
+  [
+    'a transfer coding that was not asked for',
+    `${head}Transfer-Encoding: gzip, chunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n`,
+    ill,
+  ],
+  ['chunked twice', `${head}Transfer-Encoding: chunked, chunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n`, ill],
+  ['chunked not last', `${head}Transfer-Encoding: chunked, gzip\r\n\r\n4\r\ngood\r\n0\r\n\r\n`, ill],
+  ['chunked, nearly', `${head}Transfer-Encoding: xchunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n`, ill],
+  ['garbage', 'SSH-2.0-OpenSSH_9.6\r\n', ill],
+  ['HTTP/0.9', '<html>good</html>', ill],
+  ['a status line without a status', 'HTTP/1.1 OK\r\n\r\n', ill],
+  ['a status of two digits', 'HTTP/1.1 20 OK\r\n\r\n', ill],
+  ['a status of four digits', 'HTTP/1.1 2000 OK\r\n\r\n', ill],
+  ['status 099', 'HTTP/1.1 099 Odd\r\nContent-Length: 4\r\n\r\ngood', ill],
+  ['status 600', 'HTTP/1.1 600 Odd\r\nContent-Length: 4\r\n\r\ngood', ill],
+  ['HTTP/3.0', 'HTTP/3.0 200 OK\r\nContent-Length: 4\r\n\r\ngood', ill],
+  ['space before the colon', `${head}Content-Length : 4\r\n\r\ngood`, ill],
+  ['a folded line', `${head}X-Folded: a\r\n b\r\nContent-Length: 4\r\n\r\ngood`, ill],
+  ['a folded first line', `${head} Content-Length: 4\r\n\r\ngood`, ill],
+  ['a field without a colon', `${head}Content-Length\r\n\r\ngood`, ill],
+  ['an empty field name', `${head}: x\r\n\r\ngood`, ill],
+  ['NUL in a value', `${head}X: a\0b\r\nContent-Length: 4\r\n\r\ngood`, ill],
+  ['CR in a value', `${head}X: a\rb\r\nContent-Length: 4\r\n\r\ngood`, ill],
+  ['lines that end in LF', 'HTTP/1.1 200 OK\nContent-Length: 4\n\ngood', ill],
+  ['a head without end', `${head}${'X-Padding: 0123456789\r\n'.repeat(10_000)}`, ill],
+  ['a field without end', `${head}X-Padding: ${'0123456789'.repeat(20_000)}`, ill],
+  [
+    'trailers without end',
+    `${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n0\r\n${'X: 0123456789\r\n'.repeat(10_000)}`,
+    dropped('200 chunked', 'good origin_ill_framed'),
+  ],
+
+  [
+    '103 before the response',
+    'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood',
+    kept('200 length 4', 'good'),
+  ],
+  [
+    'an unknown 1xx',
+    'HTTP/1.1 199 Odd\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood',
+    kept('200 length 4', 'good'),
+  ],
+  ['102 without end', 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(1000), ill],
+  ['100 that was not asked for', 'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood', ill],
+  [
+    '101 that was not asked for',
+    'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n',
+    ill,
+  ],
+  ['101 to nothing', 'HTTP/1.1 101 Switching Protocols\r\n\r\n', ill],
+  ['closed before the head', thenEnd(''), { head: 'origin_reset', isReused: false }],
+  ['reset before the head', thenCut(''), { head: 'origin_reset', isReused: false }],
+  ['closed in the head', thenEnd(`${head}Content-Le`), { head: 'origin_reset', isReused: false }],
+  ['reset in the head', thenCut(`${head}Content-Le`), { head: 'origin_reset', isReused: false }],
+  [
+    'closed after an interim response',
+    thenEnd('HTTP/1.1 103 Early Hints\r\n\r\n'),
+    { head: 'origin_reset', isReused: false },
+  ],
+  ['silent before the head', thenSilence(''), { head: 'origin_timeout', isReused: false }],
+  ['silent in the head', thenSilence(`${head}Content-Le`), { head: 'origin_timeout', isReused: false }],
+  [
+    'silent in the body',
+    thenSilence(`${head}Content-Length: 9\r\n\r\ngood`),
+    dropped('200 length 9', 'good origin_timeout'),
+  ],
+];
+
+describe('a response over HTTP/1.1', () => {
+  it.each<Row>(rows)('%s', async (_name, play, want, method = 'GET') => {
+    await using server = await openScriptedOrigin(play, good);
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1 }));
+
+    const got = await outcomeOf(origin.fetch(originRequest({ method })));
+    const next = await outcomeOf(origin.fetch(originRequest()));
+    expect({ ...got, isReused: server.requests[1]?.connection === 1 }).toEqual(want);
+    expect(next).toEqual({ head: '200 length 4', body: 'next' });
+
+    await origin.close();
+    await server.allClosed();
+  });
+});
+
+async function outcomeOf(fetching: Promise<OriginResponse>): Promise<{ head: string; body?: string }> {
+  try {
+    const response = await fetching;
+    const { bytes, error } = await readBody(response);
+    const heading = [response.status, response.framing, response.sizeBytes].filter((part) => part !== undefined);
+    const ending = error === undefined ? '' : ` ${error}`;
+    return { head: heading.join(' '), body: `${bytes.toString('latin1')}${ending}` };
+  } catch (thrown) {
+    return { head: codeOf(thrown) };
+  }
+}

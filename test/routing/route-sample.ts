@@ -1,0 +1,26 @@
+/** Routes for tests: everything of every host from one origin, or what the given members make of it. */
+
+import type { Origin } from '../../src/origin/origin.ts';
+import type { Route, RouteMatch } from '../../src/routing/route.ts';
+
+const unusedOrigin: Origin = {
+  fetch: () => Promise.reject(new Error('This origin is not asked.')),
+  close: () => Promise.resolve(),
+};
+
+/** A route; its match may be given in part. */
+export function routeWith(given: Partial<Omit<Route, 'match'>> & { match?: Partial<RouteMatch> } = {}): Route {
+  return {
+    name: 'route',
+    stripPathPrefix: false,
+    originUrl: new URL('http://origin.test'),
+    origin: unusedOrigin,
+    host: 'origin',
+    cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60 },
+    ranges: { maxRanges: 100, coalesceGapBytes: 80 },
+    fill: { onAbort: 'finish', lengthWaitMs: 10_000 },
+    closeDelimited: 'relay',
+    ...given,
+    match: { hosts: [], pathPrefix: '/', ...given.match },
+  };
+}

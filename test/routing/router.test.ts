@@ -1,0 +1,94 @@
+/** Which route a request takes, and what its origin is asked for. */
+
+import { describe, expect, it } from 'vitest';
+import { createRouter, originTarget } from '../../src/routing/router.ts';
+import { routeWith } from './route-sample.ts';
+
+/** A route named after what it matches: `host,host /prefix`. */
+function routeFor(name: string) {
+  const [hosts = '', pathPrefix = '/'] = name.split(' ');
+  return routeWith({ name, match: { hosts: hosts === 'any' ? [] : hosts.split(','), pathPrefix } });
+}
+
+describe('createRouter', () => {
+  it.each<[routes: string[], authority: string, path: string, want: string | undefined]>([
+    // prefixes are whole segments
+    [['any /'], 'a.test', '/x', 'any /'],
+    [['any /'], '', '/x', 'any /'],
+    [['any /'], 'a.test', '*', 'any /'],
+    [['any /media'], 'a.test', '/media', 'any /media'],
+    [['any /media'], 'a.test', '/media/', 'any /media'],
+    [['any /media'], 'a.test', '/media/x', 'any /media'],
+    [['any /media'], 'a.test', '/mediax', undefined],
+    [['any /media'], 'a.test', '/Media', undefined],
+    [['any /media'], 'a.test', '/', undefined],
+    [['any /media'], 'a.test', '*', undefined],
+    [['any /media/'], 'a.test', '/media', undefined],
+    [['any /media/'], 'a.test', '/media/', 'any /media/'],
+    [['any /media/'], 'a.test', '/media/x', 'any /media/'],
+    [['any /%7euser'], 'a.test', '/~user/x', 'any /%7euser'],
+    // the longest prefix
+    [['any /', 'any /a', 'any /a/b'], 'a.test', '/a/b/c', 'any /a/b'],
+    [['any /a/b', 'any /a', 'any /'], 'a.test', '/a/c', 'any /a'],
+    [['any /a', 'any /a/'], 'a.test', '/a/c', 'any /a/'],
+    [['any /a', 'any /a/'], 'a.test', '/a', 'any /a'],
+    // hosts
+    [['a.test /'], 'a.test', '/', 'a.test /'],
+    [['A.Test /'], 'a.test', '/', 'A.Test /'],
+    [['a.test /'], 'a.test:8080', '/', 'a.test /'],
+    [['a.test /'], 'b.test', '/', undefined],
+    [['a.test /'], '', '/', undefined],
+    [['b.test,a.test /'], 'a.test', '/', 'b.test,a.test /'],
+    [['[::1] /'], '[::1]:8080', '/', '[::1] /'],
+    [['*.example.org /'], 'a.example.org', '/', '*.example.org /'],
+    [['*.example.org /'], 'a.b.example.org:81', '/', '*.example.org /'],
+    [['*.example.org /'], 'example.org', '/', undefined],
+    [['*.example.org /'], '.example.org', '/', undefined],
+    [['*.example.org /'], 'aexample.org', '/', undefined],
+    [['* /'], 'a.test', '/', '* /'],
+    // exact before wildcard before any, and only then the prefix
+    [['any /', '*.test /', 'a.test /'], 'a.test', '/x', 'a.test /'],
+    [['any /', '*.test /', 'a.test /'], 'b.test', '/x', '*.test /'],
+    [['any /', '*.test /', 'a.test /'], 'b.example', '/x', 'any /'],
+    [['*.org /', '*.example.org /'], 'a.example.org', '/x', '*.example.org /'],
+    [['any /long/prefix', 'a.test /'], 'a.test', '/long/prefix', 'a.test /'],
+    [['any /', 'a.test /media'], 'a.test', '/other', 'any /'],
+    // the first of those that match alike
+    [['any /', 'any /'], 'a.test', '/', 'any /'],
+    [[], 'a.test', '/', undefined],
+  ])('%j for %j %j', (routes, authority, path, want) => {
+    const router = createRouter(routes.map(routeFor));
+    expect(router(authority, path)?.name).toBe(want);
+  });
+
+  it('takes the first of two that match alike', () => {
+    const [first, second] = [routeWith(), routeWith()];
+    expect(createRouter([first, second])('a.test', '/')).toBe(first);
+  });
+});
+
+describe('originTarget', () => {
+  it.each<[origin: string, prefix: string, isStripped: boolean, path: string, query: string, want: string]>([
+    ['http://o.test', '/', false, '/', '', '/'],
+    ['http://o.test', '/', false, '/a%2Fb', '?c?', '/a%2Fb?c?'],
+    ['http://o.test', '/', false, '//a', '?', '//a?'],
+    ['http://o.test', '/media', false, '/media/a', '', '/media/a'],
+    ['http://o.test', '/media', true, '/media/a', '?b', '/a?b'],
+    ['http://o.test', '/media', true, '/media/', '', '/'],
+    ['http://o.test', '/media', true, '/media', '?b', '/?b'],
+    ['http://o.test', '/media', true, '/media//a', '', '//a'],
+    ['http://o.test', '/media/', true, '/media/a', '', '/a'],
+    ['http://o.test', '/media/', true, '/media/', '', '/'],
+    ['http://o.test', '/', true, '/a', '', '/a'],
+    ['http://o.test', '/%7eu', true, '/~u/a', '', '/a'],
+    ['http://o.test/base', '/', false, '/a', '?b', '/base/a?b'],
+    ['http://o.test/base/', '/', false, '/a', '', '/base/a'],
+    ['http://o.test/base/', '/', false, '/', '', '/base/'],
+    ['http://o.test/base', '/media', true, '/media/a', '', '/base/a'],
+    ['http://o.test/base', '/media', true, '/media', '', '/base/'],
+    ['http://o.test/base', '/', false, '*', '', '*'],
+  ])('%s, prefix %s, stripped %s: %s %s', (url, pathPrefix, stripPathPrefix, path, query, want) => {
+    const route = routeWith({ originUrl: new URL(url), match: { pathPrefix }, stripPathPrefix });
+    expect(originTarget(route, path, query)).toBe(want);
+  });
+});

@@ -1,0 +1,129 @@
+/** The normal form of request targets. */
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { normaliseTarget } from '../../src/routing/target.ts';
+
+describe('normaliseTarget', () => {
+  it.each([
+    // what is normal already
+    ['/', '/', ''],
+    ['/a/b.mp4', '/a/b.mp4', ''],
+    ['/a?b=c&b=d', '/a', '?b=c&b=d'],
+    ['/A/b', '/A/b', ''],
+    ['//a//b//', '//a//b//', ''],
+    ['/a;x=1/b', '/a;x=1/b', ''],
+    ['/a?', '/a', '?'],
+    ['/a??x?', '/a', '??x?'],
+    ['/?b&a', '/', '?b&a'],
+    ['*', '*', ''],
+    ['', '', ''],
+    // percent-encoding
+    ['/%2f', '/%2F', ''],
+    ['/%41%5a%61%7A%30%39%2D%2e%5f%7e', '/AZaz09-._~', ''],
+    ['/%20%3f%25%c3%a9', '/%20%3F%25%C3%A9', ''],
+    ['/a%3Fb?c', '/a%3Fb', '?c'],
+    ['/a?%61%2f%3d', '/a', '?a%2F%3D'],
+    ['/%2541', '/%2541', ''],
+    // percent signs that begin nothing
+    ['/%', '/%', ''],
+    ['/%4', '/%4', ''],
+    ['/%zz%41', '/%zzA', ''],
+    ['/%%34%31', '/%%341', ''],
+    ['/%%341', '/%%341', ''],
+    ['/%4%31', '/%4%31', ''],
+    ['/%4%2f', '/%4%2F', ''],
+    ['/%?%', '/%', '?%'],
+    // dot segments
+    ['/.', '/', ''],
+    ['/..', '/', ''],
+    ['/a/.', '/a/', ''],
+    ['/a/..', '/', ''],
+    ['/a/./b', '/a/b', ''],
+    ['/a/b/../c', '/a/c', ''],
+    ['/a/b/../../../c', '/c', ''],
+    ['/../../a', '/a', ''],
+    ['/a//../b', '/a/b', ''],
+    ['/a/%2e%2E/b', '/b', ''],
+    ['/a/.%2e/b', '/b', ''],
+    ['/a/%2e/b', '/a/b', ''],
+    ['/a/..%2fb', '/a/..%2Fb', ''],
+    ['/a/.../b', '/a/.../b', ''],
+    ['/a/.b/..c', '/a/.b/..c', ''],
+    ['/a/..;/b', '/a/..;/b', ''],
+    ['/.//a', '//a', ''],
+    ['/a?/../b', '/a', '?/../b'],
+    ['/a?%2e%2e', '/a', '?..'],
+    // what is no path
+    ['a/../b', 'a/../b', ''],
+    ['/\ud800', '/\ud800', ''],
+  ])('%j', (target, path, query) => {
+    expect(normaliseTarget(target)).toEqual({ path, query });
+  });
+
+  const pieces = fc.constantFrom(
+    '/',
+    '.',
+    '..',
+    '%',
+    '%2',
+    '%2e',
+    '%2E',
+    '%2f',
+    '%41',
+    '%25',
+    '4',
+    '1',
+    'e',
+    '?',
+    '&',
+    'é',
+  );
+  const targets = fc.array(pieces, { maxLength: 16 }).map((parts) => `/${parts.join('')}`);
+
+  it('leaves alone what it has made', () => {
+    fc.assert(
+      fc.property(targets, (target) => {
+        const { path, query } = normaliseTarget(target);
+        expect(normaliseTarget(path + query)).toEqual({ path, query });
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('leaves no dot segment in a path', () => {
+    fc.assert(
+      fc.property(targets, (target) => {
+        expect(normaliseTarget(target).path.split('/')).not.toContain('..');
+        expect(normaliseTarget(target).path.split('/')).not.toContain('.');
+      }),
+      { numRuns: 2000 },
+    );
+  });
+
+  it('gives one form to all encodings of a character that needs none', () => {
+    const character = fc.constantFrom(...'azAZ09-._~/!$=+');
+    const choices = fc.array(fc.tuple(character, fc.constantFrom('plain', 'lower', 'upper')), { maxLength: 12 });
+    fc.assert(
+      fc.property(choices, (chosen) => {
+        const encode = ([plain, how]: readonly [string, string]): string => {
+          if (how === 'plain' || !/[\w.~-]/.test(plain)) return plain;
+          const digits = plain.charCodeAt(0).toString(16);
+          return `%${how === 'lower' ? digits : digits.toUpperCase()}`;
+        };
+        const plain = normaliseTarget(`/${chosen.map(([character]) => character).join('')}`);
+        expect(normaliseTarget(`/${chosen.map(encode).join('')}`)).toEqual(plain);
+      }),
+    );
+  });
+
+  it('says what the URL parser says of a path that both understand', () => {
+    const segments = fc.array(fc.constantFrom('a', 'b%20c', '.', '..', '%2e', '', 'd;e'), { maxLength: 8 });
+    fc.assert(
+      fc.property(segments, (parts) => {
+        const target = `/${parts.join('/')}`;
+        expect(normaliseTarget(target).path).toBe(new URL(`http://a.test${target}`).pathname);
+      }),
+    );
+  });
+});

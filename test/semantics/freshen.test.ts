@@ -1,0 +1,138 @@
+import { describe, expect, it } from 'vitest';
+import { freshened, freshenFields, mayFreshen } from '../../src/semantics/freshen.ts';
+import { currentAgeMs } from '../../src/semantics/freshness.ts';
+import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
+
+const modified = 'Last-Modified: Wed, 31 Dec 2025 12:00:00 GMT';
+const earlier = 'Last-Modified: Tue, 30 Dec 2025 12:00:00 GMT';
+
+describe('mayFreshen, RFC 9111 §4.3.4', () => {
+  const rows: readonly (readonly [stored: readonly string[], notModified: readonly string[], may: boolean])[] = [
+    [['ETag: "a"'], ['ETag: "a"'], true],
+    // A strong tag that is not the stored one MUST NOT update anything.
+    [['ETag: "a"'], ['ETag: "b"'], false],
+    [['ETag: W/"a"'], ['ETag: "a"'], false],
+    [[modified], ['ETag: "a"'], false],
+    [[], ['ETag: "a"'], false],
+    // Weak tags are compared weakly.
+    [['ETag: W/"a"'], ['ETag: W/"a"'], true],
+    [['ETag: "a"'], ['ETag: W/"a"'], true],
+    [['ETag: "a"'], ['ETag: W/"b"'], false],
+    [[modified], ['ETag: W/"a"'], false],
+    // A matching tag is enough.
+    [['ETag: "a"', modified], ['ETag: "a"', earlier], true],
+    [[modified], [modified], true],
+    [[modified], [earlier], false],
+    [[modified], ['Last-Modified: Wednesday, 31-Dec-25 12:00:00 GMT'], true],
+    [['Last-Modified: yesterday'], ['Last-Modified: yesterday'], true],
+    [['Last-Modified: yesterday'], ['Last-Modified: today'], false],
+    [['ETag: "a"', modified], [earlier], false],
+    [['ETag: "a"'], [modified], true],
+    // No validator: the one that was asked about. A malformed tag is none.
+    [['ETag: "a"'], [], true],
+    [[modified], [], true],
+    [[modified, 'ETag: a'], [modified, 'ETag: a'], true],
+    [[modified, 'ETag: a'], [earlier, 'ETag: a'], false],
+  ];
+  it.each(rows)('stored %j, 304 with %j: %s', (stored, notModified, may) => {
+    expect(mayFreshen(storedWith(stored), fieldsOf(...notModified))).toBe(may);
+  });
+
+  const varying: readonly (readonly [vary: readonly string[], may: boolean])[] = [
+    [[], true],
+    [['Vary: Foo, bar'], true],
+    [['Vary: Bar', 'Vary: Foo'], true],
+    [['Vary: Foo'], false],
+    [['Vary: Foo, Bar, Baz'], false],
+    [['Vary: *'], false],
+    [['Vary:'], false],
+  ];
+  it.each(varying)('stored with Vary: Foo, Bar, 304 with %j: %s', (vary, may) => {
+    const stored = storedWith(['ETag: "a"'], {
+      nominated: [
+        ['bar', null],
+        ['foo', '1'],
+      ],
+    });
+    expect(mayFreshen(stored, fieldsOf('ETag: "a"', ...vary))).toBe(may);
+  });
+});
+
+describe('freshenFields, RFC 9111 §3.2', () => {
+  const date = `date: ${sentDate}`;
+  const rows: readonly (readonly [
+    name: string,
+    stored: readonly string[],
+    notModified: readonly string[],
+    merged: readonly string[],
+  ])[] = [
+    ['keeps what the 304 omits', ['x: 1'], [date], ['x: 1', date]],
+    [
+      'replaces',
+      ['x: 1', 'cache-control: max-age=1'],
+      [date, 'cache-control: max-age=60'],
+      ['x: 1', date, 'cache-control: max-age=60'],
+    ],
+    ['replaces all lines of a name', ['x: 1', 'x: 2'], [date, 'x: 3'], [date, 'x: 3']],
+    ['adds', [], [date, 'x: 1', 'x: 2'], [date, 'x: 1', 'x: 2']],
+    [
+      'updates other Content fields',
+      ['content-location: /a', 'content-type: a/b'],
+      [date, 'content-location: /b', 'content-type: c/d'],
+      [date, 'content-location: /b', 'content-type: c/d'],
+    ],
+    ['leaves the length', ['content-length: 5'], [date, 'content-length: 0'], ['content-length: 5', date]],
+    ['leaves the coding', ['x: 1'], [date, 'content-encoding: gzip'], ['x: 1', date]],
+    ['takes no Content-Range', [], [date, 'content-range: bytes 0-1/2'], [date]],
+    ['keeps the stored tag', ['etag: "a"'], [date, 'etag: W/"a"'], ['etag: "a"', date]],
+    ['takes a tag where there was none', [], [date, 'etag: W/"a"'], [date, 'etag: W/"a"']],
+    [
+      'takes no fields of the connection',
+      ['x: 1'],
+      [date, 'connection: x, close', 'x: 2', 'keep-alive: 5'],
+      ['x: 1', date],
+    ],
+    ['takes no Set-Cookie', [], [date, 'set-cookie: a=b', 'proxy-authenticate: x'], [date]],
+    ['forgets the old Age', ['age: 500'], [date], [date]],
+    ['takes a new Age', ['age: 500'], [date, 'age: 3'], [date, 'age: 3']],
+    ['replaces Date', ['date: Wed, 31 Dec 2025 12:00:00 GMT'], [date], [date]],
+    [
+      'replaces Date by the arrival of a 304 without one',
+      ['date: Wed, 31 Dec 2025 12:00:00 GMT'],
+      ['x: 1'],
+      ['x: 1', date],
+    ],
+    [
+      'drops what the 304 excludes from storage',
+      ['x: 1'],
+      [date, 'cache-control: private="x"'],
+      [date, 'cache-control: private="x"'],
+    ],
+  ];
+  it.each(rows)('%s', (_name, stored, notModified, merged) => {
+    expect(freshenFields(fieldsOf(...stored), fieldsOf(...notModified), sentAt)).toEqual(fieldsOf(...merged));
+  });
+});
+
+describe('freshened, RFC 9111 §4.3.4', () => {
+  const stored = storedWith(['Age: 500', `Date: ${sentDate}`, 'ETag: "a"'], {
+    nominated: [['foo', '1']],
+    ownEntityTag: '"rw-1"',
+    bodyDigest: 'ab',
+  });
+  const later = sentAt + 1_000_000;
+
+  it('counts the age from the new exchange', () => {
+    const fresh = freshened(stored, { fields: fieldsOf('ETag: "a"') }, later - 50, later);
+    expect([fresh.requestAt, fresh.responseAt]).toEqual([later - 50, later]);
+    expect(currentAgeMs(fresh, later + 1000)).toBe(1050);
+  });
+
+  it('keeps what is not of the fields, and the stored value itself', () => {
+    const before = structuredClone(stored);
+    const fresh = freshened(stored, { fields: fieldsOf('X: 1') }, later, later);
+    const { status, nominated, ownEntityTag, bodyDigest } = stored;
+    expect(fresh).toMatchObject({ status, nominated, ownEntityTag, bodyDigest });
+    expect(stored).toEqual(before);
+  });
+});

@@ -1,0 +1,211 @@
+import { describe, expect, it } from 'vitest';
+import { parseCacheControl } from '../../src/semantics/cache-control.ts';
+import {
+  ageSeconds,
+  currentAgeMs,
+  type FreshnessSource,
+  freshnessLifetime,
+  isExplicit,
+  mayGuess,
+  mayServeStale,
+} from '../../src/semantics/freshness.ts';
+import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
+
+const date = `Date: ${sentDate}`;
+const dayBefore = 'Wed, 31 Dec 2025 12:00:00 GMT';
+const hourAfter = 'Thu, 01 Jan 2026 13:00:00 GMT';
+const hourMs = 3_600_000;
+
+describe('freshnessLifetime, RFC 9111 §4.2.1', () => {
+  const rows: readonly (readonly [lines: readonly string[], seconds: number, source: FreshnessSource])[] = [
+    [['Cache-Control: s-maxage=9, max-age=60', `Expires: ${hourAfter}`], 9, 's-maxage'],
+    [['Cache-Control: s-maxage=x, max-age=60'], 0, 's-maxage'],
+    [['Cache-Control: max-age=60', `Expires: ${hourAfter}`, date], 60, 'max-age'],
+    [['Cache-Control: max-age=60', 'Expires: 0'], 60, 'max-age'],
+    [['Cache-Control: max-age=0', `Expires: ${hourAfter}`], 0, 'max-age'],
+    [['Cache-Control: max-age=abc', `Expires: ${hourAfter}`], 0, 'max-age'],
+    [[date, `Expires: ${hourAfter}`], 3600, 'expires'],
+    [[date, `Expires: ${sentDate}`], 0, 'expires'],
+    [[date, `Expires: ${dayBefore}`], 0, 'expires'],
+    // Counted from the origin's Date, not from our clock.
+    [[`Date: ${dayBefore}`, `Expires: ${sentDate}`], 86_400, 'expires'],
+    [[`Expires: ${hourAfter}`], 3600, 'expires'],
+    [['Date: yesterday', `Expires: ${hourAfter}`], 3600, 'expires'],
+    // §5.3: what is no date is in the past. Several lines: the earliest.
+    [[date, 'Expires: 0'], 0, 'expires'],
+    [[date, 'Expires:'], 0, 'expires'],
+    [[date, 'Expires: Thu, 01 Jan 2026 13:00:00 UTC'], 0, 'expires'],
+    [[date, 'Expires: Thu 01 Jan 2026 13:00:00 GMT'], 0, 'expires'],
+    [[date, `Expires: ${hourAfter}`, 'Expires: 0'], 0, 'expires'],
+    [[date, 'Expires: Fri, 02 Jan 2026 12:00:00 GMT', `Expires: ${hourAfter}`], 3600, 'expires'],
+    [[date, 'Expires: Sun, 21 Nov 2286 04:46:39 GMT'], 2_147_483_648, 'expires'],
+    // §4.2: dates count in any case.
+    [[date, 'Expires: THU, 01 Jan 2026 13:00:00 GMT'], 3600, 'expires'],
+    [[date, 'Expires: Thu, 01 JAN 2026 13:00:00 gMT'], 3600, 'expires'],
+    [[date, 'Expires: thursday, 01-jan-26 13:00:00 gmt'], 3600, 'expires'],
+    [[date, 'Expires: THU JAN  1 13:00:00 2026'], 3600, 'expires'],
+    // The heuristic, §4.2.2.
+    [[date, `Last-Modified: ${dayBefore}`], 8640, 'heuristic'],
+    [[`Last-Modified: ${dayBefore}`], 8640, 'heuristic'],
+    [[date, `Last-Modified: ${hourAfter}`], 0, 'heuristic'],
+    [[date, 'Last-Modified: Wed, 01 Jan 2020 00:00:00 GMT'], 86_400, 'heuristic'],
+    [[date, 'Last-Modified: yesterday'], 0, 'none'],
+    [[date, 'Cache-Control: public', `Last-Modified: ${dayBefore}`], 8640, 'heuristic'],
+    [[date, 'Cache-Control: max-age=0', `Last-Modified: ${dayBefore}`], 0, 'max-age'],
+    [[date], 0, 'none'],
+    [[date, 'ETag: "a"'], 0, 'none'],
+    [[], 0, 'none'],
+  ];
+  it.each(rows)('%j', (lines, seconds, source) => {
+    expect(freshnessLifetime(storedWith(lines), { defaultTtlSeconds: 0 })).toEqual({
+      lifetimeMs: seconds * 1000,
+      source,
+    });
+  });
+
+  const withDefault: readonly (readonly [lines: readonly string[], seconds: number, source: FreshnessSource])[] = [
+    [[date], 300, 'default'],
+    [[date, `Last-Modified: ${dayBefore}`], 300, 'default'],
+    [[date, 'Cache-Control: max-age=60'], 60, 'max-age'],
+    [[date, 'Cache-Control: max-age=0'], 0, 'max-age'],
+    [[date, 'Expires: 0'], 0, 'expires'],
+  ];
+  it.each(withDefault)('with a default of 300 s: %j', (lines, seconds, source) => {
+    expect(freshnessLifetime(storedWith(lines), { defaultTtlSeconds: 300 })).toEqual({
+      lifetimeMs: seconds * 1000,
+      source,
+    });
+  });
+
+  const guesses: readonly (readonly [status: number, plain: FreshnessSource, whenPublic: FreshnessSource])[] = [
+    [200, 'heuristic', 'heuristic'],
+    [201, 'none', 'heuristic'],
+    [202, 'none', 'heuristic'],
+    [203, 'heuristic', 'heuristic'],
+    [204, 'heuristic', 'heuristic'],
+    [300, 'heuristic', 'heuristic'],
+    [301, 'heuristic', 'heuristic'],
+    [302, 'none', 'heuristic'],
+    [308, 'heuristic', 'heuristic'],
+    [403, 'none', 'none'],
+    [404, 'none', 'none'],
+    [410, 'none', 'none'],
+    [501, 'none', 'none'],
+    [502, 'none', 'none'],
+    [599, 'none', 'none'],
+  ];
+  it.each(guesses)('status %i without explicit lifetime: %s, and when public: %s', (status, plain, whenPublic) => {
+    const lines = [date, `Last-Modified: ${dayBefore}`];
+    const sourceOf = (extra: string[]) =>
+      freshnessLifetime(storedWith([...lines, ...extra], { status }), { defaultTtlSeconds: 0 }).source;
+    expect([sourceOf([]), sourceOf(['Cache-Control: public'])]).toEqual([plain, whenPublic]);
+  });
+
+  it('takes the parsed Cache-Control of a caller that has it', () => {
+    const control = parseCacheControl(fieldsOf('Cache-Control: max-age=7'));
+    expect(freshnessLifetime(storedWith([]), { defaultTtlSeconds: 0 }, control).lifetimeMs).toBe(7000);
+  });
+});
+
+describe('isExplicit and mayGuess, RFC 9111 §4.2.2', () => {
+  it('tells the word of the origin from guesses', () => {
+    const sources = ['s-maxage', 'max-age', 'expires', 'heuristic', 'default', 'none'] as const;
+    expect(sources.filter(isExplicit)).toEqual(['s-maxage', 'max-age', 'expires']);
+  });
+
+  it('does not guess for interim statuses, public or not', () => {
+    expect(mayGuess(103, parseCacheControl(fieldsOf('Cache-Control: public')))).toBe(false);
+  });
+});
+
+describe('currentAgeMs, RFC 9111 §4.2.3', () => {
+  interface Row {
+    readonly name: string;
+    readonly lines: readonly string[];
+    readonly requestAt?: number;
+    readonly responseAt?: number;
+    readonly now: number;
+    readonly ageMs: number;
+  }
+  const rows: readonly Row[] = [
+    { name: 'fresh from the origin', lines: [date], now: sentAt, ageMs: 0 },
+    { name: 'resident time', lines: [date], now: sentAt + 5000, ageMs: 5000 },
+    { name: 'Age as received', lines: [date, 'Age: 30'], now: sentAt + 5000, ageMs: 35_000 },
+    { name: 'response delay', lines: [date], requestAt: sentAt - 2000, now: sentAt, ageMs: 2000 },
+    { name: 'Age and delay', lines: [date, 'Age: 30'], requestAt: sentAt - 2000, now: sentAt, ageMs: 32_000 },
+    { name: 'a Date in the past', lines: ['Date: Thu, 01 Jan 2026 11:59:00 GMT'], now: sentAt, ageMs: 60_000 },
+    {
+      name: 'the larger of Age',
+      lines: ['Date: Thu, 01 Jan 2026 11:59:00 GMT', 'Age: 90'],
+      now: sentAt,
+      ageMs: 90_000,
+    },
+    {
+      name: 'the larger of Date',
+      lines: ['Date: Thu, 01 Jan 2026 11:59:00 GMT', 'Age: 9'],
+      now: sentAt,
+      ageMs: 60_000,
+    },
+    { name: "the origin's clock runs ahead", lines: [`Date: ${hourAfter}`], now: sentAt, ageMs: 0 },
+    { name: 'no Date', lines: [], now: sentAt + 1000, ageMs: 1000 },
+    { name: 'a Date that is none', lines: ['Date: today'], now: sentAt + 1000, ageMs: 1000 },
+    {
+      name: 'less than a second after Date',
+      lines: [date],
+      requestAt: sentAt + 900,
+      responseAt: sentAt + 999,
+      now: sentAt + 999,
+      ageMs: 99,
+    },
+    {
+      name: 'more than a second after Date',
+      lines: [date],
+      requestAt: sentAt + 1900,
+      responseAt: sentAt + 1999,
+      now: sentAt + 1999,
+      ageMs: 1000,
+    },
+    { name: 'the clock was set back', lines: [date, 'Age: 30'], now: sentAt - hourMs, ageMs: 30_000 },
+    { name: 'the clock was set back in between', lines: [date], requestAt: sentAt + 5000, now: sentAt, ageMs: 0 },
+    // §5.1: the first member counts; an invalid one is ignored.
+    { name: 'Age: 7200,0', lines: [date, 'Age: 7200,0'], now: sentAt, ageMs: 7_200_000 },
+    { name: 'Age: 0, 7200', lines: [date, 'Age: 0, 7200'], now: sentAt, ageMs: 0 },
+    { name: 'Age twice', lines: [date, 'Age: 30', 'Age: 0'], now: sentAt, ageMs: 30_000 },
+    { name: 'Age: abc', lines: [date, 'Age: abc'], now: sentAt, ageMs: 0 },
+    { name: 'Age: -7200', lines: [date, 'Age: -7200'], now: sentAt, ageMs: 0 },
+    { name: 'Age: 7200.0', lines: [date, 'Age: 7200.0'], now: sentAt, ageMs: 0 },
+    { name: 'Age beyond bounds', lines: [date, 'Age: 99999999999999999999'], now: sentAt, ageMs: 2 ** 31 * 1000 },
+  ];
+  it.each(rows)('$name', ({ lines, requestAt = sentAt, responseAt = sentAt, now, ageMs }) => {
+    expect(currentAgeMs(storedWith(lines, { requestAt, responseAt }), now)).toBe(ageMs);
+  });
+});
+
+describe('ageSeconds, RFC 9111 §5.1', () => {
+  it.each([
+    [0, 0],
+    [999, 0],
+    [1000, 1],
+    [61_500, 61],
+  ])('%i ms: %i', (ms, seconds) => {
+    expect(ageSeconds(storedWith([date]), sentAt + ms)).toBe(seconds);
+  });
+});
+
+describe('mayServeStale, RFC 9111 §4.2.4', () => {
+  it.each([
+    ['', true],
+    ['max-age=60', true],
+    ['public, max-age=60', true],
+    ['no-cache="a"', true],
+    ['private="a"', true],
+    ['must-revalidate', false],
+    ['proxy-revalidate', false],
+    ['s-maxage=60', false],
+    ['no-cache', false],
+    ['private', false],
+    ['no-store', false],
+  ])('%s: %s', (value, may) => {
+    expect(mayServeStale(parseCacheControl(fieldsOf(`Cache-Control: ${value}`)))).toBe(may);
+  });
+});

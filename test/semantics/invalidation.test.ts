@@ -1,0 +1,76 @@
+import { describe, expect, it } from 'vitest';
+import { targetsToInvalidate } from '../../src/semantics/invalidation.ts';
+import { fieldsOf } from '../support/fields-of.ts';
+
+interface Case {
+  readonly method?: string;
+  readonly status?: number;
+  readonly target?: string;
+  readonly authority?: string;
+  readonly lines?: readonly string[];
+}
+
+function targets({ method = 'POST', status = 200, target = '/a', authority = 'example.org', lines = [] }: Case) {
+  const response = { status, fields: fieldsOf(...lines) };
+  return targetsToInvalidate({ method, scheme: 'http', authority, target, response });
+}
+
+describe('targetsToInvalidate, RFC 9111 §4.4', () => {
+  it.each(['POST', 'PUT', 'DELETE', 'PATCH', 'M-SEARCH', 'get'])('%s is unsafe', (method) => {
+    expect(targets({ method })).toEqual(['/a']);
+  });
+
+  it.each(['GET', 'HEAD', 'OPTIONS', 'TRACE'])('%s is safe', (method) => {
+    expect(targets({ method, lines: ['Location: /b'] })).toEqual([]);
+  });
+
+  it.each([
+    [103, []],
+    [200, ['/a']],
+    [204, ['/a']],
+    [302, ['/a']],
+    [399, ['/a']],
+    [400, []],
+    [404, []],
+    [500, []],
+    [503, []],
+  ])('status %i', (status, expected) => {
+    expect(targets({ status })).toEqual(expected);
+  });
+
+  const rows: readonly (readonly [lines: readonly string[], others: readonly string[]])[] = [
+    [[], []],
+    [['Location: /b'], ['/b']],
+    [['Content-Location: /b?c=d'], ['/b?c=d']],
+    [
+      ['Location: /b', 'Content-Location: /c'],
+      ['/b', '/c'],
+    ],
+    [['Location: /b', 'Content-Location: /b'], ['/b']],
+    [['Location: /a'], []],
+    [['Location: b/c#d'], ['/b/c']],
+    [['Location: ?x'], ['/a?x']],
+    [['Location: http://example.org/b'], ['/b']],
+    [['Location: http://EXAMPLE.org:80/b'], ['/b']],
+    [['Location: //example.org/b'], ['/b']],
+    // Another origin is left alone.
+    [['Location: https://example.org/b'], []],
+    [['Location: http://example.org:8080/b'], []],
+    [['Location: http://example.com/b'], []],
+    [['Location: //example.com/b'], []],
+    [['Location: ftp://example.org/b'], []],
+    [['Location: http://example.org@example.com/b'], []],
+    [['Location: http://'], []],
+  ];
+  it.each(rows)('%j', (lines, others) => {
+    expect(targets({ status: 201, lines })).toEqual(['/a', ...others]);
+  });
+
+  it('gives the target as it was received', () => {
+    expect(targets({ target: '/a/%2e%2E/b?x=%41#' })).toEqual(['/a/%2e%2E/b?x=%41#']);
+  });
+
+  it('gives the target alone where the authority is no authority', () => {
+    expect(targets({ authority: '', lines: ['Location: /b'] })).toEqual(['/a']);
+  });
+});

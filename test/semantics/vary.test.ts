@@ -1,0 +1,114 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { NominatedField } from '../../src/http/stored-response.ts';
+import { formatVariant, matchesNominated, nominatedFields, varyNames } from '../../src/semantics/vary.ts';
+import { fieldsOf } from '../support/fields-of.ts';
+
+describe('varyNames, RFC 9110 §12.5.5', () => {
+  const rows: readonly (readonly [lines: readonly string[], names: readonly string[]])[] = [
+    [[], []],
+    [['Vary:'], []],
+    [['Vary: Accept'], ['accept']],
+    [
+      ['Vary: Foo, Bar', 'Vary: ,baz,, FOO'],
+      ['bar', 'baz', 'foo'],
+    ],
+    [['Vary: Foo, *'], ['*', 'foo']],
+  ];
+  it.each(rows)('%j', (lines, names) => {
+    expect(varyNames(fieldsOf(...lines))).toEqual(names);
+  });
+});
+
+describe('nominatedFields, RFC 9111 §4.1', () => {
+  const rows: readonly (readonly [vary: string, request: readonly string[], nominated: readonly NominatedField[]])[] = [
+    ['', ['Foo: 1'], []],
+    ['Foo', ['Foo: 1', 'Bar: 2'], [['foo', '1']]],
+    [
+      'Foo, Bar',
+      ['Foo: 1'],
+      [
+        ['bar', null],
+        ['foo', '1'],
+      ],
+    ],
+    ['Foo', ['Foo:'], [['foo', '']]],
+    ['Foo', ['Foo: 1', 'Foo: 2'], [['foo', '1, 2']]],
+    // The syntax of other fields is not known: their values stay.
+    ['Foo', ['Foo: A,b'], [['foo', 'A,b']]],
+    ['User-Agent', ['User-Agent: A (b, C)'], [['user-agent', 'A (b, C)']]],
+    ['Accept-Encoding', ['Accept-Encoding: GZip ,\tbr ; Q=1.0,'], [['accept-encoding', 'gzip,br;q=1.0']]],
+    ['Accept-Encoding', ['Accept-Encoding: br', 'Accept-Encoding: gzip'], [['accept-encoding', 'br,gzip']]],
+    ['Accept-Encoding', ['Accept-Encoding:'], [['accept-encoding', '']]],
+    ['Accept-Language', ['Accept-Language: de-CH, en;q=0.5'], [['accept-language', 'de-ch,en;q=0.5']]],
+    ['Accept-Charset', ['Accept-Charset: UTF-8'], [['accept-charset', 'utf-8']]],
+  ];
+  it.each(rows)('Vary: %s for %j', (vary, request, nominated) => {
+    expect(nominatedFields(fieldsOf(`Vary: ${vary}`), fieldsOf(...request))).toEqual(nominated);
+  });
+});
+
+describe('matchesNominated, RFC 9111 §4.1', () => {
+  const rows: readonly (readonly [
+    vary: string,
+    first: readonly string[],
+    second: readonly string[],
+    matches: boolean,
+  ])[] = [
+    ['', ['Foo: 1'], ['Foo: 2'], true],
+    ['Foo', ['Foo: 1'], ['Foo: 1', 'Other: 2'], true],
+    ['Foo', ['Foo: 1'], ['Foo: 2'], false],
+    // Absent matches absent only.
+    ['Foo', ['Foo: 1'], [], false],
+    ['Foo', [], ['Foo: 1'], false],
+    ['Foo', [], ['Foo:'], false],
+    ['Foo', [], [], true],
+    ['Foo, Bar', ['Foo: 1', 'Bar: 2'], ['Bar: 2', 'Foo: 1'], true],
+    ['Foo, Bar', ['Foo: 1', 'Bar: 2'], ['Foo: 1', 'Bar: 3'], false],
+    // Combining lines.
+    ['Foo', ['Foo: 1, 2'], ['Foo: 1', 'Foo: 2'], true],
+    ['Foo', ['Foo: 1, 2'], ['Foo: 2', 'Foo: 1'], false],
+    ['Accept-Encoding', ['Accept-Encoding: gzip, br'], ['Accept-Encoding: GZIP,br'], true],
+    ['Accept-Encoding', ['Accept-Encoding: gzip, br'], ['Accept-Encoding: br, gzip'], false],
+    ['Accept-Encoding', ['Accept-Encoding: gzip'], [], false],
+    // `*` never matches, not even a field of that name.
+    ['*', [], [], false],
+    ['*', ['*: 1'], ['*: 1'], false],
+    ['Foo, *', ['Foo: 1'], ['Foo: 1'], false],
+  ];
+  it.each(rows)('Vary: %s, stored for %j, asked with %j: %s', (vary, first, second, matches) => {
+    const nominated = nominatedFields(fieldsOf(`Vary: ${vary}`), fieldsOf(...first));
+    expect(matchesNominated(nominated, fieldsOf(...second))).toBe(matches);
+  });
+});
+
+describe('formatVariant', () => {
+  it('is empty when nothing is nominated', () => {
+    expect(formatVariant([])).toBe('');
+  });
+
+  it('does not depend on how Vary is written', () => {
+    const request = fieldsOf('A: 1', 'B: 2');
+    const one = nominatedFields(fieldsOf('Vary: a, B'), request);
+    const two = nominatedFields(fieldsOf('Vary: b', 'Vary: A, a'), request);
+    expect(formatVariant(two)).toBe(formatVariant(one));
+  });
+
+  it('tells any two different nominations apart', () => {
+    const nominated = fc.array(
+      fc.tuple(fc.constantFrom('a', 'b', 'a=b'), fc.option(fc.constantFrom('', 'null', '"', ',', '],["b"', 'a'))),
+      { maxLength: 3 },
+    );
+    fc.assert(
+      fc.property(nominated, nominated, (one, two) => {
+        const isSame =
+          one.length === two.length &&
+          one.every(([name, value], index) => {
+            const other = two[index];
+            return other !== undefined && other[0] === name && other[1] === value;
+          });
+        expect(formatVariant(one) === formatVariant(two)).toBe(isSame);
+      }),
+    );
+  });
+});

@@ -1,0 +1,22 @@
+/** Bodies whose every byte is told by its offset, so that any slice of one can be verified by itself. */
+
+/** The largest prime below 2^32: folds big offsets without a period that is a power of two. */
+const foldAt = 4_294_967_291;
+
+/** The byte at an absolute offset of the body that a seed names. */
+export function patternByte(offset: number, seed = 0): number {
+  let mixed = ((offset % foldAt) + Math.imul(seed + 1, 0x9e37_79b1)) | 0;
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85eb_ca6b);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2_ae35);
+  return (mixed ^ (mixed >>> 16)) & 0xff;
+}
+
+/**
+ * The bytes `[start, end)` of the body that a seed names, in an ArrayBuffer of their own. Bodies of other seeds differ,
+ * and no slice looks like another one.
+ */
+export function patternBytes(start: number, end: number, seed = 0): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(end - start);
+  for (let at = 0; at < bytes.length; at += 1) bytes[at] = patternByte(start + at, seed);
+  return bytes;
+}

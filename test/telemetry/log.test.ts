@@ -1,0 +1,239 @@
+import { describe, expect, it } from 'vitest';
+import type { RequestEvent, ServerEvent } from '../../src/telemetry/events.ts';
+import { createLog, type LogOptions } from '../../src/telemetry/log.ts';
+
+const request: RequestEvent = {
+  kind: 'request',
+  method: 'GET',
+  scheme: 'http',
+  authority: 'media.example',
+  target: '/video.mp4',
+  version: '1.1',
+  peer: '192.0.2.7',
+  route: undefined,
+  status: 206,
+  range: 'bytes=0-99',
+  bytesSent: 100,
+  complete: true,
+  outcome: 'hit',
+  reason: undefined,
+  collapsed: false,
+  originBytes: 0,
+  headMs: 0.4321,
+  durationMs: 1.0444,
+  error: undefined,
+  errorDetail: undefined,
+};
+
+const broken: RequestEvent = {
+  ...request,
+  target: '/big?token=abc',
+  range: undefined,
+  status: 200,
+  bytesSent: 1_234_567,
+  complete: false,
+  outcome: 'miss',
+  reason: 'uri-miss',
+  originBytes: 2_000_000,
+  durationMs: 61_234.5,
+  route: 'media',
+  error: 'origin_reset',
+  errorDetail: 'ECONNRESET at http://ada:lovelace@files.example',
+};
+
+const ready: ServerEvent = {
+  kind: 'life',
+  stage: 'ready',
+  addresses: ['http://127.0.0.1:8080'],
+  message: 'listens on http://127.0.0.1:8080',
+};
+
+const fullDisk: ServerEvent = { kind: 'store', level: 'error', message: 'the disk is full', detail: 'ENOSPC' };
+const badRequest: ServerEvent = {
+  kind: 'refusal',
+  peer: '192.0.2.7',
+  status: 400,
+  error: 'malformed_request',
+  detail: undefined,
+};
+const fill: ServerEvent = {
+  kind: 'fill',
+  key: 'http://media.example/video.mp4?sig=abc',
+  generation: 'g1',
+  bytes: 5_000_000,
+  result: 'stored',
+  durationMs: 250.4,
+  error: undefined,
+  errorDetail: undefined,
+};
+const tunnel: ServerEvent = {
+  kind: 'tunnel',
+  authority: 'media.example',
+  target: '/socket',
+  peer: '192.0.2.7',
+  status: 101,
+  durationMs: 5,
+  error: undefined,
+  errorDetail: undefined,
+};
+
+/** The lines that a log writes of these events. */
+function linesOf(
+  events: readonly ServerEvent[],
+  options: Partial<Omit<LogOptions, 'stream'>>,
+  terminal?: 'plain' | 'colours',
+) {
+  const lines: string[] = [];
+  const stream = {
+    isTTY: terminal !== undefined,
+    hasColors: () => terminal === 'colours',
+    write: (line: string) => lines.push(line),
+  };
+  const emit = createLog({ level: 'debug', format: 'auto', ...options, stream });
+  for (const event of events) emit(event);
+  return lines;
+}
+
+/** The one pretty line of an event, without its time. */
+function prettyLine(event: ServerEvent): string {
+  const [line = ''] = linesOf([event], { format: 'pretty' });
+  expect(line).toMatch(/^\d\d:\d\d:\d\d .*\n$/);
+  return line.slice(9, -1);
+}
+
+function jsonLine(event: ServerEvent): Record<string, unknown> {
+  const [line = ''] = linesOf([event], {});
+  return JSON.parse(line);
+}
+
+describe('a log for programs', () => {
+  it('is one line of JSON a request', () => {
+    const { time, ...line } = jsonLine(request);
+    expect(time).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    expect(line).toEqual({
+      level: 'info',
+      msg: 'request',
+      event: 'request',
+      method: 'GET',
+      scheme: 'http',
+      authority: 'media.example',
+      target: '/video.mp4',
+      version: '1.1',
+      peer: '192.0.2.7',
+      status: 206,
+      range: 'bytes=0-99',
+      bytes: 100,
+      complete: true,
+      outcome: 'hit',
+      collapsed: false,
+      originBytes: 0,
+      headMs: 0.43,
+      totalMs: 1.04,
+    });
+  });
+
+  it('tells what went wrong, without secrets', () => {
+    expect(jsonLine(broken)).toMatchObject({
+      level: 'warn',
+      target: '/big?token=[redacted]',
+      reason: 'uri-miss',
+      route: 'media',
+      error: 'origin_reset',
+      errorDetail: 'ECONNRESET at http://[redacted]@files.example',
+    });
+    expect(jsonLine(fill)).toMatchObject({ key: 'http://media.example/video.mp4?sig=[redacted]' });
+  });
+
+  it('has the sentence of the server and of the store as its message', () => {
+    expect(jsonLine(ready)).toMatchObject({
+      msg: 'listens on http://127.0.0.1:8080',
+      addresses: ['http://127.0.0.1:8080'],
+    });
+    expect(jsonLine(fullDisk)).toMatchObject({ level: 'error', msg: 'the disk is full', detail: 'ENOSPC' });
+  });
+
+  it.each<[what: string, event: ServerEvent, level: string]>([
+    ['a request', request, 'info'],
+    ['a request that its client broke off', { ...request, error: 'client_gone' }, 'info'],
+    ['a request that the origin broke off', broken, 'warn'],
+    ['a request whose stored bytes are gone', { ...request, error: 'bytes_gone' }, 'warn'],
+    ['a request that met a bug', { ...request, error: 'internal' }, 'error'],
+    ['a refusal', badRequest, 'info'],
+    ['a tunnel', tunnel, 'info'],
+    ['a fill', fill, 'debug'],
+    ['a fill that failed', { ...fill, result: 'failed' }, 'warn'],
+    ['the end of patience', { ...ready, stage: 'cut' }, 'warn'],
+  ])('%s has a level', (_what, event, level) => expect(jsonLine(event)).toMatchObject({ level }));
+});
+
+describe('a log for people', () => {
+  it.each<[want: string, event: ServerEvent]>([
+    ['GET /video.mp4 206 bytes=0-99 → 100 B hit 1 ms', request],
+    [
+      'warning: GET /big?token=[redacted] 200 → 1.23 MB cut miss (uri-miss) origin 2 MB 61235 ms origin_reset: ECONNRESET at http://[redacted]@files.example',
+      broken,
+    ],
+    [
+      'GET /video.mp4 206 bytes=0-99 → 100 B miss (uri-miss, collapsed) 1 ms',
+      { ...request, outcome: 'miss', reason: 'uri-miss', collapsed: true },
+    ],
+    [
+      'GET /video.mp4 404 bytes=0-99 → 100 B 1 ms no_route',
+      { ...request, outcome: 'none', status: 404, error: 'no_route' },
+    ],
+    [
+      'GET /\\x0d\\x0a12:00:00 GET /forged 200 206 bytes=0-99 → 100 B hit 1 ms',
+      { ...request, target: '/\r\n12:00:00 GET /forged 200' },
+    ],
+    ['400 refused 192.0.2.7 malformed_request', badRequest],
+    ['tunnel /socket 101 5 ms', tunnel],
+    ['fill http://media.example/video.mp4?sig=[redacted] stored 5 MB 250 ms', fill],
+    ['error: the disk is full (ENOSPC)', fullDisk],
+    ['listens on http://127.0.0.1:8080', ready],
+  ])('%s', (want, event) => expect(prettyLine(event)).toBe(want));
+
+  it.each<[bytes: number, want: string]>([
+    [0, '0 B'],
+    [999, '999 B'],
+    [1000, '1 KB'],
+    [1234, '1.23 KB'],
+    [999_499, '999 KB'],
+    [999_500, '1 MB'],
+    [12_345_678_901, '12.3 GB'],
+    [9.007e15, '9.01 PB'],
+  ])('%d bytes are %s', (bytesSent, want) => expect(prettyLine({ ...request, bytesSent })).toContain(`→ ${want} hit`));
+
+  it.each<[status: number, colour: number]>([
+    [200, 32],
+    [304, 36],
+    [404, 33],
+    [502, 31],
+  ])('status %d has a colour where the terminal has', (status, colour) => {
+    const [coloured] = linesOf([{ ...request, status }], {}, 'colours');
+    expect(coloured).toContain(`\u001b[${colour}m${status}\u001b[39m`);
+    const [plain] = linesOf([{ ...request, status }], {}, 'plain');
+    expect(plain).not.toContain('\u001b');
+  });
+});
+
+describe('format and level', () => {
+  it.each<[format: LogOptions['format'], terminal: 'plain' | undefined, start: RegExp]>([
+    ['auto', undefined, /^\{/],
+    ['auto', 'plain', /^\d\d:/],
+    ['json', 'plain', /^\{/],
+    ['pretty', undefined, /^\d\d:/],
+  ])('%s with terminal %s', (format, terminal, start) => {
+    expect(linesOf([request], { format }, terminal)[0]).toMatch(start);
+  });
+
+  it.each<[level: LogOptions['level'], lines: number]>([
+    ['trace', 4],
+    ['debug', 4],
+    ['info', 3],
+    ['warn', 2],
+    ['error', 1],
+    ['silent', 0],
+  ])('%s writes %d lines of four', (level, lines) => {
+    expect(linesOf([fill, request, broken, fullDisk], { level })).toHaveLength(lines);
+  });
+});
