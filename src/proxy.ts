@@ -50,7 +50,7 @@ function travel(
   const { name, host, originUrl, ranges, fill } = routed.route;
   journey.route = name;
 
-  const inquiry = createInquiry(routed, router, {
+  const inquiry = createInquiry(request, routed, router, {
     originFields: forwardedRequestFields(request, { host, originAuthority: originUrl.host }, pseudonym),
     onInterim: ({ status, fields }) =>
       request.sendInterim({ status, fields: forwardedResponseFields(fields, '1.1', pseudonym) }),

@@ -10,8 +10,8 @@ const root = fileURLToPath(new URL('../src/', import.meta.url));
 /** From the top down: a place imports only from places below it, or from itself where it is a folder. */
 const layers = [
   ['cli'],
-  ['main.ts'],
   ['index.ts'],
+  ['main.ts'],
   ['admin'],
   ['listener'],
   ['proxy.ts'],

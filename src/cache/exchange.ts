@@ -95,9 +95,9 @@ async function freshen(
 ): Promise<StoredEntry | undefined> {
   if (!mayFreshen(entry.metadata, response.fields)) return undefined;
   const metadata = freshened(entry.metadata, response, requestAt, responseAt);
-  // The 304 may have taken back what allowed the response to be stored.
+  // The 304 may have taken back what allowed the response to be stored. What this request said is no matter of the entry.
   const decision = decideStoring({
-    request: { method: 'GET', fields: inquiry.originFields },
+    request: { method: 'GET', fields: [] },
     response: metadata,
     policy: inquiry.policy,
   });

@@ -1,12 +1,11 @@
 /** Whether a request that comes while a fill runs may read along. */
 
-import { hasField } from '../http/fields.ts';
 import { freshnessLifetime } from '../semantics/freshness.ts';
 import { decideReuse } from '../semantics/reuse.ts';
 import { matchesNominated } from '../semantics/vary.ts';
 import type { Fill } from './fill.ts';
 import type { Inquiry } from './inquiry.ts';
-import { fillFields } from './plan.ts';
+import { fillFields, hasRange } from './plan.ts';
 
 /**
  * A running fill serves a later request of the same variant as a stored response would (RFC 9111 §4). Where the origin
@@ -17,7 +16,7 @@ export function mayJoinFill(fill: Pick<Fill, 'response'>, inquiry: Inquiry, now:
   if (!matchesNominated(fill.response.nominated, fillFields(originFields))) return false;
   const reuse = decideReuse({
     requestFields: originFields,
-    hasRange: hasField(originFields, 'range'),
+    hasRange: hasRange(originFields),
     stored: fill.response,
     now,
     policy,

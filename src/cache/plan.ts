@@ -1,7 +1,8 @@
 /** Which stored entry serves a request, and what has to be asked of the origin: decided from metadata alone. */
 
 import type { Fields } from '../http/fields.ts';
-import { hasField, withoutFields } from '../http/fields.ts';
+import { fieldLines, withoutFields } from '../http/fields.ts';
+import { parseRange } from '../semantics/range.ts';
 import { decideReuse } from '../semantics/reuse.ts';
 import { matchesNominated } from '../semantics/vary.ts';
 import type { StoredEntry } from '../store/store.ts';
@@ -36,6 +37,13 @@ export function fillFields(originFields: Fields): Fields {
   return withoutFields(originFields, selectingFields);
 }
 
+/** Whether there is a Range that can be obeyed; one that is ignored makes a request a plain one (RFC 9110 §14.2). */
+export function hasRange(originFields: Fields): boolean {
+  const [range, ...more] = fieldLines(originFields, 'range');
+  if (range === undefined || more.length > 0) return false;
+  return parseRange(range, { maxRanges: Number.POSITIVE_INFINITY }).kind === 'set';
+}
+
 /** Decides from the stored entries of a key (the newest first) and the request that the origin would be sent. */
 export function planAnswer(
   entries: readonly StoredEntry[],
@@ -48,7 +56,7 @@ export function planAnswer(
   if (entry === undefined) return { kind: 'fill', reason: entries.length === 0 ? 'uri-miss' : 'vary-miss' };
   const reuse = decideReuse({
     requestFields: originFields,
-    hasRange: hasField(originFields, 'range'),
+    hasRange: hasRange(originFields),
     stored: entry.metadata,
     now,
     policy,

@@ -51,7 +51,7 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
     .description('serve an origin, or the routes of a configuration file')
     .argument('[origin]', 'the URL of the origin, such as http://127.0.0.1:3000')
     .option('-l, --listen <[host:]port>', 'where to listen (default: 127.0.0.1:8080)')
-    .option('-c, --config <file>', 'a configuration file; other flags go before what it says')
+    .option('-c, --config <file>', 'a configuration file; flags take precedence over it')
     .option('--store <disk|memory>', 'where responses are kept (default: disk)')
     .option('--dir <path>', 'the directory of the disk store (default: rangeway/<host>-<port> in ~/.cache)')
     .option('--max-size <size>', 'how much is kept, such as 50GB (default: 10GB on disk, 256MB in memory)')
@@ -106,7 +106,7 @@ function complainAbout(
     return flags.config === undefined ? 'give the URL of an origin, or a file with --config' : undefined;
   }
   const names = program.commands.map((command) => command.name());
-  const meant = /^[a-z-]+$/i.test(origin) ? nearestName(origin, names) : undefined;
+  const meant = /^[\w-]+$/.test(origin) ? nearestName(origin, names) : undefined;
   if (meant !== undefined) return `unknown command "${origin}"; did you mean "${meant}"?`;
   return args.length > 1 ? `one origin is served, not ${args.length}: several need a file with routes` : undefined;
 }

@@ -1,6 +1,5 @@
 /** `rangeway serve`: from the command line and a configuration file to a running server, until a signal stops it. */
 
-import { constants } from 'node:os';
 import { dirname } from 'node:path';
 import { type ConfigText, checkConfig, readConfig } from '../config/load.ts';
 import type { Config } from '../config/schema.ts';
@@ -12,9 +11,7 @@ import type { CliIo } from './io.ts';
 import { formatProblem } from './problem-line.ts';
 import { nameProblem, overlayFlags, type ServeFlags } from './serve-flags.ts';
 import { describeStartFailure } from './start-failure.ts';
-
-/** Under npm a Ctrl-C comes twice, from the terminal and from npm; so soon after the first it is no second wish. */
-const sameSignalMs = 500;
+import { openStopRequest } from './stop-request.ts';
 
 /** Serves until a signal stops it; resolves with the exit code. */
 export async function serve(origin: string | undefined, flags: ServeFlags, io: CliIo): Promise<number> {
@@ -26,6 +23,8 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
   const config = withStoreDirectory(resolved.config, io);
   // The log is the output of a server: service managers and pipes take it from there. Standard error says why none runs.
   const emit = createLog({ ...config.log, stream: io.stdout });
+  // Before the start, so that a signal right after the ready line, or before it, is heard.
+  using stop = openStopRequest(io);
   let server: RunningServer;
   try {
     server = await start(config, { emit });
@@ -33,7 +32,8 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
     io.stderr.write(`rangeway: ${describeStartFailure(error, config)}\n`);
     return exitCode.failed;
   }
-  await stopped(server, config, io);
+  await stop.requested;
+  await server.close({ graceMs: config.shutdownGraceSeconds * 1000 });
   return exitCode.done;
 }
 
@@ -65,22 +65,4 @@ function withStoreDirectory(config: Config, io: CliIo): Config {
   const { store } = config;
   if (store.type !== 'disk' || store.dir !== undefined) return config;
   return { ...config, store: { ...store, dir: defaultStoreDirectory(config.listen, io.env, io.home) } };
-}
-
-/** Waits for a signal and for what is under way to end; a second signal ends the process at once. */
-async function stopped(server: RunningServer, config: Config, io: CliIo): Promise<void> {
-  const { promise: first, resolve: stop } = Promise.withResolvers<void>();
-  let firstAt: number | undefined;
-  const forget = io.onStopSignal((signal) => {
-    if (firstAt === undefined) {
-      firstAt = io.now();
-      stop();
-    } else if (io.now() - firstAt > sameSignalMs) {
-      // As a shell tells it of a process that a signal has ended.
-      io.exit(128 + constants.signals[signal]);
-    }
-  });
-  await first;
-  await server.close({ graceMs: config.shutdownGraceSeconds * 1000 });
-  forget();
 }

@@ -118,7 +118,7 @@ const fill = z
     lengthWaitSeconds: seconds(0, 600)
       .default(10)
       .describe(
-        'How long a range that needs the length of the whole, such as "bytes=-500", waits for an origin that does not tell it beforehand.',
+        'How long "bytes=0-" waits for a length that the origin does not tell beforehand; then the whole is sent as it comes. Other ranges that need the length wait for it.',
       ),
   })
   .prefault({})

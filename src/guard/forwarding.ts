@@ -14,6 +14,9 @@ export interface ForwardingFacts {
   readonly originAuthority: string;
 }
 
+/** The parts of a request that are passed on as fields. */
+export type ForwardedRequest = Pick<ProxyRequest, 'method' | 'scheme' | 'authority' | 'version' | 'fields' | 'peer'>;
+
 /** What we say ourselves: Host by policy, framing by the origin's own connection, and Proxy-Authorization is for a proxy. */
 const ownFields: ReadonlySet<string> = new Set(['host', 'content-length', 'expect', 'proxy-authorization']);
 
@@ -60,7 +63,7 @@ const ownResponseFields: ReadonlySet<string> = new Set([
  * The authority is passed on in its normal form, the one that routing and the cache key know, so that its spelling cannot
  * decide a stored response either.
  */
-export function forwardedRequestFields(request: ProxyRequest, facts: ForwardingFacts, pseudonym: string): Fields {
+export function forwardedRequestFields(request: ForwardedRequest, facts: ForwardingFacts, pseudonym: string): Fields {
   const authority = normaliseAuthority(request.authority, request.scheme);
   const endToEnd = withoutConnectionFields(request.fields).filter(([name]) => !isDropped(name, request.method));
   return [
@@ -90,7 +93,7 @@ function hostFor({ host, originAuthority }: ForwardingFacts, authority: string |
   return host === 'keep' ? (authority ?? originAuthority) : host.name;
 }
 
-function forwardingFields(request: ProxyRequest, authority: string | undefined): Field[] {
+function forwardingFields(request: ForwardedRequest, authority: string | undefined): Field[] {
   const address = plainAddress(request.peer.address);
   const fields: Field[] = [
     ['x-forwarded-for', address],

@@ -18,6 +18,9 @@ export type ParserErrorReading =
   | { readonly kind: 'ignored' }
   | { readonly kind: 'lost' };
 
+/** More than any method that Node's parser knows. */
+const longestMethodBytes = 32;
+
 /** Names the error of a `clientError` event. */
 export function readParserError(error: ClientError): ParserErrorReading {
   const detail = [error.code, error.reason].filter((part) => part !== undefined).join(': ');
@@ -43,20 +46,24 @@ export function readParserError(error: ClientError): ParserErrorReading {
 }
 
 /**
- * Whether the packet that went over the limit still was in its request line. One that does not start with the request line
- * tells nothing; it is taken for fields, which are large more often.
+ * Whether it was the request line that went over the limit. A packet that has not the line's start tells nothing; it is
+ * taken for fields, which are large more often.
  */
-function isInRequestLine({ rawPacket }: ClientError): boolean {
-  return (
-    rawPacket !== undefined && !rawPacket.includes('\n') && /^[A-Z-]+ \S/.test(rawPacket.toString('latin1', 0, 64))
-  );
+function isInRequestLine({ rawPacket, bytesParsed = 0 }: ClientError): boolean {
+  if (rawPacket === undefined) return false;
+  const start = lineStart(rawPacket, bytesParsed);
+  return /^[A-Z-]+ \S/.test(rawPacket.toString('latin1', start, start + longestMethodBytes));
 }
 
 /** Whether it is only the method's name that is wrong: a token that no method is called by (RFC 9110 §9.1). */
 function isRequestLine({ rawPacket, bytesParsed = 0 }: ClientError): boolean {
   if (rawPacket === undefined) return false;
-  const start = bytesParsed === 0 ? 0 : rawPacket.lastIndexOf('\n', bytesParsed - 1) + 1;
+  const start = lineStart(rawPacket, bytesParsed);
   const end = rawPacket.indexOf('\r\n', start);
   const line = rawPacket.toString('latin1', start, end < 0 ? start : end);
   return /^[\w!#$%&'*+.^`|~-]+ [\x21-\x7e]+ HTTP\/1\.[01]$/.test(line);
+}
+
+function lineStart(packet: Buffer, at: number): number {
+  return at === 0 ? 0 : packet.lastIndexOf('\n', at - 1) + 1;
 }

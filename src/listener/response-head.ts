@@ -1,6 +1,6 @@
 /** Heads of responses as HTTP/1.1 writes them. */
 
-import { type OutgoingHttpHeaders, STATUS_CODES } from 'node:http';
+import { STATUS_CODES } from 'node:http';
 import { errorResponse } from '../delivery/problem.ts';
 import { wireFieldName } from '../http/field-name.ts';
 import type { Fields } from '../http/fields.ts';
@@ -55,7 +55,7 @@ export function interimLines(fields: Fields): string[] {
 }
 
 /** Fields as Node's client and its proxies take them: by wire name, with the lines of one name in a list. */
-export function wireFields(fields: Fields): OutgoingHttpHeaders & NodeJS.Dict<string | string[]> {
+export function wireFields(fields: Fields): NodeJS.Dict<string | string[]> {
   const headers: NodeJS.Dict<string | string[]> = {};
   for (const [name, value] of fields) {
     const wireName = wireFieldName(name);

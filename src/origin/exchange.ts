@@ -1,6 +1,6 @@
 /** One request on its way to an origin, and the response that comes back: callbacks of the connection in, promises out. */
 
-import type { Field, Fields } from '../http/fields.ts';
+import { type Field, type Fields, trimWhitespace } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { readFraming } from './framing.ts';
 import type { OriginRequest, OriginResponse } from './origin.ts';
@@ -125,26 +125,19 @@ function illFramed(detail: string): ProxyError {
   return new ProxyError('origin_ill_framed', { detail });
 }
 
-/** Raw names and values in turn, as bytes. Decoding as latin1 keeps each byte (RFC 9110 §5.5, obs-text). */
+/**
+ * Raw names and values in turn, as bytes. Decoding as latin1 keeps each byte (RFC 9110 §5.5, obs-text); the parser leaves the
+ * white space behind a value, which is no part of it (RFC 9112 §5.1).
+ */
 function fieldsOf(rawHeaders: unknown): Fields {
   const fields: Field[] = [];
   if (!Array.isArray(rawHeaders)) return fields;
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
-    fields.push([latin1(rawHeaders[at]).toLowerCase(), withoutPadding(latin1(rawHeaders[at + 1]))]);
+    fields.push([latin1(rawHeaders[at]).toLowerCase(), trimWhitespace(latin1(rawHeaders[at + 1]))]);
   }
   return fields;
 }
 
 function latin1(bytes: unknown): string {
   return Buffer.isBuffer(bytes) ? bytes.toString('latin1') : String(bytes);
-}
-
-/** Without the white space around a value (RFC 9112 §5.1), of which the parser leaves what is behind it. */
-function withoutPadding(value: string): string {
-  const isPadding = (at: number): boolean => value[at] === ' ' || value[at] === '\t';
-  let start = 0;
-  let end = value.length;
-  while (start < end && isPadding(start)) start++;
-  while (start < end && isPadding(end - 1)) end--;
-  return value.slice(start, end);
 }

@@ -11,8 +11,11 @@ export interface Flow {
   abort(reason: ProxyError): void;
 }
 
-/** How many unread bytes are kept before the connection is held back; it flows again below half of it. */
+/** What may be kept unread before the connection is held back; it flows again below half of it. */
 const bufferedBytes = 128 * 1024;
+
+/** What a chunk costs beside its bytes, so that an origin that sends tiny ones cannot fill the memory with them. */
+const chunkBytes = 256;
 
 /** A rest of at most so many bytes is read and dropped, because a new connection costs more than that. */
 const drainedBytes = 16 * 1024;
@@ -30,7 +33,7 @@ interface Waiting {
 export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undefined> {
   readonly #flow: Flow;
   readonly #chunks: Uint8Array[] = [];
-  /** Bytes in `#chunks`. */
+  /** What `#chunks` cost. */
   #unreadBytes = 0;
   /** Bytes that the framing still promises; NaN when it promises no number. */
   #missingBytes: number;
@@ -55,7 +58,7 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
       return;
     }
     this.#chunks.push(chunk);
-    this.#unreadBytes += chunk.length;
+    this.#unreadBytes += chunk.length + chunkBytes;
     if (this.#state === 'flowing' && this.#unreadBytes >= bufferedBytes) {
       this.#state = 'paused';
       this.#flow.pause();
@@ -84,10 +87,11 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
     return this;
   }
 
+  /** One call at a time, as `for await` makes them. */
   next(): Promise<IteratorResult<Uint8Array, undefined>> {
     const chunk = this.#chunks.shift();
     if (chunk !== undefined) {
-      this.#unreadBytes -= chunk.length;
+      this.#unreadBytes -= chunk.length + chunkBytes;
       this.#letFlow();
       return Promise.resolve({ done: false, value: chunk });
     }

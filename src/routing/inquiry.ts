@@ -9,9 +9,8 @@ import type { Route } from './route.ts';
 import { originTarget, type Router } from './router.ts';
 import { normaliseTarget, type Target } from './target.ts';
 
-/** A request and where it goes. */
+/** Where a request goes. */
 export interface Routed {
-  readonly request: ProxyRequest;
   readonly route: Route;
   /** Normalised; empty for a request without one. */
   readonly authority: string;
@@ -19,18 +18,19 @@ export interface Routed {
 }
 
 /** Finds the route of a request. Throws `ProxyError`: `malformed_request` for an authority that is none, `no_route`. */
-export function routeRequest(request: ProxyRequest, router: Router): Routed {
+export function routeRequest(request: Pick<ProxyRequest, 'scheme' | 'authority' | 'target'>, router: Router): Routed {
   const authority = request.authority === '' ? '' : normaliseAuthority(request.authority, request.scheme);
   if (authority === undefined) throw new ProxyError('malformed_request', { detail: 'the authority is not valid' });
   const target = normaliseTarget(request.target);
   const route = router(authority, target.path);
   if (route === undefined) throw new ProxyError('no_route');
-  return { request, route, authority, target };
+  return { route, authority, target };
 }
 
 /** The question to the cache; `forwarding` is what goes to the origin and comes back before the final response. */
 export function createInquiry(
-  { request, route, authority, target }: Routed,
+  request: ProxyRequest,
+  { route, authority, target }: Routed,
   router: Router,
   forwarding: Pick<Inquiry, 'originFields' | 'onInterim'>,
 ): Inquiry {

@@ -44,7 +44,7 @@ export interface Route {
   readonly fill: {
     /** What becomes of a transfer when the last client that waits for it leaves. */
     readonly onAbort: 'finish' | 'stop';
-    /** How long a range that needs the length waits for an origin that does not tell it beforehand. */
+    /** How long `bytes=0-` waits for a length that the origin does not tell beforehand, before the whole is sent as it comes. */
     readonly lengthWaitMs: number;
   };
   /** Whether a body whose end only the end of its connection tells is stored, though it may have been cut (RFC 9112 §8). */

@@ -103,7 +103,7 @@ export interface Store {
   /** Removes every variant of a key; tells how many there were. */
   removeKey(key: string): Promise<number>;
   /**
-   * Gives back files and locks. Writers that did not commit are abandoned. Nothing may be called after it but the
+   * Gives back files and locks. Writers that did not commit are abandoned. Nothing may be called after it but itself, the
    * disposal of writers and the closing of readers.
    */
   close(): Promise<void>;

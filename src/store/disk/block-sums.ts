@@ -2,7 +2,7 @@
 
 import { crc32 } from 'node:zlib';
 
-/** A record: the block's length and its checksum, 32 bits each, little-endian. Length 0 says that the block is absent. */
+/** A record: the block's length and its checksum, 32 bits each, little-endian. Length 0: the block is absent. */
 const recordBytes = 8;
 
 /**

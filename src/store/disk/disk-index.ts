@@ -37,7 +37,7 @@ export class DiskIndex {
   constructor(options: DiskIndexOptions) {
     this.#options = options;
     this.#connection = new IndexConnection({ ...options, onFresh: () => this.#startAfresh() });
-    this.#allocatedBytes = this.#connection.ask(0, ({ allocatedBytes }) => Number(allocatedBytes.get()?.['bytes']));
+    this.#allocatedBytes = this.#connection.ask(0, ({ allocatedBytes }) => Number(allocatedBytes.get()?.bytes));
   }
 
   /** What all entries take on the disk, in bytes. */
@@ -49,7 +49,7 @@ export class DiskIndex {
   find(key: string): IndexedEntry[] {
     const entries: IndexedEntry[] = [];
     for (const row of this.#connection.ask([], ({ entriesOfKey }) => entriesOfKey.all(key))) {
-      const generation = String(row['generation']);
+      const generation = String(row.generation);
       if (this.#removed.has(generation)) continue;
       const entry = parseRow(row, key);
       if (entry !== undefined) entries.push(entry);
@@ -60,6 +60,7 @@ export class DiskIndex {
 
   /** Whether there is such a generation; in doubt, yes. */
   has(generation: string): boolean {
+    if (this.#removed.has(generation)) return false;
     return this.#connection.ask(true, ({ entryOfGeneration }) => entryOfGeneration.get(generation) !== undefined);
   }
 
@@ -68,8 +69,8 @@ export class DiskIndex {
     if (this.#removed.has(generation)) return undefined;
     const row = this.#connection.ask(undefined, ({ bodyOfGeneration }) => bodyOfGeneration.get(generation));
     if (row === undefined) return undefined;
-    const bytes = row['bytes'];
-    if (bytes instanceof Uint8Array && row['checksum'] === blockSum(generation, 0, bytes)) return bytes;
+    const bytes = row.bytes;
+    if (bytes instanceof Uint8Array && row.checksum === blockSum(generation, 0, bytes)) return bytes;
     this.removeDamaged(generation, `The body of generation ${generation} does not match its checksum.`);
     return undefined;
   }
@@ -92,20 +93,21 @@ export class DiskIndex {
     this.#giveBack(replaced);
   }
 
-  /** Replaces the metadata of a generation; tells whether it is still there. Throws `StoreFault`. */
-  replaceMetadata(generation: string, replacement: StoredResponse): boolean {
-    if (this.#removed.has(generation)) return false;
+  /** Replaces the metadata of a generation; gives undefined when it is not there any more. Throws `StoreFault`. */
+  replaceMetadata(generation: string, replacement: StoredResponse): IndexedEntry | undefined {
+    if (this.#removed.has(generation)) return undefined;
     const metadata = JSON.stringify(replacement);
-    const growth = this.#connection.change(({ entryOfGeneration, updateMetadata }) => {
+    const replaced = this.#connection.change(({ entryOfGeneration, updateMetadata }) => {
       const row = entryOfGeneration.get(generation);
       if (row === undefined) return undefined;
       const place = placeOf(row);
       const allocated = this.#allocated(place, metadata);
       updateMetadata.run(metadata, rowSum(place, metadata), allocated, generation);
-      return allocated - Number(row['allocated_bytes']);
+      return { place, growth: allocated - Number(row.allocated_bytes) };
     });
-    this.#allocatedBytes += growth ?? 0;
-    return growth !== undefined;
+    if (replaced === undefined) return undefined;
+    this.#allocatedBytes += replaced.growth;
+    return { ...replaced.place, metadata: replacement };
   }
 
   /** Removes generations, where they are there. They are not found again, even if their rows cannot be deleted now. */
@@ -128,8 +130,8 @@ export class DiskIndex {
     let freed = 0;
     for (const row of this.#connection.ask([], ({ leastUsed }) => leastUsed.all(atMost))) {
       if (freed >= bytes) break;
-      freed += Number(row['allocated_bytes']);
-      evicted.push(String(row['generation']));
+      freed += Number(row.allocated_bytes);
+      evicted.push(String(row.generation));
     }
     this.remove(evicted);
     return this.#allocatedBytes < before;
@@ -144,7 +146,7 @@ export class DiskIndex {
 
   /** Removes a generation whose row or bytes are damaged, and tells of it. */
   removeDamaged(generation: string, detail: string): void {
-    if (this.#removed.has(generation) || !this.has(generation)) return;
+    if (!this.has(generation)) return;
     const message = 'A stored entry was damaged and has been removed.';
     this.#options.emit({ kind: 'store', level: 'warn', message, detail });
     this.remove([generation]);
@@ -172,8 +174,8 @@ export class DiskIndex {
   /** Takes deleted rows out of the account, and tells of their files. */
   #giveBack(rows: readonly Row[]): void {
     for (const row of rows) {
-      this.#allocatedBytes -= Number(row['allocated_bytes']);
-      if (row['is_inline'] !== 1) this.#options.onFilesUnneeded(String(row['generation']));
+      this.#allocatedBytes -= Number(row.allocated_bytes);
+      if (row.is_inline !== 1) this.#options.onFilesUnneeded(String(row.generation));
     }
   }
 

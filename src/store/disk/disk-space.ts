@@ -24,7 +24,7 @@ export class DiskSpace {
   /** The bound in force: what was configured, or what the disk has, where that proved to be less. */
   #limitBytes: number;
   #reservedBytes = 0;
-  #evicting: Promise<void> | undefined;
+  #evicting: Promise<'low water' | 'nothing left'> | undefined;
 
   constructor(options: DiskSpaceOptions) {
     this.#options = options;
@@ -38,6 +38,8 @@ export class DiskSpace {
 
   /** Reserves bytes, evicting the least used entries where it must. Throws `StoreFault` `no_room`. */
   async reserve(bytes: number): Promise<void> {
+    const { maxSizeBytes } = this.#options;
+    if (this.#limitBytes < maxSizeBytes && this.usedBytes + bytes > this.#limitBytes) await this.measure();
     if (this.#reservedBytes + bytes > this.#limitBytes) throw noRoom();
     this.#reservedBytes += bytes;
     await this.shrink();
@@ -51,27 +53,32 @@ export class DiskSpace {
     this.#reservedBytes -= bytes;
   }
 
-  /** Evicts entries until less than the bound is used, if it is more now. */
+  /** Evicts entries down to the low water, if more than the bound is used. Does what it can; never rejects. */
   async shrink(): Promise<void> {
-    if (this.usedBytes <= this.#limitBytes) return;
-    this.#evicting ??= this.#evict().finally(() => {
-      this.#evicting = undefined;
-    });
-    await this.#evicting;
+    while (this.usedBytes > this.#limitBytes) {
+      this.#evicting ??= this.#evict().finally(() => {
+        this.#evicting = undefined;
+      });
+      if ((await this.#evicting) === 'nothing left') return;
+    }
   }
 
-  /** Takes the free room of the disk for the bound, where it is less than what was configured. */
+  /** Lowers the bound to what the disk has, where that is less than what was configured. Never rejects. */
   async measure(): Promise<void> {
     const { dir, maxSizeBytes, index, fileSystem } = this.#options;
-    const { bavail, bsize } = await fileSystem.statfs(dir);
-    this.#limitBytes = Math.min(maxSizeBytes, index.allocatedBytes + bavail * bsize);
+    try {
+      const { bavail, bsize } = await fileSystem.statfs(dir);
+      this.#limitBytes = Math.min(maxSizeBytes, index.allocatedBytes + bavail * bsize);
+    } catch {
+      // Then the bound stays as it is, and writing will tell.
+    }
   }
 
-  async #evict(): Promise<void> {
-    if (this.#limitBytes < this.#options.maxSizeBytes) await this.measure();
+  async #evict(): Promise<'low water' | 'nothing left'> {
     for (;;) {
       const excess = this.usedBytes - Math.floor(this.#limitBytes * lowWater);
-      if (excess <= 0 || !this.#options.index.evict(excess, evictedAtOnce)) return;
+      if (excess <= 0) return 'low water';
+      if (!this.#options.index.evict(excess, evictedAtOnce)) return 'nothing left';
       await setImmediate();
     }
   }

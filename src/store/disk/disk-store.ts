@@ -1,20 +1,158 @@
-/** A store on disk. */
+/** The store on disk: an index in SQLite, small bodies in it, larger ones in files beside it. */
 
+import * as promises from 'node:fs/promises';
+import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import type { StoredResponse } from '../../http/stored-response.ts';
 import type { Emit } from '../../telemetry/events.ts';
-import type { Store } from '../store.ts';
+import { checkEntrySize } from '../block-sequence.ts';
+import type { EntryWriter, NewEntry, Store, StoredEntry } from '../store.ts';
+import { StoreFault } from '../store.ts';
+import { BackgroundTasks } from './background-tasks.ts';
+import { BodyFiles } from './body-files.ts';
+import { createDiskEntry } from './disk-entry.ts';
+import { DiskIndex } from './disk-index.ts';
+import type { DiskParts } from './disk-parts.ts';
+import { DiskSpace } from './disk-space.ts';
+import { DiskWriter } from './disk-writer.ts';
+import type { FileSystem } from './file-system.ts';
+import { OpenBodies } from './open-bodies.ts';
+import { StoringSwitch } from './storing-switch.ts';
+import { sweepBodies } from './sweep.ts';
 
 /** What a disk store is opened with. */
 export interface DiskStoreOptions {
+  /** The store's own directory; it is created where it does not exist. */
   readonly dir: string;
+  /** The bound of what entries take on the disk, in bytes; readers may hold evicted files a little longer. */
   readonly maxSizeBytes: number;
   readonly blockSizeBytes: number;
   /** Epoch milliseconds. */
   readonly now: () => number;
+  /** Gives a name that was never given before, of letters, digits, `-` and `_`, such as a UUID. */
   readonly randomId: () => string;
   readonly emit: Emit;
+  /** Where bodies are written; `node:fs/promises` unless something else is put in its place. */
+  readonly fileSystem?: FileSystem;
 }
 
-/** Opens the store in a directory. Throws `StoreFault`. */
-export async function openDiskStore(_options: DiskStoreOptions): Promise<Store> {
-  throw new Error('not yet');
+/** One entry may take this share of the store, so that one fill cannot empty it. */
+const maxEntryShare = 1 / 2;
+
+/**
+ * Opens the store of a directory, and locks it for this process. Throws `StoreFault` with a sentence for people when
+ * the directory cannot be used, is in use by another process, or is of a newer format.
+ */
+export async function openDiskStore(options: DiskStoreOptions): Promise<Store> {
+  const fileSystem = options.fileSystem ?? promises;
+  try {
+    await fileSystem.mkdir(join(options.dir, 'blocks'), { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new StoreFault('io', `The directory ${options.dir} cannot be created: ${String(error)}`, { cause: error });
+  }
+  return new DiskStore(options, fileSystem);
+}
+
+class DiskStore implements Store {
+  readonly blockSizeBytes: number;
+  readonly maxEntryBytes: number;
+  readonly #options: DiskStoreOptions;
+  readonly #parts: DiskParts;
+  readonly #writers = new Map<string, DiskWriter>();
+  readonly #sweeping = new AbortController();
+  #closing: Promise<void> | undefined;
+
+  constructor(options: DiskStoreOptions, fileSystem: FileSystem) {
+    const { blockSizeBytes, maxSizeBytes } = options;
+    this.blockSizeBytes = blockSizeBytes;
+    this.maxEntryBytes = Math.floor(maxSizeBytes * maxEntryShare);
+    this.#options = options;
+    const background = new BackgroundTasks();
+    const files = new BodyFiles({
+      ...options,
+      fileSystem,
+      onDamaged: (generation, detail) => index.removeDamaged(generation, detail),
+    });
+    const index = new DiskIndex({
+      ...options,
+      onFilesUnneeded: (generation) => background.add(files.remove(generation)),
+      onFresh: () => background.add(this.#sweep()),
+    });
+    this.#parts = {
+      blockSizeBytes,
+      maxEntryBytes: this.maxEntryBytes,
+      index,
+      files,
+      bodies: new OpenBodies((generation, sizeBytes) => files.open(generation, sizeBytes), background),
+      space: new DiskSpace({ ...options, index, fileSystem }),
+      storing: new StoringSwitch(options),
+      background,
+    };
+    background.add(this.#sweep());
+    background.add(this.#parts.space.shrink());
+  }
+
+  /** Asks the index only in `find`, for looking things up there may wait for the disk. */
+  peek(): undefined {
+    return undefined;
+  }
+
+  async find(key: string): Promise<readonly StoredEntry[]> {
+    return this.#parts.index.find(key).map((indexed) => createDiskEntry(this.#parts, indexed));
+  }
+
+  async openWriter(entry: NewEntry): Promise<EntryWriter> {
+    if (this.#closing !== undefined) throw new StoreFault('io', 'The store is closed.');
+    checkEntrySize(entry.sizeBytes ?? 0, this.maxEntryBytes);
+    this.#parts.storing.check();
+    const generation = this.#options.randomId();
+    const writer = new DiskWriter(this.#parts, generation, entry, () => this.#writers.delete(generation));
+    this.#writers.set(generation, writer);
+    try {
+      await writer.begin();
+      return writer;
+    } catch (error) {
+      await writer[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  async replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined> {
+    const indexed = this.#parts.index.replaceMetadata(entry.generation, metadata);
+    return indexed === undefined ? undefined : createDiskEntry(this.#parts, indexed);
+  }
+
+  async removeEntry(entry: StoredEntry): Promise<void> {
+    this.#parts.index.remove([entry.generation]);
+  }
+
+  async removeKey(key: string): Promise<number> {
+    const generations = this.#parts.index.find(key).map((indexed) => indexed.generation);
+    this.#parts.index.remove(generations);
+    return generations.length;
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    this.#sweeping.abort();
+    await Promise.all([...this.#writers.values()].map((writer) => writer[Symbol.asyncDispose]()));
+    this.#parts.bodies.closeAll();
+    await this.#parts.background.settled();
+    this.#parts.index.close();
+  }
+
+  /** Removes what a crash has left, and tells of it. Begins in a later turn, so that it delays nobody's start. */
+  async #sweep(): Promise<void> {
+    await setImmediate();
+    const { files, index } = this.#parts;
+    const isKnown = (generation: string) => this.#writers.has(generation) || index.has(generation);
+    const count = await sweepBodies(files, isKnown, this.#sweeping.signal);
+    if (count === 0) return;
+    const message = 'Files without an entry were removed from the store.';
+    this.#options.emit({ kind: 'store', level: 'info', message, detail: `${count} bodies` });
+  }
 }

@@ -2,7 +2,7 @@
 
 import { closeSync, openSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
 import { StoreFault } from '../store.ts';
 
 /** Primary result codes of SQLite (https://sqlite.org/rescode.html). */
@@ -10,13 +10,13 @@ const sqlite = { busy: 5, locked: 6, corrupt: 11, full: 13, notADatabase: 26 } a
 
 const indexFile = 'index.sqlite';
 const walFile = `${indexFile}-wal`;
-/** The write-ahead log keeps this much of its file after a checkpoint: room that is there even when the disk is full. */
+/** The write-ahead log keeps this much of its file after a checkpoint: room that is there when the disk is full. */
 const walKeptBytes = 16 * 1024 * 1024;
 const pageCacheKib = 16 * 1024;
 
 /**
- * What leads from each format to the next one; the newest format is the length of this list. A step is never changed once
- * it was released.
+ * What leads from each format to the next one; the newest format is the length of this list. A step is never changed
+ * once it was released.
  */
 const upgrades: readonly ((database: DatabaseSync) => void)[] = [
   (database) =>
@@ -90,11 +90,13 @@ export function failureOf(error: unknown): 'damaged' | 'full' | 'other' | undefi
 }
 
 function upgrade(database: DatabaseSync, dir: string): void {
-  const version = Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
+  const first: { readonly user_version?: SQLOutputValue } | undefined = database.prepare('PRAGMA user_version').get();
+  const version = Number(first?.user_version);
   if (version > upgrades.length) {
     throw new StoreFault(
       'io',
-      `The directory ${dir} holds a store of format ${version}; this version knows formats up to ${upgrades.length}. Choose another directory with --dir.`,
+      `The directory ${dir} holds a store of format ${version}; this version knows formats up to ${upgrades.length}. ` +
+        'Choose another directory with --dir.',
     );
   }
   for (const step of upgrades.slice(version)) step(database);

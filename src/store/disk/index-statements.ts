@@ -1,16 +1,33 @@
 /** What the index is asked and told, as prepared statements. */
 
-import type { DatabaseSync, SQLOutputValue } from 'node:sqlite';
+import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementResultingChanges } from 'node:sqlite';
 
-/** A row of `entries` as SQLite gives it. */
-export type Row = Record<string, SQLOutputValue>;
+/** A row as SQLite gives it: those of these columns that were asked for. */
+export interface Row {
+  readonly key?: SQLOutputValue;
+  readonly variant?: SQLOutputValue;
+  readonly generation?: SQLOutputValue;
+  readonly metadata?: SQLOutputValue;
+  readonly size_bytes?: SQLOutputValue;
+  readonly allocated_bytes?: SQLOutputValue;
+  readonly is_inline?: SQLOutputValue;
+  readonly checksum?: SQLOutputValue;
+  readonly bytes?: SQLOutputValue;
+}
+
+/** A prepared statement: all of its rows, the first of them, or what it changed. */
+interface Statement {
+  all(...values: SQLInputValue[]): readonly Row[];
+  get(...values: SQLInputValue[]): Row | undefined;
+  run(...values: SQLInputValue[]): StatementResultingChanges;
+}
 
 /** The prepared statements, by what they do. */
 export type IndexStatements = ReturnType<typeof prepareStatements>;
 
 /** Prepares all statements once. Throws the error of SQLite. */
 export function prepareStatements(database: DatabaseSync) {
-  const prepare = (sql: string) => database.prepare(sql);
+  const prepare = (sql: string): Statement => database.prepare(sql);
   return {
     begin: prepare('BEGIN IMMEDIATE'),
     commit: prepare('COMMIT'),

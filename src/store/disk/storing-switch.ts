@@ -44,7 +44,7 @@ export class StoringSwitch {
     this.#off = { fault, retryAt: this.#now() + retryAfterMs, isTrying: false };
   }
 
-  /** Something was written. While storing is off only a trial counts, so that the last of a full disk changes nothing. */
+  /** Something was written. While storing is off only a trial counts: the last free bytes of a disk prove nothing. */
   succeeded(): void {
     if (this.#off?.isTrying !== true) return;
     this.#off = undefined;

@@ -4,8 +4,8 @@ import { setImmediate } from 'node:timers/promises';
 import type { BodyFiles } from './body-files.ts';
 
 /**
- * Removes the files of generations that are not known, and tells how many there were. A generation that was once unknown
- * never becomes known again, so that nothing is lost to a race with those who write.
+ * Removes the files of generations that are not known, and tells how many there were. A generation that was once
+ * unknown never becomes known again, so that nothing is lost to a race with those who write.
  */
 export async function sweepBodies(
   files: BodyFiles,

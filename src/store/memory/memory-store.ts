@@ -10,7 +10,7 @@ import { blockWeight, entryWeight, withOwnBuffer } from './memory-size.ts';
 
 /** What a memory store is made of. */
 export interface MemoryStoreOptions {
-  /** The bound of everything that is kept, in bytes: bodies, metadata, what writers hold and what readers hold on to. */
+  /** The bound of everything that is kept, in bytes: bodies, metadata, what writers hold and readers hold on to. */
   readonly maxSizeBytes: number;
   readonly blockSizeBytes: number;
   /** Gives a name that was never given before. */

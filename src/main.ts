@@ -1,0 +1,170 @@
+/** The composition root: puts a server together from a configuration. It knows everyone and holds no rule. */
+
+import { createHash, randomBytes } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { createCache } from './cache/cache.ts';
+import type { Clock } from './cache/clock.ts';
+import { formatListenAddress } from './config/address.ts';
+import type { Config, RouteConfig, StoreConfig } from './config/schema.ts';
+import { routeUpgrade } from './guard/upgrade.ts';
+import { openHttp1Listener } from './listener/http1.ts';
+import { createTunnel } from './listener/tunnel.ts';
+import { createRetryingOrigin } from './origin/retrying-origin.ts';
+import { createUndiciOrigin } from './origin/undici-origin.ts';
+import { createProxy } from './proxy.ts';
+import type { Route } from './routing/route.ts';
+import { createRouter } from './routing/router.ts';
+import { openDiskStore } from './store/disk/disk-store.ts';
+import { createMemoryStore } from './store/memory/memory-store.ts';
+import { createMemoryTier } from './store/memory/memory-tier.ts';
+import type { Store } from './store/store.ts';
+import { createTieredStore } from './store/tiered-store.ts';
+import type { Emit } from './telemetry/events.ts';
+
+/** A server that accepts requests. */
+export interface RunningServer {
+  /** Where it is reached, such as `http://127.0.0.1:8080`. */
+  readonly url: string;
+  /** All addresses that it serves. */
+  readonly addresses: readonly string[];
+  /**
+   * Stops accepting, lets what is under way finish for `graceMs` milliseconds (by default the configuration's
+   * `shutdownGraceSeconds`), cuts the rest, and closes the store. A second call waits for the first.
+   */
+  close(options?: { readonly graceMs?: number }): Promise<void>;
+}
+
+/** What a server is started with besides its configuration. */
+export interface StartOptions {
+  /** Told everything that happens. Without it nothing is logged. */
+  readonly emit?: Emit;
+}
+
+/** How many blocks are held for the readers of a fill that the store no longer takes. */
+const WINDOW_BLOCKS = 16;
+
+const systemClock: Clock = {
+  now: Date.now,
+  after(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+const randomId = () => randomBytes(16).toString('hex');
+
+/**
+ * Starts a server. Rejects with Node's error when the address cannot be bound or a certificate file not read, and with
+ * `StoreFault` when the store's directory cannot be used; nothing is left open then.
+ */
+export async function start(config: Config, { emit = () => {} }: StartOptions = {}): Promise<RunningServer> {
+  await using resources = new AsyncDisposableStack();
+  const store = resources.adopt(await openStore(config.store, emit), (opened) => opened.close());
+  const routes = await Promise.all(config.routes.map(createRoute));
+  resources.defer(async () => {
+    await Promise.all(routes.map((route) => route.origin.close()));
+  });
+  const windowBytes = WINDOW_BLOCKS * store.blockSizeBytes;
+  const cache = resources.adopt(createCache({ store, clock: systemClock, emit, windowBytes }), (created) =>
+    created.close(),
+  );
+
+  const router = createRouter(routes);
+  const pseudonym = config.pseudonym ?? defaultPseudonym(config);
+  const listener = await openHttp1Listener({
+    ...config.listen,
+    handler: createProxy({ router, cache, clock: systemClock, emit, pseudonym, random: randomBytes }),
+    emit,
+    now: systemClock.now,
+    limits: listenerLimits(config),
+    tunnel: createTunnel({
+      routeOf: (request) => routeUpgrade(request, router, pseudonym),
+      emit,
+      now: systemClock.now,
+      connectTimeoutMs: seconds(Math.max(...config.routes.map((route) => route.origin.connectTimeoutSeconds))),
+      answerTimeoutMs: seconds(Math.max(...config.routes.map((route) => route.origin.headersTimeoutSeconds))),
+    }),
+  });
+
+  const { url } = listener.address;
+  const kept = resources.move();
+  const close = async (graceMs: number) => {
+    emit({ kind: 'life', stage: 'stopping', addresses: [url], message: 'stopping: no new connections' });
+    const { cut } = await listener.close(graceMs);
+    if (cut > 0)
+      emit({
+        kind: 'life',
+        stage: 'cut',
+        addresses: [url],
+        message: `cut ${cut} connections that did not end in time`,
+      });
+    await kept.disposeAsync();
+    emit({ kind: 'life', stage: 'stopped', addresses: [url], message: 'stopped' });
+  };
+  let closing: Promise<void> | undefined;
+  emit({ kind: 'life', stage: 'ready', addresses: [url], message: `ready on ${url}` });
+  return {
+    url,
+    addresses: [url],
+    close: ({ graceMs = seconds(config.shutdownGraceSeconds) } = {}) => (closing ??= close(graceMs)),
+  };
+}
+
+async function openStore(config: StoreConfig, emit: Emit): Promise<Store> {
+  if (config.type === 'memory') return createMemoryStore({ ...config, randomId });
+  const { dir, maxSizeBytes, memoryBytes, blockSizeBytes } = config;
+  if (dir === undefined) throw new TypeError('store.dir is not set; defaultStoreDirectory gives one');
+  const disk = await openDiskStore({ dir, maxSizeBytes, blockSizeBytes, now: systemClock.now, randomId, emit });
+  return createTieredStore(createMemoryTier({ maxSizeBytes: memoryBytes }), disk);
+}
+
+async function createRoute(config: RouteConfig): Promise<Route> {
+  const { origin: originConfig, match, fill } = config;
+  const url = new URL(originConfig.url);
+  const ca = originConfig.caFile === undefined ? undefined : await readFile(originConfig.caFile, 'utf8');
+  const origin = createUndiciOrigin({
+    url: originConfig.url,
+    connectTimeoutMs: seconds(originConfig.connectTimeoutSeconds),
+    headersTimeoutMs: seconds(originConfig.headersTimeoutSeconds),
+    bodyTimeoutMs: seconds(originConfig.bodyTimeoutSeconds),
+    connections: originConfig.connections,
+    keepAliveTimeoutMs: seconds(originConfig.keepAliveTimeoutSeconds),
+    tls: { ca, rejectUnauthorized: !originConfig.insecureTls },
+  });
+  return {
+    name: config.name ?? `${match?.hosts?.join(',') ?? '*'}${match?.pathPrefix ?? '/'}`,
+    match: { hosts: match?.hosts ?? [], pathPrefix: match?.pathPrefix ?? '/' },
+    stripPathPrefix: config.stripPathPrefix,
+    originUrl: url,
+    origin: createRetryingOrigin(origin),
+    host:
+      originConfig.host === 'origin' || originConfig.host === 'keep' ? originConfig.host : { name: originConfig.host },
+    cache: config.cache,
+    ranges: config.ranges,
+    fill: { onAbort: fill.onAbort, lengthWaitMs: seconds(fill.lengthWaitSeconds) },
+    closeDelimited: originConfig.closeDelimited,
+  };
+}
+
+function listenerLimits({ limits }: Config) {
+  return {
+    targetBytes: limits.targetBytes,
+    fieldsBytes: limits.fieldsBytes,
+    maxFieldCount: limits.fieldCount,
+    headersTimeoutMs: seconds(limits.headersTimeoutSeconds),
+    requestTimeoutMs: seconds(limits.requestTimeoutSeconds),
+    keepAliveTimeoutMs: seconds(limits.keepAliveTimeoutSeconds),
+    idleTimeoutMs: seconds(limits.idleTimeoutSeconds),
+  };
+}
+
+/** The same for every start of one listener, and another one for each listener, so that chained proxies are no loop. */
+function defaultPseudonym({ listen }: Config): string {
+  const identity = `${hostname()} ${formatListenAddress(listen)}`;
+  return `rangeway-${createHash('sha256').update(identity).digest('hex').slice(0, 8)}`;
+}
+
+function seconds(count: number): number {
+  return count * 1000;
+}

@@ -1,0 +1,67 @@
+/** An entry of the disk store, and how it is read: inline from the index, or from its files. */
+
+import { spanOfBlock } from '../../bytes/span.ts';
+import { ProxyError } from '../../http/proxy-error.ts';
+import type { EntryReader, StoredEntry } from '../store.ts';
+import type { DiskParts } from './disk-parts.ts';
+import type { IndexedEntry } from './index-row.ts';
+
+/** An entry as the store gives it out. Nothing of it is in memory, but asking for it counts as its use. */
+export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): StoredEntry {
+  const { key, variant, generation, metadata, sizeBytes, isInline } = indexed;
+  return {
+    key,
+    variant,
+    generation,
+    metadata,
+    sizeBytes,
+    peekBlock: () => {
+      parts.index.touch(generation);
+      return undefined;
+    },
+    open: async () => {
+      parts.index.touch(generation);
+      return isInline ? openInline(parts, indexed) : await openFile(parts, indexed);
+    },
+  };
+}
+
+function openInline(parts: DiskParts, { generation, sizeBytes }: IndexedEntry): EntryReader {
+  const body = parts.index.body(generation);
+  if (body === undefined) throw gone(`Generation ${generation} is not in the index any more.`);
+  const peekBlock = (index: number) => {
+    const { start, end } = spanOfBlock(index, parts.blockSizeBytes, sizeBytes);
+    return start < end ? body.subarray(start, end) : undefined;
+  };
+  return {
+    peekBlock,
+    readBlock: async (index) => {
+      const block = peekBlock(index);
+      if (block === undefined) throw gone(`Generation ${generation} has no block ${index}.`);
+      return block;
+    },
+    close: () => {},
+  };
+}
+
+async function openFile(parts: DiskParts, { generation, sizeBytes }: IndexedEntry): Promise<EntryReader> {
+  // Asked first because the files of a removed generation may be there a moment longer than its row.
+  if (!parts.index.has(generation)) throw gone(`Generation ${generation} is not in the index any more.`);
+  const file = await parts.bodies.acquire(generation, sizeBytes);
+  let isOpen = true;
+  return {
+    peekBlock: () => undefined,
+    readBlock: async (index) => {
+      if (!isOpen) throw gone(`The reader of generation ${generation} was closed.`);
+      return await file.read(index);
+    },
+    close: () => {
+      if (isOpen) parts.bodies.release(generation);
+      isOpen = false;
+    },
+  };
+}
+
+function gone(detail: string): ProxyError {
+  return new ProxyError('bytes_gone', { detail });
+}

@@ -1,0 +1,20 @@
+/** The parts that a disk store is made of, as its entries and writers see them. */
+
+import type { BackgroundTasks } from './background-tasks.ts';
+import type { BodyFiles } from './body-files.ts';
+import type { DiskIndex } from './disk-index.ts';
+import type { DiskSpace } from './disk-space.ts';
+import type { OpenBodies } from './open-bodies.ts';
+import type { StoringSwitch } from './storing-switch.ts';
+
+/** What entries and writers work with. */
+export interface DiskParts {
+  readonly blockSizeBytes: number;
+  readonly maxEntryBytes: number;
+  readonly index: DiskIndex;
+  readonly files: BodyFiles;
+  readonly bodies: OpenBodies;
+  readonly space: DiskSpace;
+  readonly storing: StoringSwitch;
+  readonly background: BackgroundTasks;
+}

@@ -1,0 +1,14 @@
+/** The disk store keeps the promises of a store, with bodies in its index and in files, and with memory in front. */
+
+import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { openTestStore } from '../support/disk-store.ts';
+import { storeContract } from './store-contract.ts';
+
+const open: Parameters<typeof storeContract>[1] = async (limits) => (await openTestStore(limits)).store;
+
+storeContract('disk store, bodies inline', open, { blockSizeBytes: 1024 });
+storeContract('disk store, bodies in files', open, { blockSizeBytes: 40_000 });
+storeContract('tiered disk store', async (limits) =>
+  createTieredStore(createMemoryTier({ maxSizeBytes: 1_000_000 }), await open(limits)),
+);

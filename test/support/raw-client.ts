@@ -1,0 +1,137 @@
+/** A client that sends whatever bytes a test wants over a real connection, and reads responses as strictly as it can. */
+
+import { connect, type Socket } from 'node:net';
+import type { Field } from '../../src/http/fields.ts';
+import { ByteReader } from './byte-reader.ts';
+
+/** A response as it came, names in the case of the wire. */
+export interface RawResponse {
+  readonly status: number;
+  readonly reason: string;
+  readonly lines: readonly Field[];
+  readonly body: Buffer;
+  /** Whether the framing says that the body is whole. A body that ends with the connection is, unless it was reset. */
+  readonly isWhole: boolean;
+}
+
+/** The values of a field's lines, found by name in any case. */
+export function rawValues(response: Pick<RawResponse, 'lines'>, name: string): string[] {
+  return response.lines.filter(([lineName]) => lineName.toLowerCase() === name.toLowerCase()).map(([, value]) => value);
+}
+
+/** One connection. Text is sent and read as latin1, so that a character is a byte. */
+export class RawClient implements AsyncDisposable {
+  readonly socket: Socket;
+  /** Resolves when the connection is gone, with the error's code if there was one. */
+  readonly closed: Promise<string | undefined>;
+  readonly #reader: ByteReader;
+  #errorCode: string | undefined;
+
+  private constructor(socket: Socket) {
+    this.socket = socket;
+    const { promise, resolve } = Promise.withResolvers<string | undefined>();
+    this.closed = promise;
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      this.#errorCode = error.code ?? error.message;
+    });
+    socket.on('close', () => resolve(this.#errorCode));
+    this.#reader = new ByteReader(socket);
+  }
+
+  static async open(port: number): Promise<RawClient> {
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true });
+    await new Promise<void>((resolve, reject) => {
+      socket.once('connect', resolve);
+      socket.once('error', reject);
+    });
+    return new RawClient(socket);
+  }
+
+  send(bytes: string | Uint8Array): void {
+    if (typeof bytes === 'string') this.socket.write(bytes, 'latin1');
+    else this.socket.write(bytes);
+  }
+
+  /** Ends our side; the other one can still be read. */
+  end(): void {
+    this.socket.end();
+  }
+
+  /** Leaves without a word. */
+  reset(): void {
+    this.socket.resetAndDestroy();
+  }
+
+  /** Reads some bytes; fewer only where the connection ends. */
+  take(sizeBytes: number): Promise<Buffer> {
+    return this.#reader.take(sizeBytes);
+  }
+
+  /** Reads until the connection ends. */
+  async rest(): Promise<string> {
+    return (await this.take(Number.MAX_SAFE_INTEGER)).toString('latin1');
+  }
+
+  /** Reads a head; undefined when the connection ends before it does. */
+  async head(): Promise<Omit<RawResponse, 'body' | 'isWhole'> | undefined> {
+    const text = (await this.#reader.until('\r\n\r\n'))?.toString('latin1');
+    if (text === undefined) return undefined;
+    const [statusLine = '', ...fieldLines] = text.split('\r\n');
+    const parts = /^HTTP\/1\.1 (?<status>\d{3}) (?<reason>.*)$/.exec(statusLine)?.groups;
+    if (parts === undefined) throw new Error(`no status line: ${JSON.stringify(statusLine)}`);
+    const lines = fieldLines.map((line): Field => {
+      const colon = line.indexOf(': ');
+      if (colon < 1) throw new Error(`no field line: ${JSON.stringify(line)}`);
+      return [line.slice(0, colon), line.slice(colon + 2)];
+    });
+    return { status: Number(parts['status']), reason: parts['reason'] ?? '', lines };
+  }
+
+  /** Reads a response to a request of this method; undefined when the connection ends before its head. */
+  async response(method = 'GET'): Promise<RawResponse | undefined> {
+    const head = await this.head();
+    if (head === undefined) return undefined;
+    const [length] = rawValues(head, 'content-length');
+    const isChunked = rawValues(head, 'transfer-encoding').includes('chunked');
+    if (isChunked && length !== undefined) throw new Error('Content-Length beside Transfer-Encoding');
+    if (method === 'HEAD' || head.status < 200 || head.status === 204 || head.status === 304) {
+      return { ...head, body: Buffer.alloc(0), isWhole: true };
+    }
+    if (isChunked) return { ...head, ...(await this.#chunkedBody()) };
+    if (length === undefined) {
+      const body = await this.take(Number.MAX_SAFE_INTEGER);
+      return { ...head, body, isWhole: this.#errorCode === undefined };
+    }
+    const body = await this.take(Number(length));
+    return { ...head, body, isWhole: body.length === Number(length) };
+  }
+
+  /** Sends a request and reads its response, which must come. */
+  async exchange(request: string): Promise<RawResponse> {
+    this.send(request);
+    const response = await this.response(request.slice(0, request.indexOf(' ')));
+    if (response === undefined) throw new Error(`no response to ${JSON.stringify(request.slice(0, 80))}`);
+    return response;
+  }
+
+  async #chunkedBody(): Promise<{ body: Buffer; isWhole: boolean }> {
+    const chunks: Buffer[] = [];
+    for (;;) {
+      const size = (await this.#reader.until('\r\n'))?.toString('latin1');
+      if (size === undefined) return { body: Buffer.concat(chunks), isWhole: false };
+      if (!/^[0-9a-f]+$/i.test(size)) throw new Error(`no chunk size: ${JSON.stringify(size)}`);
+      const sizeBytes = Number.parseInt(size, 16);
+      const chunk = await this.take(sizeBytes);
+      chunks.push(chunk);
+      const end = await this.take(2);
+      if (chunk.length < sizeBytes || end.length < 2) return { body: Buffer.concat(chunks), isWhole: false };
+      if (end.toString('latin1') !== '\r\n') throw new Error('no CRLF after a chunk');
+      if (sizeBytes === 0) return { body: Buffer.concat(chunks), isWhole: true };
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.socket.destroy();
+    await this.closed;
+  }
+}
