@@ -49,16 +49,10 @@ function sentenceOf(share, requests) {
 
 // ---- What Rangeway has answered ----------------------------------------------------------------------------------
 
-let answered = 0;
-let answeredBytes = 0;
-
 function showRequest(request) {
-  answered += 1;
-  answeredBytes += request.bytesSent;
-  byId('client-requests').textContent = wholeNumber.format(answered);
-  byId('client-bytes').textContent = formatBytes(answeredBytes);
+  byId('client-requests').textContent = wholeNumber.format(request.total.requests);
+  byId('client-bytes').textContent = formatBytes(request.total.bytes);
   const log = byId('log');
-  log.querySelector('.empty')?.remove();
   const failed = request.status >= 400;
   const outcome = request.outcome === 'none' ? '–' : request.outcome;
   log.prepend(
@@ -120,7 +114,7 @@ async function showReply(range) {
     element('span', { className: 'key', textContent: `${response.status} ${response.statusText}\n` }),
     ...fields,
   );
-  byId('reply-body').textContent = isText(response) ? new TextDecoder().decode(bytes) : hexDump(bytes);
+  byId('reply-body').textContent = isBinary(response) ? hexDump(bytes) : readable(bytes);
   byId('reply-sentence').textContent = `${range}: ${meaningOf(response, bytes.length)}`;
   byId('reply').hidden = false;
 }
@@ -132,8 +126,17 @@ function meaningOf({ status, headers }, size) {
   return 'both ranges in one answer, each with its own Content-Range.';
 }
 
-function isText(response) {
-  return /^text\/|json/.test(response.headers.get('content-type') ?? '');
+function isBinary(response) {
+  return response.headers.get('content-type') === 'video/mp4';
+}
+
+/** Text as text, its line ends kept; what is no character is a dot. */
+function readable(bytes) {
+  return [...bytes].map((byte) => (byte === 0x0a || isPrintable(byte) ? String.fromCharCode(byte) : byte === 0x0d ? '' : '·')).join('');
+}
+
+function isPrintable(byte) {
+  return byte > 0x1f && byte < 0x7f;
 }
 
 /** The first kilobyte, in hexadecimal and as characters; as many bytes a line as the screen is wide for. */
@@ -143,7 +146,7 @@ function hexDump(bytes) {
   for (let start = 0; start < Math.min(bytes.length, 1024); start += perLine) {
     const row = [...bytes.subarray(start, start + perLine)];
     const hex = row.map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
-    const characters = row.map((byte) => (byte > 0x1f && byte < 0x7f ? String.fromCharCode(byte) : '·')).join('');
+    const characters = row.map((byte) => (isPrintable(byte) ? String.fromCharCode(byte) : '·')).join('');
     lines.push(`${hex.padEnd(perLine * 3 - 1)}  ${characters}`);
   }
   return lines.join('\n');
@@ -219,6 +222,11 @@ for (const button of document.querySelectorAll('[data-range]')) {
 }
 
 const news = new EventSource('/demo-events');
+news.addEventListener('open', () => {
+  // The stream begins with what was told already, also when it begins again.
+  byId('log').replaceChildren();
+  byId('marks').replaceChildren();
+});
 news.addEventListener('stats', ({ data }) => showOrigin(JSON.parse(data)));
 news.addEventListener('request', ({ data }) => {
   const request = JSON.parse(data);

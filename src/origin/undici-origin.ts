@@ -51,7 +51,8 @@ const connectionFields: ReadonlySet<string> = new Set([
  * `fetch` throws a `ProxyError`: see `originError` for the codes, and `client_gone` (or the signal's reason, where that
  * is a `ProxyError`) for a request that was aborted. `close` cuts what is running; who wants it finished waits before.
  *
- * A limit of undici: an origin that sends a 100 nobody asked for is cut, though RFC 9110 §15.2 would have it read over.
+ * Two limits. undici cuts an origin that sends a 100 nobody asked for, though RFC 9110 §15.2 would have it read over. And Node
+ * does not tell whether TLS was closed in order (RFC 9112 §9.8): a body that ends with its connection may have been cut there.
  */
 export function createUndiciOrigin(options: UndiciOriginOptions): Origin {
   const url = new URL(options.url);
@@ -82,8 +83,9 @@ export function createUndiciOrigin(options: UndiciOriginOptions): Origin {
 }
 
 /** undici sends no asterisk-form (RFC 9112 §3.2.4) and makes tunnels of CONNECT. */
-function refuseUnsendable({ method, target }: OriginRequest): void {
+function refuseUnsendable({ method, target, body }: OriginRequest): void {
   if (target.startsWith('/') && method !== 'CONNECT') return;
+  body?.close();
   throw new ProxyError('method_refused', { detail: `${method} ${target} cannot be sent to an origin` });
 }
 

@@ -94,8 +94,8 @@ export interface Store {
   openWriter(entry: NewEntry): Promise<EntryWriter>;
   /**
    * Replaces the metadata of an entry, if its generation is still the current one; its place among the variants stays.
-   * Gives the new entry, or undefined when the generation has been replaced or removed meanwhile. Throws `StoreFault`
-   * when the metadata cannot be kept; the entry then stays as it was.
+   * Gives the new entry, or undefined when the generation has been replaced or removed meanwhile. When the metadata
+   * cannot be kept, the new entry is given all the same, but the old one goes on being found.
    */
   replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined>;
   /** Removes one generation of an entry, if it is still the current one. */
@@ -103,8 +103,8 @@ export interface Store {
   /** Removes every variant of a key; tells how many there were. */
   removeKey(key: string): Promise<number>;
   /**
-   * Gives back files and locks. Writers that did not commit are abandoned. Nothing may be called after it but itself, the
-   * disposal of writers and the closing of readers.
+   * Gives back files and locks. Writers that did not commit are abandoned. Nothing may be called after it but itself,
+   * the disposal of writers and the closing of readers.
    */
   close(): Promise<void>;
 }

@@ -18,7 +18,8 @@ interface Outcome {
 type Row = [name: string, play: Play, outcome: Outcome, method?: string];
 
 const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext';
-const ill = { head: 'origin_ill_framed', isReused: false };
+const failed = (head: string): Outcome => ({ head, isReused: false });
+const ill = failed('origin_ill_framed');
 const kept = (head: string, body = ''): Outcome => ({ head, body, isReused: true });
 const dropped = (head: string, body = ''): Outcome => ({ head, body, isReused: false });
 
@@ -35,10 +36,14 @@ const thenCut = after(({ cut }) => cut());
 const thenSilence = after(({ closed }) => closed);
 
 const head = 'HTTP/1.1 200 OK\r\n';
+/** Heads that promise four or nine bytes, or chunks. */
+const four = `${head}Content-Length: 4\r\n\r\n`;
+const nine = `${head}Content-Length: 9\r\n\r\n`;
+const chunked = `${head}Transfer-Encoding: chunked\r\n\r\n`;
 const rows: readonly Row[] = [
-  ['Content-Length, whole', `${head}Content-Length: 4\r\n\r\ngood`, kept('200 length 4', 'good')],
+  ['Content-Length, whole', `${four}good`, kept('200 length 4', 'good')],
   ['Content-Length: 0', `${head}Content-Length: 0\r\n\r\n`, kept('200 length 0')],
-  ['chunked, whole', `${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n`, kept('200 chunked', 'good')],
+  ['chunked, whole', `${chunked}4\r\ngood\r\n0\r\n\r\n`, kept('200 chunked', 'good')],
   [
     'chunked, with trailers',
     `${head}Transfer-Encoding: Chunked\r\n\r\n4\r\ngood\r\n0\r\nX: y\r\n\r\n`,
@@ -48,19 +53,15 @@ const rows: readonly Row[] = [
   ['close-delimited, HTTP/1.0', thenEnd('HTTP/1.0 200 OK\r\n\r\ngood'), dropped('200 close', 'good')],
   ['close-delimited, reset', thenCut(`${head}\r\ngood`), dropped('200 close', 'good origin_reset')],
   ['HTTP/1.0 with a length', 'HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\ngood', dropped('200 length 4', 'good')],
-  ['HEAD', `${head}Content-Length: 9\r\n\r\n`, dropped('200 none'), 'HEAD'],
+  ['HEAD', nine, dropped('200 none'), 'HEAD'],
   ['204', 'HTTP/1.1 204 No Content\r\n\r\n', kept('204 none')],
   ['204 that promises a body', 'HTTP/1.1 204 No Content\r\nContent-Length: 4\r\n\r\ngood', dropped('204 none')],
   ['304', 'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n', kept('304 none')],
   ['304 with the length of a 200', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n', dropped('304 none')],
 
-  ['more than Content-Length', `${head}Content-Length: 4\r\n\r\ngood, and more`, dropped('200 length 4', 'good')],
-  ['a response too many', `${head}Content-Length: 4\r\n\r\ngood${good}`, dropped('200 length 4', 'good')],
-  [
-    'less than Content-Length',
-    thenEnd(`${head}Content-Length: 9\r\n\r\ngood`),
-    dropped('200 length 9', 'good origin_body_short'),
-  ],
+  ['more than Content-Length', `${four}good, and more`, dropped('200 length 4', 'good')],
+  ['a response too many', `${four}good${good}`, dropped('200 length 4', 'good')],
+  ['less than Content-Length', thenEnd(`${nine}good`), dropped('200 length 9', 'good origin_body_short')],
   [
     'less than Content-Length, close announced',
     thenEnd(`${head}Connection: close\r\nContent-Length: 9\r\n\r\ngood`),
@@ -71,42 +72,22 @@ const rows: readonly Row[] = [
     thenEnd('HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\ngood'),
     dropped('200 length 9', 'good origin_body_short'),
   ],
-  ['reset in the body', thenCut(`${head}Content-Length: 9\r\n\r\ngood`), dropped('200 length 9', 'good origin_reset')],
-  [
-    'no last chunk',
-    thenEnd(`${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n`),
-    dropped('200 chunked', 'good origin_body_short'),
-  ],
+  ['reset in the body', thenCut(`${nine}good`), dropped('200 length 9', 'good origin_reset')],
+  ['no last chunk', thenEnd(`${chunked}4\r\ngood\r\n`), dropped('200 chunked', 'good origin_body_short')],
   [
     'no last chunk, close announced',
     thenEnd(`${head}Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n`),
     dropped('200 chunked', 'good origin_body_short'),
   ],
-  [
-    'no end of the trailers',
-    thenEnd(`${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n0\r\n`),
-    dropped('200 chunked', 'good origin_body_short'),
-  ],
-  [
-    'chunked, reset',
-    thenCut(`${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n`),
-    dropped('200 chunked', 'good origin_reset'),
-  ],
-  [
-    'a chunk size that is none',
-    `${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood\r\nz\r\n`,
-    dropped('200 chunked', 'good origin_ill_framed'),
-  ],
+  ['no end of the trailers', thenEnd(`${chunked}4\r\ngood\r\n0\r\n`), dropped('200 chunked', 'good origin_body_short')],
+  ['chunked, reset', thenCut(`${chunked}4\r\ngood\r\n`), dropped('200 chunked', 'good origin_reset')],
+  ['a chunk size that is none', `${chunked}4\r\ngood\r\nz\r\n`, dropped('200 chunked', 'good origin_ill_framed')],
   [
     'a chunk longer than its size',
-    `${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood, and more\r\n0\r\n\r\n`,
+    `${chunked}4\r\ngood, and more\r\n0\r\n\r\n`,
     dropped('200 chunked', 'good origin_ill_framed'),
   ],
-  [
-    'a negative chunk size',
-    `${head}Transfer-Encoding: chunked\r\n\r\n-4\r\ngood\r\n`,
-    dropped('200 chunked', ' origin_ill_framed'),
-  ],
+  ['a negative chunk size', `${chunked}-4\r\ngood\r\n`, dropped('200 chunked', ' origin_ill_framed')],
 
   ['two lengths that differ', `${head}Content-Length: 4\r\nContent-Length: 9\r\n\r\ngood`, ill],
   ['two lengths that agree', `${head}Content-Length: 4\r\nContent-Length: 4\r\n\r\ngood`, ill],
@@ -154,7 +135,7 @@ const rows: readonly Row[] = [
   ['a field without end', `${head}X-Padding: ${'0123456789'.repeat(20_000)}`, ill],
   [
     'trailers without end',
-    `${head}Transfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n0\r\n${'X: 0123456789\r\n'.repeat(10_000)}`,
+    `${chunked}4\r\ngood\r\n0\r\n${'X: 0123456789\r\n'.repeat(10_000)}`,
     dropped('200 chunked', 'good origin_ill_framed'),
   ],
 
@@ -176,28 +157,20 @@ const rows: readonly Row[] = [
     ill,
   ],
   ['101 to nothing', 'HTTP/1.1 101 Switching Protocols\r\n\r\n', ill],
-  ['closed before the head', thenEnd(''), { head: 'origin_reset', isReused: false }],
-  ['reset before the head', thenCut(''), { head: 'origin_reset', isReused: false }],
-  ['closed in the head', thenEnd(`${head}Content-Le`), { head: 'origin_reset', isReused: false }],
-  ['reset in the head', thenCut(`${head}Content-Le`), { head: 'origin_reset', isReused: false }],
-  [
-    'closed after an interim response',
-    thenEnd('HTTP/1.1 103 Early Hints\r\n\r\n'),
-    { head: 'origin_reset', isReused: false },
-  ],
-  ['silent before the head', thenSilence(''), { head: 'origin_timeout', isReused: false }],
-  ['silent in the head', thenSilence(`${head}Content-Le`), { head: 'origin_timeout', isReused: false }],
-  [
-    'silent in the body',
-    thenSilence(`${head}Content-Length: 9\r\n\r\ngood`),
-    dropped('200 length 9', 'good origin_timeout'),
-  ],
+  ['closed before the head', thenEnd(''), failed('origin_reset')],
+  ['reset before the head', thenCut(''), failed('origin_reset')],
+  ['closed in the head', thenEnd(`${head}Content-Le`), failed('origin_reset')],
+  ['reset in the head', thenCut(`${head}Content-Le`), failed('origin_reset')],
+  ['closed after an interim response', thenEnd('HTTP/1.1 103 Early Hints\r\n\r\n'), failed('origin_reset')],
+  ['silent before the head', thenSilence(''), failed('origin_timeout')],
+  ['silent in the head', thenSilence(`${head}Content-Le`), failed('origin_timeout')],
+  ['silent in the body', thenSilence(`${nine}good`), dropped('200 length 9', 'good origin_timeout')],
 ];
 
 describe('a response over HTTP/1.1', () => {
   it.each<Row>(rows)('%s', async (_name, play, want, method = 'GET') => {
     await using server = await openScriptedOrigin(play, good);
-    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1 }));
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1, ...timeoutsFor(want) }));
 
     const got = await outcomeOf(origin.fetch(originRequest({ method })));
     const next = await outcomeOf(origin.fetch(originRequest()));
@@ -208,6 +181,12 @@ describe('a response over HTTP/1.1', () => {
     await server.allClosed();
   });
 });
+
+/** Short ones where they are what the row is about. */
+function timeoutsFor({ head, body }: Outcome): { headersTimeoutMs?: number; bodyTimeoutMs?: number } {
+  if (head === 'origin_timeout') return { headersTimeoutMs: 500 };
+  return body?.endsWith('origin_timeout') === true ? { bodyTimeoutMs: 500 } : {};
+}
 
 async function outcomeOf(fetching: Promise<OriginResponse>): Promise<{ head: string; body?: string }> {
   try {

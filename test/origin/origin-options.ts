@@ -1,13 +1,13 @@
-/** Options of an origin for tests: short timeouts, everything else as a caller wants it. */
+/** Options of an origin for tests. */
 
 import type { UndiciOriginOptions } from '../../src/origin/undici-origin.ts';
 
-/** The options for a URL; timeouts that a test waits for are short, the others never strike. */
+/** The options for a URL, with timeouts that never strike; a test that waits for one gives a short one. */
 export function originOptions(given: Partial<UndiciOriginOptions> & { url: string }): UndiciOriginOptions {
   return {
-    connectTimeoutMs: 5_000,
-    headersTimeoutMs: 300,
-    bodyTimeoutMs: 300,
+    connectTimeoutMs: 15_000,
+    headersTimeoutMs: 15_000,
+    bodyTimeoutMs: 15_000,
     connections: 8,
     keepAliveTimeoutMs: 60_000,
     tls: { rejectUnauthorized: true },

@@ -153,8 +153,9 @@ describe('the request on the wire', () => {
   ])('%s %s cannot be sent', async (method, target, code) => {
     await using server = await openScriptedOrigin(good);
     const origin = createUndiciOrigin(originOptions({ url: server.url }));
-    expect(await failureOf(origin.fetch(originRequest({ method, target })))).toBe(code);
-    expect(server.connections).toBe(0);
+    const body = bodyOf('abc');
+    expect(await failureOf(origin.fetch(originRequest({ method, target, body })))).toBe(code);
+    expect([server.connections, body.isClosed]).toEqual([0, true]);
     await origin.close();
   });
 });
@@ -285,7 +286,7 @@ describe('the body', () => {
         await closed;
       },
     );
-    const origin = createUndiciOrigin(originOptions({ url: server.url }));
+    const origin = createUndiciOrigin(originOptions({ url: server.url, bodyTimeoutMs: 1_000 }));
     const unread = await origin.fetch(originRequest());
     // The silence of another response is the clock: once it is over, the unread one would have timed out as well.
     expect((await readBody(await origin.fetch(originRequest()))).error).toBe('origin_timeout');
@@ -429,7 +430,7 @@ describe('connections', () => {
       await barrier.promise;
       await send(good);
     });
-    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 2, headersTimeoutMs: 5_000 }));
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 2 }));
     const reading = Array.from({ length: 6 }, async () => readBody(await origin.fetch(originRequest())));
     barrier.resolve();
     const bodies = await Promise.all(reading);
@@ -485,7 +486,7 @@ describe('connections', () => {
       const play = plays[Number(exchange.request.target.slice(1)) % plays.length];
       if (typeof play === 'function') return play(exchange);
     });
-    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 4, headersTimeoutMs: 5_000 }));
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 4 }));
     const outcomes = Array.from({ length: 240 }, async (_, index) => {
       const got = await origin.fetch(originRequest({ target: `/${index}` })).then(readBody, codeOf);
       return typeof got === 'string' ? got : `${got.bytes.toString()} ${got.error ?? 'whole'}`;

@@ -79,12 +79,13 @@ export class RawClient implements AsyncDisposable {
     const [statusLine = '', ...fieldLines] = text.split('\r\n');
     const parts = /^HTTP\/1\.1 (?<status>\d{3}) (?<reason>.*)$/.exec(statusLine)?.groups;
     if (parts === undefined) throw new Error(`no status line: ${JSON.stringify(statusLine)}`);
+    const { status, reason = '' } = parts;
     const lines = fieldLines.map((line): Field => {
       const colon = line.indexOf(': ');
       if (colon < 1) throw new Error(`no field line: ${JSON.stringify(line)}`);
       return [line.slice(0, colon), line.slice(colon + 2)];
     });
-    return { status: Number(parts['status']), reason: parts['reason'] ?? '', lines };
+    return { status: Number(status), reason, lines };
   }
 
   /** Reads a response to a request of this method; undefined when the connection ends before its head. */

@@ -84,24 +84,60 @@ const fieldSections: readonly Row[] = [
 ];
 
 const framings: readonly Row[] = [
-  ['CL.TE', `POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nG`, 'malformed_request'],
+  [
+    'CL.TE',
+    `POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nG`,
+    'malformed_request',
+  ],
   ['TE.CL', `${chunkedPost}Content-Length: 4\r\n\r\n5c\r\nGPOST / HTTP/1.1\r\n`, 'malformed_request'],
   ['TE.TE with a coding that is none', `${chunkedPost}Transfer-Encoding: x\r\n\r\n0\r\n\r\n`, 'malformed_request'],
   ['chunked twice', `${chunkedPost}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, 'malformed_request'],
-  ['chunked, chunked', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n', 'malformed_request'],
-  ['gzip, chunked', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n', 'malformed_request'],
-  ['chunked, gzip', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n', 'malformed_request'],
+  [
+    'chunked, chunked',
+    'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n',
+    'malformed_request',
+  ],
+  [
+    'gzip, chunked',
+    'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
+    'malformed_request',
+  ],
+  [
+    'chunked, gzip',
+    'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n',
+    'malformed_request',
+  ],
   ['gzip', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip\r\n\r\n', 'malformed_request'],
   ['identity', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: identity\r\n\r\n', 'malformed_request'],
   ['xchunked', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n', 'malformed_request'],
   ['"chunked"', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "chunked"\r\n\r\n0\r\n\r\n', 'malformed_request'],
   ['chunked;a=b', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked;a=b\r\n\r\n0\r\n\r\n', 'malformed_request'],
-  ['vertical tab before chunked', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n', 'malformed_request'],
+  [
+    'vertical tab before chunked',
+    'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n',
+    'malformed_request',
+  ],
   ['an empty Transfer-Encoding', 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n\r\n', 'malformed_request'],
-  ['Transfer-Encoding in HTTP/1.0', 'POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n', 'malformed_request'],
-  ['a coding on a GET', 'GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n', 'malformed_request'],
-  ['Content-Length twice', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc', 'malformed_request'],
-  ['the same Content-Length twice', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc', 'malformed_request'],
+  [
+    'Transfer-Encoding in HTTP/1.0',
+    'POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    'malformed_request',
+  ],
+  [
+    'a coding on a GET',
+    'GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
+    'malformed_request',
+  ],
+  [
+    'Content-Length twice',
+    'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc',
+    'malformed_request',
+  ],
+  [
+    'the same Content-Length twice',
+    'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc',
+    'malformed_request',
+  ],
   ['a list in Content-Length', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3, 3\r\n\r\nabc', 'malformed_request'],
   ['+3', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +3\r\n\r\nabc', 'malformed_request'],
   ['-3', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -3\r\n\r\nabc', 'malformed_request'],
@@ -109,8 +145,16 @@ const framings: readonly Row[] = [
   ['3.0', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3.0\r\n\r\nabc', 'malformed_request'],
   ['3 3', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3 3\r\n\r\nabc', 'malformed_request'],
   ['an empty Content-Length', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length:\r\n\r\n', 'malformed_request'],
-  ['more bytes than can be counted', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9007199254740993\r\n\r\n', 'malformed_request'],
-  ['more than 64 bits', 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 18446744073709551619\r\n\r\nabc', 'malformed_request'],
+  [
+    'more bytes than can be counted',
+    'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9007199254740993\r\n\r\n',
+    'malformed_request',
+  ],
+  [
+    'more than 64 bits',
+    'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 18446744073709551619\r\n\r\nabc',
+    'malformed_request',
+  ],
 ];
 
 const groups: readonly (readonly [string, readonly Row[]])[] = [

@@ -102,12 +102,15 @@ function isPortTaken(error: unknown): boolean {
 /** Writes each request to the terminal and to every open page, except those that the page makes to learn of them. */
 function tellRequests(origin: LegacyOrigin, io: CliIo): Emit {
   const log = createLog({ level: 'info', format: 'pretty', stream: io.stdout });
+  const totals = new Map<string, { requests: number; bytes: number }>();
   return (event) => {
-    if (event.kind === 'life') return;
-    if (event.kind !== 'request') return log(event);
-    if (isPagesOwn(event.target)) return;
+    if (event.kind === 'life' || (event.kind === 'request' && isPagesOwn(event.target))) return;
     log(event);
+    if (event.kind !== 'request') return;
     const { target, range, status, outcome, bytesSent, headMs } = event;
-    origin.publish('request', { target, range, status, outcome, bytesSent, headMs });
+    const { requests, bytes } = totals.get(target) ?? { requests: 0, bytes: 0 };
+    const total = { requests: requests + 1, bytes: bytes + bytesSent };
+    totals.set(target, total);
+    origin.publish('request', { target, range, status, outcome, bytesSent, headMs, total });
   };
 }

@@ -64,7 +64,7 @@ export interface LegacyOrigin {
   /** Its address, such as `http://127.0.0.1:40123`. */
   readonly url: string;
   stats(): LegacyStats;
-  /** Tells every open page something; `data` becomes JSON. */
+  /** Tells every open page something, and the latest of it also those that are opened later; `data` becomes JSON. */
   publish(name: string, data: unknown): void;
   /** Ends the streams of news, cuts the other connections, and stops listening. */
   close(): Promise<void>;
@@ -93,7 +93,7 @@ export async function openLegacyOrigin(options: LegacyOriginOptions): Promise<Le
   return {
     url,
     stats: tally.stats,
-    publish: feed.publish,
+    publish: feed.publishAndKeep,
     async close() {
       stopNews();
       feed.end();

@@ -5,7 +5,7 @@ import type { Emit } from '../../telemetry/events.ts';
 import { bodyBytes, rowBytes } from './allocated-bytes.ts';
 import { blockSum } from './block-sums.ts';
 import { IndexConnection } from './index-connection.ts';
-import { type EntryPlace, type IndexedEntry, parseRow, placeOf, rowSum } from './index-row.ts';
+import { type EntryPlace, type IndexedEntry, parseRow, rowSum } from './index-row.ts';
 import type { Row } from './index-statements.ts';
 
 /** What the index is opened with. */
@@ -24,7 +24,7 @@ export interface DiskIndexOptions {
 /** So many uses are kept in memory before they are written in one transaction. */
 const usesAtOnce = 1024;
 
-/** The index. Look-ups answer with nothing when it cannot be read; only `put` and `replaceMetadata` throw. */
+/** The index. Look-ups answer with nothing when it cannot be read; only `put` throws. */
 export class DiskIndex {
   readonly #options: DiskIndexOptions;
   readonly #connection: IndexConnection;
@@ -47,15 +47,8 @@ export class DiskIndex {
 
   /** The entries of a key, the last put first. Rows that are damaged are removed. */
   find(key: string): IndexedEntry[] {
-    const entries: IndexedEntry[] = [];
-    for (const row of this.#connection.ask([], ({ entriesOfKey }) => entriesOfKey.all(key))) {
-      const generation = String(row.generation);
-      if (this.#removed.has(generation)) continue;
-      const entry = parseRow(row, key);
-      if (entry !== undefined) entries.push(entry);
-      else this.removeDamaged(generation, `The row of generation ${generation} does not match its checksum.`);
-    }
-    return entries;
+    const rows = this.#connection.ask([], ({ entriesOfKey }) => entriesOfKey.all(key));
+    return rows.flatMap((row) => this.#parse(row, key) ?? []);
   }
 
   /** Whether there is such a generation; in doubt, yes. */
@@ -93,21 +86,22 @@ export class DiskIndex {
     this.#giveBack(replaced);
   }
 
-  /** Replaces the metadata of a generation; gives undefined when it is not there any more. Throws `StoreFault`. */
-  replaceMetadata(generation: string, replacement: StoredResponse): IndexedEntry | undefined {
-    if (this.#removed.has(generation)) return undefined;
-    const metadata = JSON.stringify(replacement);
-    const replaced = this.#connection.change(({ entryOfGeneration, updateMetadata }) => {
-      const row = entryOfGeneration.get(generation);
-      if (row === undefined) return undefined;
-      const place = placeOf(row);
-      const allocated = this.#allocated(place, metadata);
-      updateMetadata.run(metadata, rowSum(place, metadata), allocated, generation);
-      return { place, growth: allocated - Number(row.allocated_bytes) };
+  /**
+   * Replaces the metadata of a generation and gives the new entry; undefined when the generation is not there any more.
+   * When that cannot be written now, the new entry is given all the same.
+   */
+  replaceMetadata(key: string, generation: string, metadata: StoredResponse): IndexedEntry | undefined {
+    const row = this.#connection.ask(undefined, ({ entryOfGeneration }) => entryOfGeneration.get(generation));
+    const entry = row === undefined ? undefined : this.#parse(row, key);
+    if (row === undefined || entry === undefined) return undefined;
+    const text = JSON.stringify(metadata);
+    const allocated = this.#allocated(entry, text);
+    const isWritten = this.#connection.attempt(false, ({ updateMetadata }) => {
+      updateMetadata.run(text, rowSum(entry, text), allocated, generation);
+      return true;
     });
-    if (replaced === undefined) return undefined;
-    this.#allocatedBytes += replaced.growth;
-    return { ...replaced.place, metadata: replacement };
+    if (isWritten) this.#allocatedBytes += allocated - Number(row.allocated_bytes);
+    return isWritten || this.has(generation) ? { ...entry, metadata } : undefined;
   }
 
   /** Removes generations, where they are there. They are not found again, even if their rows cannot be deleted now. */
@@ -150,6 +144,16 @@ export class DiskIndex {
     const message = 'A stored entry was damaged and has been removed.';
     this.#options.emit({ kind: 'store', level: 'warn', message, detail });
     this.remove([generation]);
+  }
+
+  /** The entry of a row, unless it was removed or is damaged; then it is removed now. */
+  #parse(row: Row, key: string): IndexedEntry | undefined {
+    const generation = String(row.generation);
+    if (this.#removed.has(generation)) return undefined;
+    const entry = parseRow(row, key);
+    if (entry !== undefined) return entry;
+    this.removeDamaged(generation, `The row of generation ${generation} does not match its checksum.`);
+    return undefined;
   }
 
   #writeUses(): void {

@@ -118,7 +118,7 @@ class DiskStore implements Store {
   }
 
   async replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined> {
-    const indexed = this.#parts.index.replaceMetadata(entry.generation, metadata);
+    const indexed = this.#parts.index.replaceMetadata(entry.key, entry.generation, metadata);
     return indexed === undefined ? undefined : createDiskEntry(this.#parts, indexed);
   }
 

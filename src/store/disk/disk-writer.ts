@@ -18,6 +18,7 @@ export class DiskWriter implements EntryWriter {
   readonly #entry: NewEntry;
   readonly #onDisposed: (writer: DiskWriter) => void;
   readonly #sequence: BlockSequence;
+  readonly #rowBytes: number;
   #blocks: Uint8Array[] = [];
   #file: BlockFile | undefined;
   #reservedBytes = 0;
@@ -32,17 +33,18 @@ export class DiskWriter implements EntryWriter {
     this.#entry = entry;
     this.#onDisposed = onDisposed;
     this.#sequence = new BlockSequence(parts);
+    this.#rowBytes = rowBytesOf(entry, entry.metadata);
   }
 
   /** Reserves the room that is known to be needed. Throws `StoreFault`. */
   begin(): Promise<void> {
-    return this.#step(() => this.#reserve(this.#entry.metadata, this.#entry.sizeBytes ?? 0));
+    return this.#step(() => this.#reserve(this.#rowBytes, this.#entry.sizeBytes ?? 0));
   }
 
   writeBlock(index: number, bytes: Uint8Array): Promise<void> {
     return this.#step(async () => {
       this.#sequence.add(index, bytes.length);
-      await this.#reserve(this.#entry.metadata, this.#sequence.sizeBytes);
+      await this.#reserve(this.#rowBytes, this.#sequence.sizeBytes);
       if (this.#sequence.sizeBytes <= inlineMaxBytes) this.#blocks.push(bytes);
       else await this.#telling(() => this.#writeToFile(index, bytes));
     });
@@ -61,7 +63,7 @@ export class DiskWriter implements EntryWriter {
   commit(final: { readonly metadata: StoredResponse; readonly sizeBytes: number }): Promise<StoredEntry> {
     return this.#step(async () => {
       this.#sequence.end(final.sizeBytes);
-      await this.#reserve(final.metadata, final.sizeBytes);
+      await this.#reserve(rowBytesOf(this.#entry, final.metadata), final.sizeBytes);
       const entry = await this.#telling(() => this.#commit(final));
       this.#end = 'committed';
       this.#release();
@@ -124,10 +126,8 @@ export class DiskWriter implements EntryWriter {
   }
 
   /** Reserves what an entry of this size takes, where it is more than was reserved before. */
-  async #reserve(metadata: StoredResponse, sizeBytes: number): Promise<void> {
-    const { key, variant } = this.#entry;
-    const row = rowBytes(key, variant, JSON.stringify(metadata));
-    const missing = row + bodyBytes(sizeBytes, this.#parts.blockSizeBytes) - this.#reservedBytes;
+  async #reserve(forRowBytes: number, sizeBytes: number): Promise<void> {
+    const missing = forRowBytes + bodyBytes(sizeBytes, this.#parts.blockSizeBytes) - this.#reservedBytes;
     if (missing <= 0) return;
     await this.#parts.space.reserve(missing);
     this.#reservedBytes += missing;
@@ -145,4 +145,8 @@ export class DiskWriter implements EntryWriter {
     this.#release();
     this.#onDisposed(this);
   }
+}
+
+function rowBytesOf({ key, variant }: NewEntry, metadata: StoredResponse): number {
+  return rowBytes(key, variant, JSON.stringify(metadata));
 }

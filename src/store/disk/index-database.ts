@@ -4,6 +4,7 @@ import { closeSync, openSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
 import { StoreFault } from '../store.ts';
+import { systemCode } from './file-system.ts';
 
 /** Primary result codes of SQLite (https://sqlite.org/rescode.html). */
 const sqlite = { busy: 5, locked: 6, corrupt: 11, full: 13, notADatabase: 26 } as const;
@@ -83,6 +84,8 @@ export function setIndexAside(dir: string): string {
 
 /** How SQLite failed: the file is damaged or no database, the disk is full, or else; undefined for another error. */
 export function failureOf(error: unknown): 'damaged' | 'full' | 'other' | undefined {
+  // A number that no store has written: it is beyond those that JavaScript knows exactly.
+  if (systemCode(error) === 'ERR_OUT_OF_RANGE') return 'damaged';
   const code = sqliteCode(error);
   if (code === undefined) return undefined;
   if (code === sqlite.corrupt || code === sqlite.notADatabase) return 'damaged';

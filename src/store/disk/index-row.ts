@@ -24,20 +24,15 @@ export function rowSum({ key, variant, generation, sizeBytes, isInline }: EntryP
   return crc32([key, variant, generation, sizeBytes, Number(isInline), metadata].join('\n'));
 }
 
-/** The place of an entry from its row. */
-export function placeOf(row: Row): EntryPlace {
-  return {
+/** The entry of a row, or undefined when the row does not match its checksum or has another key than was asked for. */
+export function parseRow(row: Row, key: string): IndexedEntry | undefined {
+  const place = {
     key: String(row.key),
     variant: String(row.variant),
     generation: String(row.generation),
     sizeBytes: Number(row.size_bytes),
     isInline: row.is_inline === 1,
   };
-}
-
-/** The entry of a row, or undefined when the row does not match its checksum or has another key than was asked for. */
-export function parseRow(row: Row, key: string): IndexedEntry | undefined {
-  const place = placeOf(row);
   const metadata = String(row.metadata);
   if (place.key !== key || rowSum(place, metadata) !== row.checksum) return undefined;
   return { ...place, metadata: JSON.parse(metadata) };

@@ -37,7 +37,8 @@ export function prepareStatements(database: DatabaseSync) {
        FROM entries WHERE key = ? ORDER BY id DESC`,
     ),
     entryOfGeneration: prepare(
-      'SELECT key, variant, generation, size_bytes, is_inline, allocated_bytes FROM entries WHERE generation = ?',
+      `SELECT key, variant, generation, metadata, size_bytes, is_inline, allocated_bytes, checksum
+       FROM entries WHERE generation = ?`,
     ),
     bodyOfGeneration: prepare(
       `SELECT bytes, bodies.checksum AS checksum

@@ -57,7 +57,11 @@ class MemoryStore implements Store {
     const earlier = this.#current(entry);
     if (earlier === undefined) return undefined;
     const shelved = shelve(this.#shelf, earlier.body, { ...earlier.record, metadata });
-    this.#shelf.exchange(earlier, shelved);
+    try {
+      this.#shelf.exchange(earlier, shelved);
+    } catch (error) {
+      if (!(error instanceof StoreFault)) throw error;
+    }
     return shelved.record;
   }
 

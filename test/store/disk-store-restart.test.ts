@@ -1,0 +1,178 @@
+/** What a disk store keeps over a restart, and who may open its directory. */
+
+import { chmod, mkdir, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, expect, it, vi } from 'vitest';
+import { bodyFiles, openTestStore, temporaryDirectory } from '../support/disk-store.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import {
+  findFirst,
+  openSampleWriter,
+  readKey,
+  sampleMetadata,
+  storeSample,
+  writeSample,
+} from '../support/stored-sample.ts';
+
+const block = 16 * 1024;
+
+describe('a restart', () => {
+  const sizes = [0, 1, block, 2 * block, 2 * block + 1, 5 * block + 3];
+  it.each(sizes)('keeps an entry of %i bytes', async (sizeBytes) => {
+    const first = await openTestStore();
+    const entry = await storeSample(first.store, { key: 'k', variant: 'v', sizeBytes, seed: 3 });
+    await first.store.close();
+    const { store, events } = await openTestStore({ dir: first.dir });
+    expect(await findFirst(store, 'k')).toMatchObject({
+      key: 'k',
+      variant: 'v',
+      generation: entry.generation,
+      sizeBytes,
+      metadata: sampleMetadata(3),
+    });
+    expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 3)));
+    await store.close();
+    expect(events).toEqual([]);
+  });
+
+  it('keeps replaced metadata, the order of variants and what was removed', async () => {
+    const first = await openTestStore();
+    const older = await storeSample(first.store, { key: 'k', variant: 'older', sizeBytes: 1 });
+    await storeSample(first.store, { key: 'k', variant: 'newer', sizeBytes: 3 * block });
+    await storeSample(first.store, { key: 'gone', sizeBytes: 3 * block });
+    await first.store.replaceMetadata(older, sampleMetadata('fresh'));
+    await first.store.removeKey('gone');
+    await first.store.close();
+    const { store } = await openTestStore({ dir: first.dir });
+    expect((await store.find('k')).map((entry) => entry.variant)).toEqual(['newer', 'older']);
+    expect((await store.find('k'))[1]?.metadata).toEqual(sampleMetadata('fresh'));
+    expect(await store.find('gone')).toEqual([]);
+    expect(await bodyFiles(first.dir)).toHaveLength(2);
+  });
+
+  it('keeps the order of use', async () => {
+    const maxSizeBytes = 1024 * 1024;
+    const first = await openTestStore({ maxSizeBytes });
+    for (const key of ['used', 'idle']) await storeSample(first.store, { key, sizeBytes: 20 * block });
+    (await findFirst(first.store, 'used'))?.peekBlock(0);
+    await first.store.close();
+    const { store, clock } = await openTestStore({ dir: first.dir, maxSizeBytes });
+    clock.advance(60_000);
+    await storeSample(store, { key: 'third', sizeBytes: 20 * block });
+    await storeSample(store, { key: 'fourth', sizeBytes: 10 * block });
+    expect(await store.find('idle')).toEqual([]);
+    expect(await store.find('used')).toHaveLength(1);
+  });
+
+  it('evicts when it may keep less than before', async () => {
+    const first = await openTestStore();
+    for (let at = 0; at < 20; at += 1) await storeSample(first.store, { key: `k${at}`, sizeBytes: 4 * block });
+    await first.store.close();
+    const { store, dir } = await openTestStore({ dir: first.dir, maxSizeBytes: 20 * block });
+    await vi.waitUntil(async () => (await bodyFiles(dir)).length <= 2 * 4);
+    expect(await store.find('k0')).toEqual([]);
+    expect(await store.find('k19')).toHaveLength(1);
+  });
+
+  it('sweeps what was never committed, and nothing that is being written', async () => {
+    const { dir, store: first } = await openTestStore();
+    await storeSample(first, { key: 'kept', sizeBytes: 3 * block });
+    await first.close();
+    const shard = join(dir, 'blocks', 'de');
+    await mkdir(shard);
+    for (const name of ['dead-beef.body', 'dead-beef.sums', 'dead-0001.body', 'NOTES.txt', 'other.body']) {
+      await writeFile(join(shard, name), 'x');
+    }
+    const { store, events } = await openTestStore({ dir });
+    await using writer = await openSampleWriter(store, { key: 'new', sizeBytes: 4 * block });
+    await writeSample(writer, block, { key: 'new', sizeBytes: 4 * block });
+    await vi.waitUntil(() => events.length > 0);
+    expect(events).toMatchObject([{ level: 'info', detail: '2 bodies' }]);
+    const left = (await bodyFiles(dir)).map((path) => path.slice(shard.length + 1));
+    expect(left.filter((name) => name.startsWith('dead'))).toEqual([]);
+    expect(left).toContain('NOTES.txt');
+    expect(left).toContain('other.body');
+    await writer.commit({ metadata: sampleMetadata(), sizeBytes: 4 * block });
+    expect(await readKey(store, 'new')).toEqual(Buffer.from(patternBytes(0, 4 * block)));
+    expect(await readKey(store, 'kept')).toEqual(Buffer.from(patternBytes(0, 3 * block)));
+  });
+});
+
+describe('closing', () => {
+  it('abandons writers, leaves none of their files, and lets them be disposed', async () => {
+    const { store, dir } = await openTestStore();
+    const writer = await openSampleWriter(store, { key: 'k', sizeBytes: 4 * block });
+    await writer.writeBlock(0, patternBytes(0, block));
+    await writer.writeBlock(1, patternBytes(block, 2 * block));
+    await writer.writeBlock(2, patternBytes(2 * block, 3 * block));
+    expect(await bodyFiles(dir)).toHaveLength(1);
+    await store.close();
+    expect(await bodyFiles(dir)).toEqual([]);
+    await expect(writer.writeBlock(3, patternBytes(3 * block, 4 * block))).rejects.toMatchObject({ reason: 'io' });
+    await writer[Symbol.asyncDispose]();
+    await expect(openSampleWriter(store, { key: 'k', sizeBytes: 1 })).rejects.toMatchObject({ reason: 'io' });
+  });
+
+  it('leaves one index file, and no log beside it', async () => {
+    const { store, dir } = await openTestStore();
+    await storeSample(store, { key: 'k', sizeBytes: 1 });
+    await store.close();
+    await expect(stat(join(dir, 'index.sqlite-wal'))).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+});
+
+describe('the directory', () => {
+  it('is created for its owner alone, with all that is in it', async () => {
+    const dir = join(await temporaryDirectory(), 'a', 'b');
+    const { store } = await openTestStore({ dir });
+    await storeSample(store, { key: 'k', sizeBytes: 3 * block });
+    const paths = [dir, join(dir, 'index.sqlite'), join(dir, 'index.sqlite-wal'), ...(await bodyFiles(dir))];
+    const modes = await Promise.all(paths.map(async (path) => ((await stat(path)).mode & 0o777).toString(8)));
+    expect(modes).toEqual(['700', '600', '600', '600', '600']);
+  });
+
+  it('is refused to a second one as long as the first has it', async () => {
+    const first = await openTestStore();
+    await expect(openTestStore({ dir: first.dir })).rejects.toMatchObject({
+      name: 'StoreFault',
+      reason: 'io',
+      message: `The directory ${first.dir} is in use by another process. Choose another one with --dir.`,
+    });
+    await storeSample(first.store, { key: 'k', sizeBytes: 1 });
+    await first.store.close();
+    expect(await (await openTestStore({ dir: first.dir })).store.find('k')).toHaveLength(1);
+  });
+
+  it('is refused when it cannot be created', async () => {
+    const file = join(await temporaryDirectory(), 'file');
+    await writeFile(file, '');
+    await expect(openTestStore({ dir: join(file, 'store') })).rejects.toMatchObject({
+      name: 'StoreFault',
+      message: expect.stringContaining('cannot be created'),
+    });
+  });
+
+  it.skipIf(process.getuid?.() === 0)('is refused when it cannot be written', async () => {
+    const dir = await temporaryDirectory();
+    await mkdir(join(dir, 'blocks'));
+    await chmod(dir, 0o500);
+    await expect(openTestStore({ dir })).rejects.toMatchObject({
+      name: 'StoreFault',
+      message: expect.stringContaining('cannot be opened'),
+    });
+  });
+
+  it('is refused when its format is a newer one', async () => {
+    const { store, dir } = await openTestStore();
+    await storeSample(store, { key: 'k', sizeBytes: 1 });
+    await store.close();
+    const database = new DatabaseSync(join(dir, 'index.sqlite'));
+    database.exec('PRAGMA user_version = 7');
+    database.close();
+    await expect(openTestStore({ dir })).rejects.toMatchObject({
+      name: 'StoreFault',
+      message: expect.stringMatching(/format 7; this version knows formats up to 1\. Choose another directory/),
+    });
+  });
+});
