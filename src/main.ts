@@ -2,11 +2,12 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { hostname } from 'node:os';
+import { homedir, hostname } from 'node:os';
 import { createCache } from './cache/cache.ts';
 import type { Clock } from './cache/clock.ts';
 import { formatListenAddress } from './config/address.ts';
-import type { Config, RouteConfig, StoreConfig } from './config/schema.ts';
+import type { Config, RouteConfig } from './config/schema.ts';
+import { defaultStoreDirectory } from './config/store-directory.ts';
 import { routeUpgrade } from './guard/upgrade.ts';
 import { openHttp1Listener } from './listener/http1.ts';
 import { createTunnel } from './listener/tunnel.ts';
@@ -60,7 +61,7 @@ const randomId = () => randomBytes(16).toString('hex');
  */
 export async function start(config: Config, { emit = () => {} }: StartOptions = {}): Promise<RunningServer> {
   await using resources = new AsyncDisposableStack();
-  const store = resources.adopt(await openStore(config.store, emit), (opened) => opened.close());
+  const store = resources.adopt(await openStore(config, emit), (opened) => opened.close());
   const routes = await Promise.all(config.routes.map(createRoute));
   resources.defer(async () => {
     await Promise.all(routes.map((route) => route.origin.close()));
@@ -111,10 +112,10 @@ export async function start(config: Config, { emit = () => {} }: StartOptions = 
   };
 }
 
-async function openStore(config: StoreConfig, emit: Emit): Promise<Store> {
-  if (config.type === 'memory') return createMemoryStore({ ...config, randomId });
-  const { dir, maxSizeBytes, memoryBytes, blockSizeBytes } = config;
-  if (dir === undefined) throw new TypeError('store.dir is not set; defaultStoreDirectory gives one');
+async function openStore({ store, listen }: Config, emit: Emit): Promise<Store> {
+  if (store.type === 'memory') return createMemoryStore({ ...store, randomId });
+  const { maxSizeBytes, memoryBytes, blockSizeBytes } = store;
+  const dir = store.dir ?? defaultStoreDirectory(listen, process.env, homedir());
   const disk = await openDiskStore({ dir, maxSizeBytes, blockSizeBytes, now: systemClock.now, randomId, emit });
   return createTieredStore(createMemoryTier({ maxSizeBytes: memoryBytes }), disk);
 }

@@ -63,7 +63,7 @@ function showRequest(request) {
       element('td', { textContent: request.status, className: failed ? 'failed' : '' }),
       element('td', { textContent: outcome, className: outcome === 'hit' ? 'hit' : '' }),
       element('td', { textContent: formatBytes(request.bytesSent), className: 'number' }),
-      element('td', { textContent: `${Math.round(request.headMs)} ms`, className: 'number' }),
+      element('td', { textContent: `${Math.round(request.durationMs)} ms`, className: 'number' }),
     ),
   );
   while (log.rows.length > logRows) log.lastElementChild.remove();
@@ -130,13 +130,14 @@ function isBinary(response) {
   return response.headers.get('content-type') === 'video/mp4';
 }
 
-/** Text as text, its line ends kept; what is no character is a dot. */
+/** Text as text, its line ends kept. */
 function readable(bytes) {
-  return [...bytes].map((byte) => (byte === 0x0a || isPrintable(byte) ? String.fromCharCode(byte) : byte === 0x0d ? '' : '·')).join('');
+  return [...bytes].map((byte) => (byte === 0x0d || byte === 0x0a ? String.fromCharCode(byte) : characterOf(byte))).join('');
 }
 
-function isPrintable(byte) {
-  return byte > 0x1f && byte < 0x7f;
+/** An ASCII character, or a dot for a byte that is none to be seen. */
+function characterOf(byte) {
+  return byte > 0x1f && byte < 0x7f ? String.fromCharCode(byte) : '·';
 }
 
 /** The first kilobyte, in hexadecimal and as characters; as many bytes a line as the screen is wide for. */
@@ -146,7 +147,7 @@ function hexDump(bytes) {
   for (let start = 0; start < Math.min(bytes.length, 1024); start += perLine) {
     const row = [...bytes.subarray(start, start + perLine)];
     const hex = row.map((byte) => byte.toString(16).padStart(2, '0')).join(' ');
-    const characters = row.map((byte) => (isPrintable(byte) ? String.fromCharCode(byte) : '·')).join('');
+    const characters = row.map(characterOf).join('');
     lines.push(`${hex.padEnd(perLine * 3 - 1)}  ${characters}`);
   }
   return lines.join('\n');

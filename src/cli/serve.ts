@@ -23,17 +23,17 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
   const config = withStoreDirectory(resolved.config, io);
   // The log is the output of a server: service managers and pipes take it from there. Standard error says why none runs.
   const emit = createLog({ ...config.log, stream: io.stdout });
-  // Before the start, so that a signal right after the ready line, or before it, is heard.
   using stop = openStopRequest(io);
-  let server: RunningServer;
+  let server: RunningServer | undefined;
   try {
-    server = await start(config, { emit });
+    // A start that nobody wants any more is not waited for.
+    server = await Promise.race([start(config, { emit }), stop.requested]);
   } catch (error) {
     io.stderr.write(`rangeway: ${describeStartFailure(error, config)}\n`);
     return exitCode.failed;
   }
   await stop.requested;
-  await server.close({ graceMs: config.shutdownGraceSeconds * 1000 });
+  await server?.close({ graceMs: config.shutdownGraceSeconds * 1000 });
   return exitCode.done;
 }
 

@@ -9,17 +9,17 @@ const sameSignalMs = 500;
 /** Signals are heard until it is disposed. */
 export interface StopRequest extends Disposable {
   /** Resolves at the first signal. */
-  readonly requested: Promise<void>;
+  readonly requested: Promise<undefined>;
 }
 
 /** Listens for signals: the first asks to stop; a later one ends the process at once, as a shell tells it of such an end. */
 export function openStopRequest(io: CliIo): StopRequest {
-  const { promise: requested, resolve: request } = Promise.withResolvers<void>();
+  const { promise: requested, resolve: request } = Promise.withResolvers<undefined>();
   let requestedAt: number | undefined;
   const forget = io.onStopSignal((signal) => {
     if (requestedAt === undefined) {
       requestedAt = io.now();
-      request();
+      request(undefined);
     } else if (io.now() - requestedAt > sameSignalMs) {
       io.exit(128 + constants.signals[signal]);
     }

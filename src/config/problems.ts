@@ -31,7 +31,7 @@ export function describeIssues(issues: readonly Issue[]): Problem[] {
 }
 
 /** The path as JavaScript would write it. */
-export function formatPath(path: Path): string {
+function formatPath(path: Path): string {
   let text = '';
   for (const key of path) {
     if (typeof key === 'number') text += `[${key}]`;

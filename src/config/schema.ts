@@ -116,9 +116,7 @@ export const configSchema = z.strictObject({
     ),
   pseudonym: token
     .optional()
-    .describe(
-      "The name of this proxy in Via and Cache-Status. Without it one is made of the machine's name and the port.",
-    ),
+    .describe("The name of this proxy in Via. Without it one is made of the machine's name and the port."),
   store,
   limits,
   log,

@@ -1,5 +1,6 @@
 /** One HTTP/1 connection: the exchanges that run on it, and how it ends. */
 
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Peer } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
@@ -8,6 +9,9 @@ import { formatLastProblem } from './response-head.ts';
 
 /** How long a connection that we have ended is still read from (RFC 9112 §9.6). */
 const lingerMs = 2_000;
+
+/** How many requests a client may send ahead of their responses; the connection ends after so many. */
+const pipelinedRequests = 100;
 
 /** What a connection asks of the exchanges on it. */
 export interface RunningExchange {
@@ -49,7 +53,7 @@ export class Connection {
     // Node's server closes with destroySoon, which loses the response where the client is still sending.
     socket.destroySoon = () => this.end();
     // Node ends its side as soon as the client has ended its own, which would make this body look whole.
-    socket.on('end', () => {
+    socket.prependListener('end', () => {
       if (this.#exchanges[0]?.isCloseDelimited === true) socket.resetAndDestroy();
     });
   }
@@ -75,7 +79,16 @@ export class Connection {
 
   begin(exchange: RunningExchange): void {
     this.#exchanges.push(exchange);
-    if (this.#stage === 'draining') this.#stage = 'finishing';
+    if (this.#stage === 'draining' || this.#exchanges.length >= pipelinedRequests) this.finish();
+  }
+
+  /**
+   * Drops a request that came after the last one (RFC 9112 §9.6). While responses are due, nothing more is read: Node keeps
+   * something of every request until it is answered.
+   */
+  ignore(message: IncomingMessage): void {
+    message.resume();
+    if (this.#stage === 'finishing') setImmediate(() => this.#stopReading());
   }
 
   /** The exchange is over, whole or not. */
@@ -171,6 +184,11 @@ export class Connection {
   cutAt(exchange: RunningExchange): void {
     if (this.#exchanges[0] === exchange) this.cut();
     else this.finish();
+  }
+
+  /** Not while Node still parses what it has read: it would read on. */
+  #stopReading(): void {
+    if (this.#stage === 'finishing') this.socket.pause();
   }
 
   #answerRefusal(error: ProxyError): void {

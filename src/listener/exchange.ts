@@ -125,11 +125,12 @@ export class Exchange implements RunningExchange {
     });
   }
 
-  /** The response cannot become whole; the client must see that. */
+  /** The response cannot become whole; the client must see that, once what was written is out as far as it goes. */
   breakOff(): void {
     if (this.#isSettled) return;
     this.#isBroken = true;
-    this.#connection.cutAt(this);
+    this.response.flushHeaders();
+    setImmediate(() => this.#connection.cutAt(this));
   }
 
   /** Takes no further request on the connection. */
@@ -166,17 +167,30 @@ export class Exchange implements RunningExchange {
   }
 
   #askForBody(): void {
-    if (this.#expectsContinue && !this.response.headersSent) this.response.writeContinue();
+    if (this.#expectsContinue) this.#beforeHead(() => this.response.writeContinue());
   }
 
-  /** RFC 9110 §15.2: a client of HTTP/1.0 has no interim responses. One that cannot be written is left out. */
+  /** RFC 9110 §15.2: a client of HTTP/1.0 has no interim responses. */
   #sendInterim({ status, fields }: InterimResponse): void {
-    const isPossible = this.#message.httpVersion === '1.1' && !this.#isSettled && !this.response.headersSent;
-    if (!isPossible || status < 102 || status > 199) return;
+    if (this.#message.httpVersion !== '1.1' || status < 102 || status > 199) return;
+    const lines = interimLines(fields);
+    this.#beforeHead(() => writeInterim(this.response, status, lines));
+  }
+
+  /**
+   * Writes something before the final head, or not at all when that is out. A response that has to wait for those before
+   * it must not be given it yet: Node would put the head in front of it.
+   */
+  #beforeHead(write: () => void): void {
+    if (this.response.socket === null) {
+      this.response.once('socket', () => this.#beforeHead(write));
+      return;
+    }
+    if (this.#isSettled || this.response.headersSent) return;
     try {
-      writeInterim(this.response, status, interimLines(fields));
+      write();
     } catch {
-      // A field that Node does not let pass; the final response comes without it.
+      // A field that Node does not let pass; the final response comes without the interim one.
     }
   }
 }

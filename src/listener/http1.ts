@@ -35,6 +35,8 @@ class Http1Listener implements Listener {
   readonly #connections = new Map<Duplex, Connection>();
   #address: ListenerAddress = { host: '', port: 0, url: '' };
   #stopped: Promise<void> | undefined;
+  /** Called when the last connection is gone. */
+  #onEmpty: (() => void) | undefined;
   #cut = 0;
 
   constructor(options: ListenerOptions) {
@@ -84,13 +86,16 @@ class Http1Listener implements Listener {
   }
 
   async #stop(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
+    const stopped = Promise.withResolvers<void>();
+    const emptied = Promise.withResolvers<void>();
     // http.Server's own close destroys connections whose response was handed over but is not sent yet.
-    NetServer.prototype.close.call(this.#server, () => resolve());
+    NetServer.prototype.close.call(this.#server, () => stopped.resolve());
+    this.#onEmpty = emptied.resolve;
+    if (this.#connections.size === 0) emptied.resolve();
     for (const connection of this.#connections.values()) connection.drain();
     // What has arrived already is read before a connection counts as idle: one turn of the event loop.
     setImmediate(() => setImmediate(() => this.#endIdle()));
-    await promise;
+    await Promise.all([stopped.promise, emptied.promise]);
     // Stops Node's search for slow requests.
     this.#server.close();
   }
@@ -109,15 +114,17 @@ class Http1Listener implements Listener {
   #meet(socket: Socket): void {
     const connection = new Connection(socket, this.#options);
     this.#connections.set(socket, connection);
-    socket.once('close', () => this.#connections.delete(socket));
+    socket.once('close', () => {
+      this.#connections.delete(socket);
+      if (this.#connections.size === 0) this.#onEmpty?.();
+    });
     if (this.#stopped !== undefined) connection.drain();
   }
 
   #receive(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const connection = this.#connections.get(message.socket);
     if (connection?.isOpen !== true) {
-      // RFC 9112 §9.6: after the last response nothing more is read as a request.
-      message.resume();
+      connection?.ignore(message);
       return;
     }
     const reception = this.#receiveHead(message, connection);

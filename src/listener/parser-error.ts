@@ -12,7 +12,10 @@ export interface ClientError extends Error {
   readonly bytesParsed?: number;
 }
 
-/** `ignored` is what comes after a request that said it was the last; `lost` is the connection itself. */
+/**
+ * `ignored` is what comes after a request that said it was the last; `lost` is a connection that is gone, or ended by the
+ * client in the middle of a request.
+ */
 export type ParserErrorReading =
   | { readonly kind: 'refused'; readonly error: ProxyError }
   | { readonly kind: 'ignored' }
@@ -39,6 +42,8 @@ export function readParserError(error: ClientError): ParserErrorReading {
       };
     case 'HPE_CLOSED_CONNECTION':
       return { kind: 'ignored' };
+    case 'HPE_INVALID_EOF_STATE':
+      return { kind: 'lost' };
     default:
       if (error.code?.startsWith('HPE_') !== true) return { kind: 'lost' };
       return { kind: 'refused', error: new ProxyError('malformed_request', { detail }) };

@@ -100,7 +100,9 @@ class Attempt {
         return;
       }
       this.#route = route;
-      proxy.ws(handshake, socket, firstBytes, { target: route.url }, (error) => this.#fail(error));
+      // A text that is no URL would be taken for a path of some other host.
+      const target = new URL(route.url);
+      proxy.ws(handshake, socket, firstBytes, { target }, (error) => this.#fail(error));
       // http-proxy-3 would relay another answer without backpressure and without regard to its framing.
       this.#outgoing?.removeAllListeners('response');
       this.#outgoing?.once('response', (answer) => this.#relay(answer));

@@ -38,7 +38,7 @@ export interface Route {
   readonly ranges: {
     /** The most ranges in one request; a Range field with more is ignored (RFC 9110 §14.2). */
     readonly maxRanges: number;
-    /** Ranges with no more bytes than this between them are sent as one part (RFC 9110 §15.3.7.2). */
+    /** Ranges with fewer bytes than this between them are sent as one part (RFC 9110 §15.3.7.2). */
     readonly coalesceGapBytes: number;
   };
   readonly fill: {

@@ -20,7 +20,7 @@ export function formatPrettyLine(line: LogLine, paint: Paint): string {
 }
 
 /** The size in the largest unit of 1000 that leaves a whole digit, in at most three digits: `100 B`, `1.5 MB`. */
-export function formatBytes(bytes: number): string {
+function formatBytes(bytes: number): string {
   const units = ['B', 'KB', 'MB', 'GB', 'TB', 'PB'];
   let amount = bytes;
   let index = 0;

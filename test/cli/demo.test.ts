@@ -50,7 +50,7 @@ describe('rangeway demo', () => {
 
   it.each(['SIGINT', 'SIGTERM'] as const)('%s in the middle of a transfer: exit 0, and nothing is left', (signal) =>
     withTemporary(async (dir) => {
-      await using demo = await startDemo({ TMPDIR: dir });
+      await using demo = await startDemo(undefined, { TMPDIR: dir });
       const response = await fetch(`${demo.url}/download.bin`);
       await response.body?.getReader().read();
       const news = await fetch(`${demo.url}/demo-events`);
@@ -72,6 +72,17 @@ describe('rangeway demo', () => {
     expect(invitation).toContain('Ctrl-C');
     await (await fetch(`${demo.url}/poster.svg`, { headers: { range: 'bytes=0-3' } })).text();
     await demo.waitFor(/GET \/poster\.svg 206 bytes=0-3 → 4 B/);
+  });
+
+  it('takes the next port where 8080 is taken and no other was asked for', async () => {
+    const taken = createServer().listen(8080, '127.0.0.1');
+    // If this machine uses the port already, all the better.
+    await Promise.race([once(taken, 'listening'), once(taken, 'close')]).catch(() => undefined);
+    await using demo = await startDemo([]);
+    expect(demo.url).toMatch(/^http:\/\/127\.0\.0\.1:80[89]\d$/);
+    expect(demo.url).not.toContain(':8080');
+    expect((await fetch(demo.url)).status).toBe(200);
+    taken.close();
   });
 
   it('a port that is taken, and was asked for: one line and exit 1', async () => {

@@ -23,10 +23,13 @@ export function findProgram(name: string): string | undefined {
     .find(isExecutable);
 }
 
+/** How long a test may take; a browser on a busy machine needs some of it. */
+const timeoutMs = 60_000;
+
 /** A test that calls these programs. */
 export function itWith(programs: readonly string[], name: string, test: () => Promise<void>): void {
   const missing = programs.filter((program) => findProgram(program) === undefined);
-  it(name, async (context) => {
+  it(name, { timeout: timeoutMs }, async (context) => {
     if (missing.length === 0) return test();
     const sentence = `"${name}" needs what is not installed here: ${missing.join(', ')}`;
     const { RANGEWAY_REQUIRE_CLIENTS: required } = process.env;

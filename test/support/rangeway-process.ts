@@ -6,6 +6,9 @@ import { fileURLToPath } from 'node:url';
 
 const executable = fileURLToPath(new URL('../../bin/rangeway.js', import.meta.url));
 
+/** How long a process may take to stop, when its test is over, before it is killed. */
+const patienceMs = 5000;
+
 /** A started process. */
 export interface RangewayProcess extends AsyncDisposable {
   readonly pid: number;
@@ -16,10 +19,10 @@ export interface RangewayProcess extends AsyncDisposable {
   /** Waits for the end; gives the exit code, or null where a signal ended the process. */
   ended(): Promise<number | null>;
   /** Sends a signal and waits for the end, as `ended` does. */
-  stop(signal: 'SIGINT' | 'SIGTERM'): Promise<number | null>;
+  stop(signal: 'SIGINT' | 'SIGTERM' | 'SIGKILL'): Promise<number | null>;
 }
 
-/** Starts `rangeway` with these arguments, in an environment with these changes. Disposing kills it. */
+/** Starts `rangeway` with these arguments, in an environment with these changes. Disposing stops it, if need be by force. */
 export function startRangeway(args: readonly string[], environment: NodeJS.ProcessEnv = {}): RangewayProcess {
   const child = spawn(process.execPath, [executable, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -58,25 +61,31 @@ export function startRangeway(args: readonly string[], environment: NodeJS.Proce
       return ended();
     },
     async [Symbol.asyncDispose]() {
-      if (!isOver()) child.kill('SIGKILL');
+      if (isOver()) return;
+      child.kill('SIGTERM');
+      const impatience = setTimeout(() => child.kill('SIGKILL'), patienceMs);
       await exited;
+      clearTimeout(impatience);
     },
   };
 }
 
 /** Starts a proxy in front of an origin, on a free port, and waits until it listens. Gives its address. */
-export async function startProxy(origin: string): Promise<RangewayProcess & { readonly url: string }> {
-  const started = startRangeway([origin, '--store', 'memory', '--listen', '127.0.0.1:0']);
-  const pattern = new RegExp(`http://127\\.0\\.0\\.1:(?!${new URL(origin).port}\\b)\\d+`);
-  const [url] = await started.waitFor(pattern);
+export async function startProxy(
+  origin: string,
+  flags: readonly string[] = ['--store', 'memory'],
+): Promise<RangewayProcess & { readonly url: string }> {
+  const started = startRangeway([origin, '--listen', '127.0.0.1:0', ...flags]);
+  const [, url = ''] = await started.waitFor(/ready on (http:[^\s"]+)["\s]/);
   return { ...started, url };
 }
 
-/** Starts the demo on a free port, and waits until it says what to try. Gives its address and its origin's. */
+/** Starts the demo, on a free port if not told otherwise, and waits until it says what to try. */
 export async function startDemo(
+  args: readonly string[] = ['--listen', '127.0.0.1:0'],
   environment: NodeJS.ProcessEnv = {},
 ): Promise<RangewayProcess & { readonly url: string; readonly origin: string }> {
-  const started = startRangeway(['demo', '--listen', '127.0.0.1:0'], environment);
+  const started = startRangeway(['demo', ...args], environment);
   const [, url = '', origin = ''] = await started.waitFor(/Rangeway\s+(http:\S+)\s[\s\S]*origin\s+(http:\S+)\s/);
   return { ...started, url, origin };
 }

@@ -2,7 +2,6 @@
 
 import { connect, type Socket } from 'node:net';
 import type { Field } from '../../src/http/fields.ts';
-import { ByteReader } from './byte-reader.ts';
 
 /** A response as it came, names in the case of the wire. */
 export interface RawResponse {
@@ -24,7 +23,8 @@ export class RawClient implements AsyncDisposable {
   readonly socket: Socket;
   /** Resolves when the connection is gone, with the error's code if there was one. */
   readonly closed: Promise<string | undefined>;
-  readonly #reader: ByteReader;
+  readonly #chunks: AsyncIterator<Buffer>;
+  #rest: Buffer = Buffer.alloc(0);
   #errorCode: string | undefined;
 
   private constructor(socket: Socket) {
@@ -35,11 +35,11 @@ export class RawClient implements AsyncDisposable {
       this.#errorCode = error.code ?? error.message;
     });
     socket.on('close', () => resolve(this.#errorCode));
-    this.#reader = new ByteReader(socket);
+    this.#chunks = socket.iterator({ destroyOnReturn: false });
   }
 
   static async open(port: number): Promise<RawClient> {
-    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true });
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true });
     await new Promise<void>((resolve, reject) => {
       socket.once('connect', resolve);
       socket.once('error', reject);
@@ -63,8 +63,18 @@ export class RawClient implements AsyncDisposable {
   }
 
   /** Reads some bytes; fewer only where the connection ends. */
-  take(sizeBytes: number): Promise<Buffer> {
-    return this.#reader.take(sizeBytes);
+  async take(sizeBytes: number): Promise<Buffer> {
+    const chunks = [this.#rest];
+    let takenBytes = this.#rest.length;
+    while (takenBytes < sizeBytes) {
+      const chunk = await this.#next();
+      if (chunk === undefined) break;
+      chunks.push(chunk);
+      takenBytes += chunk.length;
+    }
+    const bytes = Buffer.concat(chunks, takenBytes);
+    this.#rest = bytes.subarray(sizeBytes);
+    return bytes.subarray(0, sizeBytes);
   }
 
   /** Reads until the connection ends. */
@@ -74,7 +84,7 @@ export class RawClient implements AsyncDisposable {
 
   /** Reads a head; undefined when the connection ends before it does. */
   async head(): Promise<Omit<RawResponse, 'body' | 'isWhole'> | undefined> {
-    const text = (await this.#reader.until('\r\n\r\n'))?.toString('latin1');
+    const text = await this.#until('\r\n\r\n');
     if (text === undefined) return undefined;
     const [statusLine = '', ...fieldLines] = text.split('\r\n');
     const parts = /^HTTP\/1\.1 (?<status>\d{3}) (?<reason>.*)$/.exec(statusLine)?.groups;
@@ -115,10 +125,35 @@ export class RawClient implements AsyncDisposable {
     return response;
   }
 
+  /** The text before a delimiter, which is consumed; undefined when the connection ends before it. */
+  async #until(delimiter: string): Promise<string | undefined> {
+    for (;;) {
+      const at = this.#rest.indexOf(delimiter, 0, 'latin1');
+      if (at >= 0) {
+        const text = this.#rest.toString('latin1', 0, at);
+        this.#rest = this.#rest.subarray(at + delimiter.length);
+        return text;
+      }
+      const chunk = await this.#next();
+      if (chunk === undefined) return undefined;
+      this.#rest = Buffer.concat([this.#rest, chunk]);
+    }
+  }
+
+  /** A reset ends the bytes as a close does; `closed` tells one from the other. */
+  async #next(): Promise<Buffer | undefined> {
+    try {
+      const next = await this.#chunks.next();
+      return next.done === true ? undefined : next.value;
+    } catch {
+      return undefined;
+    }
+  }
+
   async #chunkedBody(): Promise<{ body: Buffer; isWhole: boolean }> {
     const chunks: Buffer[] = [];
     for (;;) {
-      const size = (await this.#reader.until('\r\n'))?.toString('latin1');
+      const size = await this.#until('\r\n');
       if (size === undefined) return { body: Buffer.concat(chunks), isWhole: false };
       if (!/^[0-9a-f]+$/i.test(size)) throw new Error(`no chunk size: ${JSON.stringify(size)}`);
       const sizeBytes = Number.parseInt(size, 16);

@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { openListener, testLimits, testNow, textResponse } from '../support/open-listener.ts';
 import { rawValues } from '../support/raw-client.ts';
+import { untilQuiet } from '../support/until-quiet.ts';
 
 interface Seen {
   readonly method?: string;
@@ -140,6 +141,24 @@ describe('pipelined requests', () => {
     expect((await client.response())?.body.toString()).toBe('/1');
     expect(rawValues((await client.response('HEAD')) ?? { lines: [] }, 'content-length')).toEqual(['2']);
     expect((await client.response())?.body.toString()).toBe('/3');
+  });
+
+  it('are taken a hundred at a time, and the connection ends after them', async () => {
+    const release = Promise.withResolvers<void>();
+    await using listener = await openListener(async ({ target }) => {
+      await release.promise;
+      return textResponse(target);
+    });
+    await using client = await listener.connect();
+    const request = (at: number): string => `GET /${at} HTTP/1.1\r\nHost: a\r\n\r\n`;
+    for (let at = 0; at < 200_000; at += 1) client.send(request(at));
+    await untilQuiet(() => client.socket.writableLength);
+    expect(client.socket.writableLength).toBeGreaterThan(0);
+    expect(listener.requests).toHaveLength(100);
+    release.resolve();
+    for (let at = 0; at < 100; at += 1) expect((await client.response())?.body.toString()).toBe(`/${at}`);
+    expect(await client.response()).toBeUndefined();
+    expect(listener.requests).toHaveLength(100);
   });
 
   it('end with the response that ends the connection', async () => {

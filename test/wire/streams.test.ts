@@ -5,6 +5,7 @@ import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { openListener, streamResponse, textResponse } from '../support/open-listener.ts';
 import { patternBytes } from '../support/pattern-body.ts';
+import { untilQuiet } from '../support/until-quiet.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const chunkBytes = 256 * 1024;
@@ -35,16 +36,9 @@ class Producer {
     }
   }
 
-  /** Waits until the listener has stopped to pull: turns of the event loop in which it could have, but did not. */
-  async untilHeldBack(): Promise<void> {
-    let seenBytes = -1;
-    let quietPolls = 0;
-    const isQuiet = (): boolean => {
-      quietPolls = this.pulledBytes === seenBytes ? quietPolls + 1 : 0;
-      seenBytes = this.pulledBytes;
-      return quietPolls >= 10;
-    };
-    await expect.poll(isQuiet, { interval: 20, timeout: 10_000 }).toBe(true);
+  /** Waits until the listener has stopped to pull. */
+  untilHeldBack(): Promise<void> {
+    return untilQuiet(() => this.pulledBytes);
   }
 }
 

@@ -61,6 +61,8 @@ export async function runDemo({ listen }: DemoOptions, io: CliIo): Promise<numbe
   const addresses = { origin: origin.url, rangeway: started.server.url };
   io.stdout.write(formatInvitation(addresses, io.stdout.hasColors?.() ?? false));
   await stop.requested;
+  await held.disposeAsync();
+  io.stdout.write('\nStopped; nothing of it is left.\n');
   return exitCode.done;
 }
 
@@ -107,10 +109,10 @@ function tellRequests(origin: LegacyOrigin, io: CliIo): Emit {
     if (event.kind === 'life' || (event.kind === 'request' && isPagesOwn(event.target))) return;
     log(event);
     if (event.kind !== 'request') return;
-    const { target, range, status, outcome, bytesSent, headMs } = event;
+    const { target, range, status, outcome, bytesSent, durationMs } = event;
     const { requests, bytes } = totals.get(target) ?? { requests: 0, bytes: 0 };
     const total = { requests: requests + 1, bytes: bytes + bytesSent };
     totals.set(target, total);
-    origin.publish('request', { target, range, status, outcome, bytesSent, headMs, total });
+    origin.publish('request', { target, range, status, outcome, bytesSent, durationMs, total });
   };
 }

@@ -15,7 +15,7 @@ export interface BodyFilesOptions {
 }
 
 const shardPattern = /^[0-9a-zA-Z_-]{2}$/;
-const filePattern = /^(?<generation>[0-9a-zA-Z_-]+)\.(?:body|sums)$/;
+const filePattern = /^([0-9a-zA-Z_-]+)\.(?:body|sums)$/;
 
 /** Creates, opens and removes the files of generations. A generation's name is of letters, digits, `-` and `_`. */
 export class BodyFiles {
@@ -63,7 +63,7 @@ export class BodyFiles {
     for (const shard of await this.#list(this.#blocksDir)) {
       if (!shardPattern.test(shard)) continue;
       const names = await this.#list(join(this.#blocksDir, shard));
-      const generations = new Set(names.map((name) => filePattern.exec(name)?.groups?.['generation']));
+      const generations = new Set(names.map((name) => filePattern.exec(name)?.[1]));
       for (const generation of generations) if (generation?.startsWith(shard)) yield generation;
     }
   }

@@ -61,9 +61,8 @@ export class DiskIndex {
   body(generation: string): Uint8Array | undefined {
     if (this.#removed.has(generation)) return undefined;
     const row = this.#connection.ask(undefined, ({ bodyOfGeneration }) => bodyOfGeneration.get(generation));
-    if (row === undefined) return undefined;
-    const bytes = row.bytes;
-    if (bytes instanceof Uint8Array && row.checksum === blockSum(generation, 0, bytes)) return bytes;
+    const bytes = row?.bytes;
+    if (bytes instanceof Uint8Array && row?.checksum === blockSum(generation, 0, bytes)) return bytes;
     this.removeDamaged(generation, `The body of generation ${generation} does not match its checksum.`);
     return undefined;
   }

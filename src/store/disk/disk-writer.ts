@@ -112,7 +112,7 @@ export class DiskWriter implements EntryWriter {
 
   /** Writes to the disk, and lets the switch know whether that went well. Throws `StoreFault`. */
   async #telling<T>(write: () => Promise<T>): Promise<T> {
-    const { storing, space, background } = this.#parts;
+    const { storing, space } = this.#parts;
     try {
       const result = await write();
       storing.succeeded();
@@ -120,7 +120,7 @@ export class DiskWriter implements EntryWriter {
     } catch (error) {
       const fault = toStoreFault(error);
       storing.failed(fault);
-      if (fault.reason === 'no_room') background.add(space.measure());
+      if (fault.reason === 'no_room') await space.measure();
       throw fault;
     }
   }

@@ -3,7 +3,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Emit } from '../../telemetry/events.ts';
 import { StoreFault } from '../store.ts';
-import { failureOf, openIndexDatabase, setIndexAside } from './index-database.ts';
+import { failureOf, isUnusable, openIndexDatabase, setIndexAside } from './index-database.ts';
 import { type IndexStatements, prepareStatements } from './index-statements.ts';
 
 /** What a connection is opened with. */
@@ -20,8 +20,8 @@ interface OpenIndex {
 }
 
 /**
- * One connection. A damaged index is set aside and a fresh one begun. Another failure is told once, until a change
- * succeeds again.
+ * One connection. A damaged index is set aside, a fresh one begun, and the question asked again. Another failure is told
+ * once, until a change succeeds again.
  */
 export class IndexConnection {
   readonly #options: IndexConnectionOptions;
@@ -34,7 +34,7 @@ export class IndexConnection {
     try {
       this.#open = openIndex(options.dir);
     } catch (error) {
-      if (failureOf(error) !== 'damaged') throw error;
+      if (!isUnusable(error)) throw error;
       this.#replace(error);
     }
   }
@@ -72,13 +72,16 @@ export class IndexConnection {
     }
   }
 
-  #run<T>(question: (statements: IndexStatements) => T): T {
+  #run<T>(question: (statements: IndexStatements) => T, isRepeated = false): T {
     const open = this.#open;
     if (open === undefined) throw new StoreFault('io', 'The store has no index.');
     try {
       return question(open.statements);
     } catch (error) {
-      throw this.#recover(open, error);
+      const fault = this.#recover(open, error);
+      const isFresh = this.#open !== undefined && this.#open !== open;
+      if (isFresh && !isRepeated) return this.#run(question, true);
+      throw fault;
     }
   }
 

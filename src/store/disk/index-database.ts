@@ -7,7 +7,7 @@ import { StoreFault } from '../store.ts';
 import { systemCode } from './file-system.ts';
 
 /** Primary result codes of SQLite (https://sqlite.org/rescode.html). */
-const sqlite = { busy: 5, locked: 6, corrupt: 11, full: 13, notADatabase: 26 } as const;
+const sqlite = { error: 1, busy: 5, locked: 6, corrupt: 11, full: 13, notADatabase: 26 } as const;
 
 const indexFile = 'index.sqlite';
 const walFile = `${indexFile}-wal`;
@@ -46,9 +46,11 @@ const upgrades: readonly ((database: DatabaseSync) => void)[] = [
     `),
 ];
 
+class ForeignTables extends Error {}
+
 /**
  * Opens the index of a directory, creates or upgrades it, and locks it until it is closed. Throws `StoreFault` when
- * that cannot be, and the error of SQLite when the file is damaged.
+ * that cannot be, and the error of SQLite when the file is unusable.
  */
 export function openIndexDatabase(dir: string): DatabaseSync {
   let database: DatabaseSync | undefined;
@@ -69,7 +71,7 @@ export function openIndexDatabase(dir: string): DatabaseSync {
     return database;
   } catch (error) {
     database?.close();
-    if (error instanceof StoreFault || failureOf(error) === 'damaged') throw error;
+    if (error instanceof StoreFault || isUnusable(error)) throw error;
     throw new StoreFault('io', openingFailure(error, dir), { cause: error });
   }
 }
@@ -80,6 +82,11 @@ export function setIndexAside(dir: string): string {
   renameSync(join(dir, indexFile), aside);
   rmSync(join(dir, walFile), { force: true });
   return aside;
+}
+
+/** Whether an error at the opening says that the file is damaged, or has not the tables that its format promises. */
+export function isUnusable(error: unknown): boolean {
+  return error instanceof ForeignTables || failureOf(error) === 'damaged' || sqliteCode(error) === sqlite.error;
 }
 
 /** How SQLite failed: the file is damaged or no database, the disk is full, or else; undefined for another error. */
@@ -104,6 +111,23 @@ function upgrade(database: DatabaseSync, dir: string): void {
   }
   for (const step of upgrades.slice(version)) step(database);
   database.exec(`PRAGMA user_version = ${upgrades.length}`);
+  checkTables(database);
+}
+
+/** Compares the tables with those of a new index, for a flipped bit in their declaration would make every row look wrong. */
+function checkTables(database: DatabaseSync): void {
+  const sound = new DatabaseSync(':memory:');
+  try {
+    for (const step of upgrades) step(sound);
+    if (declarations(database) !== declarations(sound))
+      throw new ForeignTables('The tables are not those of the format.');
+  } finally {
+    sound.close();
+  }
+}
+
+function declarations(database: DatabaseSync): string {
+  return JSON.stringify(database.prepare('SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name').all());
 }
 
 function openingFailure(error: unknown, dir: string): string {

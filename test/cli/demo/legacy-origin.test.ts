@@ -109,12 +109,15 @@ describe('the legacy origin', () => {
 
   it('tells an open page the news, and ends the stream when it closes', async () => {
     const told = await openLegacyOrigin({ dir, bytesPerSecond: 1e9, clock });
+    told.publish('request', { target: '/before' });
     const response = await fetch(`${told.url}/demo-events`);
     expect(response.headers.get('content-type')).toBe('text/event-stream');
-    told.publish('request', { target: '/x' });
+    told.publish('request', { target: '/after' });
     await told.close();
     const text = await response.text();
     expect(text).toMatch(/^event: stats\ndata: \{"requests":0,.*\}\n\n/);
-    expect(text).toContain('event: request\ndata: {"target":"/x"}\n\n');
+    for (const target of ['/before', '/after']) {
+      expect(text).toContain(`event: request\ndata: {"target":"${target}"}\n\n`);
+    }
   });
 });

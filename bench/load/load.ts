@@ -1,0 +1,45 @@
+/** Load: many connections that ask again as soon as they have their answer. */
+
+import type { SampleFile } from '../sample-file.ts';
+
+/** What is asked, again and again. */
+export type RequestPlan =
+  /** The whole of one file. */
+  | { readonly kind: 'whole'; readonly file: SampleFile }
+  /** Spans of one size that begin anywhere in a file. */
+  | { readonly kind: 'ranges'; readonly file: SampleFile; readonly sizeBytes: number }
+  /** Files of a series that nobody has asked for before. */
+  | { readonly kind: 'distinct'; readonly series: string; readonly sizeBytes: number };
+
+/** What a generator has to do. */
+export interface LoadPlan {
+  readonly request: RequestPlan;
+  /** Connections, each with one request at a time. */
+  readonly connections: number;
+  readonly seconds: number;
+}
+
+/** What came of it. */
+export interface LoadResult {
+  /** Answers that were read to their end. */
+  readonly requests: number;
+  /** Bytes that were read, those of unfinished answers included; heads may be among them. */
+  readonly bytes: number;
+  readonly seconds: number;
+  /** How long answers took, from the request to their last byte, in microseconds. */
+  readonly p50Us: number;
+  readonly p99Us: number;
+  /** Answers with another status than wanted, connections that broke. */
+  readonly failures: number;
+}
+
+/** Loads a proxy on this port of loopback. */
+export interface LoadGenerator {
+  readonly name: string;
+  run(port: number, plan: LoadPlan): Promise<LoadResult>;
+}
+
+/** The size of each body that a plan asks for, in bytes. */
+export function bodyBytesOf(request: RequestPlan): number {
+  return request.kind === 'whole' ? request.file.window.end - request.file.window.start : request.sizeBytes;
+}

@@ -1,0 +1,46 @@
+/** What wrk asks, in its Lua, and how it tells the result. */
+
+import { distinctPatternBytes, distinctStepBytes } from '../sample-file.ts';
+import type { RequestPlan } from './load.ts';
+
+/** A script for a plan. Without a `request` function wrk repeats its one request at no cost. */
+export function wrkScript(request: RequestPlan): string {
+  return `${requestFunction(request)}
+function done(summary, latency)
+  local e = summary.errors
+  io.write(string.format(
+    '{"requests":%d,"bytes":%d,"seconds":%f,"p50Us":%d,"p99Us":%d,"failures":%d}',
+    summary.requests, summary.bytes, summary.duration / 1e6, latency:percentile(50), latency:percentile(99),
+    e.connect + e.read + e.write + e.status + e.timeout))
+end
+`;
+}
+
+function requestFunction(request: RequestPlan): string {
+  switch (request.kind) {
+    case 'whole':
+      return '';
+    case 'ranges': {
+      const { file, sizeBytes } = request;
+      const lastStart = file.window.end - file.window.start - sizeBytes;
+      return `
+math.randomseed(os.time())
+local head = "GET ${file.path} HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nRange: bytes="
+function request()
+  local start = math.random(0, ${lastStart})
+  return head .. start .. "-" .. start + ${sizeBytes - 1} .. "\\r\\n\\r\\n"
+end`;
+    }
+    case 'distinct': {
+      const { series, sizeBytes } = request;
+      return `
+local index = 0
+function request()
+  local start = (index * ${distinctStepBytes}) % ${distinctPatternBytes - sizeBytes}
+  local path = "/${series}-" .. index .. "/" .. start .. "-" .. start + ${sizeBytes}
+  index = index + 1
+  return "GET " .. path .. " HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n"
+end`;
+    }
+  }
+}

@@ -1,0 +1,47 @@
+/** Load by wrk. It reads every byte, 8 KiB at a time, and parses every answer. */
+
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { pinned } from '../cores.ts';
+import { bodyBytesOf, type LoadGenerator, type LoadPlan, type LoadResult } from './load.ts';
+import { wrkScript } from './wrk-script.ts';
+
+const run = promisify(execFile);
+
+/** No head of an answer is longer, in bytes. */
+const longestHeadBytes = 2048;
+
+/** Where wrk is, where its scripts may be written, and on which core it runs. */
+export interface WrkPlace {
+  readonly program: string;
+  readonly scratch: string;
+  readonly core: number | undefined;
+}
+
+/** The generator. One thread, as there is one core for it. */
+export function wrkGenerator({ program, scratch, core }: WrkPlace): LoadGenerator {
+  return {
+    name: 'wrk',
+    async run(port, plan) {
+      const script = join(scratch, 'load.lua');
+      await writeFile(script, wrkScript(plan.request));
+      const { connections, seconds, request } = plan;
+      const path = request.kind === 'distinct' ? '/' : request.file.path;
+      const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '60s', '-s', script];
+      const url = `http://127.0.0.1:${port}${path}`;
+      const [command = '', ...args] = pinned(core, [program, ...options, url]);
+      const { stdout } = await run(command, args);
+      return checked(plan, JSON.parse(stdout.slice(stdout.lastIndexOf('{'))) as LoadResult);
+    },
+  };
+}
+
+/** wrk takes any 2xx for a success: a whole file in place of a range shows in the bytes. */
+function checked({ request, connections }: LoadPlan, result: LoadResult): LoadResult {
+  const bodyBytes = bodyBytesOf(request);
+  const most = (result.requests + connections) * (bodyBytes + longestHeadBytes);
+  const isPlausible = result.bytes >= result.requests * bodyBytes && result.bytes <= most;
+  return isPlausible ? result : { ...result, failures: result.failures + 1 };
+}

@@ -1,0 +1,102 @@
+/** The origin as a process: a legacy server that sends whole files only, fast enough not to be what is measured. */
+
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { createTokenBucket, paceBody, type TokenBucket } from '../../src/cli/demo/token-bucket.ts';
+import { patternBytes } from '../../test/support/pattern-body.ts';
+import { windowOf } from '../sample-file.ts';
+import type { OriginCounters, OriginOptions } from './origin.ts';
+
+/** What may pass at once after a rest; timers are late by less than this takes. */
+const burstBytes = 256 * 1024;
+
+const systemClock = {
+  now: () => performance.now(),
+  after(delayMs: number, callback: () => void) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+const options = JSON.parse(process.argv[2] ?? '') as OriginOptions;
+const pattern = patternBytes(0, options.patternBytes);
+// One bucket for all connections: it stands for the origin's line.
+const bucket =
+  options.bytesPerSecond === undefined
+    ? undefined
+    : createTokenBucket({ bytesPerSecond: options.bytesPerSecond, burstBytes }, systemClock);
+
+const counters = { requests: 0, bodyBytes: 0, running: 0 } satisfies OriginCounters;
+
+const server = createServer({ noDelay: true }, (socket) => {
+  let received = '';
+  let answered: Promise<void> | undefined;
+  socket.setEncoding('latin1');
+  socket.on('error', () => {});
+  socket.on('data', (text: string) => {
+    received += text;
+    for (let end = received.indexOf('\r\n\r\n'); end >= 0; end = received.indexOf('\r\n\r\n')) {
+      const path = received.split(' ', 2)[1] ?? '';
+      received = received.slice(end + 4);
+      // Paced answers take their time, and the next one comes after them; the others are written at once.
+      if (bucket === undefined) answerAtOnce(socket, path);
+      else answered = (answered ?? Promise.resolve()).then(() => answerPaced(socket, path, bucket));
+    }
+  });
+});
+
+process.on('message', () => process.send?.(counters));
+// The benchmark is gone, whatever ended it.
+process.on('disconnect', () => process.exit());
+server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
+
+function answerAtOnce(socket: Socket, path: string): void {
+  const body = bodyOf(path);
+  counters.requests += 1;
+  counters.bodyBytes += body.length;
+  socket.cork();
+  socket.write(headOf(path, body), 'latin1');
+  socket.write(body);
+  socket.uncork();
+}
+
+async function answerPaced(socket: Socket, path: string, pace: TokenBucket): Promise<void> {
+  const body = bodyOf(path);
+  counters.requests += 1;
+  counters.running += 1;
+  socket.write(headOf(path, body), 'latin1');
+  try {
+    await pipeline(Readable.from(counted(paceBody([body], pace, systemClock))), socket, { end: false });
+  } catch {
+    // The client has left: the counters say how much was sent before.
+  } finally {
+    counters.running -= 1;
+  }
+}
+
+async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    counters.bodyBytes += chunk.length;
+    yield chunk;
+  }
+}
+
+function bodyOf(path: string): Uint8Array {
+  const window = windowOf(path);
+  return window === undefined ? new Uint8Array() : pattern.subarray(window.start, window.end);
+}
+
+function headOf(path: string, body: Uint8Array): string {
+  const status = windowOf(path) === undefined ? '404 Not Found' : '200 OK';
+  return [
+    `HTTP/1.1 ${status}`,
+    `Date: ${new Date().toUTCString()}`,
+    'Content-Type: application/octet-stream',
+    `Content-Length: ${body.length}`,
+    'Last-Modified: Wed, 01 Jan 2020 00:00:00 GMT',
+    `ETag: "${path.slice(path.lastIndexOf('/') + 1)}"`,
+    'Cache-Control: max-age=86400',
+    '\r\n',
+  ].join('\r\n');
+}

@@ -1,0 +1,60 @@
+/** nginx's configuration: set up for speed, with the same duties as Rangeway. */
+
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { cacheSizeBytes } from './peer.ts';
+
+/** What a configuration is written for. */
+export interface NginxPlace {
+  readonly dir: string;
+  readonly port: number;
+  readonly originPort: number;
+  /** Modules of this build that want a folder for temporary files, by the name in the option of their build. */
+  readonly tempPaths: readonly string[];
+}
+
+/**
+ * One worker in the foreground, as the current user. `tcp_nopush` is off because with it a cached response waits 40 ms
+ * for an acknowledgement; connections are not closed after a number of requests, as the other peers' are not.
+ */
+export function nginxConfiguration({ dir, port, originPort, tempPaths }: NginxPlace): string {
+  return `
+${userInfo().uid === 0 ? 'user root;' : ''}
+daemon off;
+worker_processes 1;
+pid ${join(dir, 'nginx.pid')};
+error_log stderr error;
+events { worker_connections 8192; }
+http {
+  access_log off;
+  sendfile on;
+  tcp_nopush off;
+  tcp_nodelay on;
+  keepalive_timeout 65s;
+  keepalive_requests 1000000000;
+  open_file_cache max=10000 inactive=60s;
+  open_file_cache_valid 60s;
+  default_type application/octet-stream;
+  ${tempPaths.map((module) => `${module.replaceAll('-', '_')}_temp_path ${join(dir, module)};`).join('\n  ')}
+  proxy_cache_path ${join(dir, 'cache')} levels=1:2 keys_zone=bench:64m inactive=1d max_size=${cacheSizeBytes} use_temp_path=off;
+  upstream origin {
+    server 127.0.0.1:${originPort};
+    keepalive 128;
+    keepalive_requests 1000000000;
+  }
+  server {
+    listen 127.0.0.1:${port} backlog=4096;
+    location / {
+      proxy_pass http://origin;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_cache bench;
+      proxy_cache_lock on;
+      proxy_cache_lock_age 600s;
+      proxy_cache_lock_timeout 600s;
+      proxy_force_ranges on;
+    }
+  }
+}
+`;
+}

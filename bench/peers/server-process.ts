@@ -1,0 +1,77 @@
+/** A server as a process of its own, pinned to a core. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { setTimeout as wait } from 'node:timers/promises';
+import { pinned } from '../cores.ts';
+import type { RunningPeer } from './peer.ts';
+
+/** How often a server that is starting is tried. */
+const retryMs = 10;
+
+/** How long a server may take to start, and to stop before it is killed. */
+const patienceMs = 10_000;
+
+/** The last of its output is kept, to tell why it failed, in characters. */
+const keptOutput = 4000;
+
+/** A port of loopback that nobody listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+/** Starts a server that will listen on this port, and waits until it does. It never outlives this process. */
+export async function startServer(
+  command: readonly string[],
+  { port, core }: { readonly port: number; readonly core: number | undefined },
+): Promise<RunningPeer> {
+  const [program = '', ...args] = pinned(core, command);
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const kill = () => void child.kill('SIGKILL');
+  process.once('exit', kill);
+  child.once('exit', () => process.off('exit', kill));
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output = (output + text).slice(-keptOutput);
+    });
+  }
+  const giveUpAt = performance.now() + patienceMs;
+  while (!(await accepts(port))) {
+    if (isOver(child) || performance.now() > giveUpAt) {
+      kill();
+      throw new Error(`${command.join(' ')} did not start:\n${output}`);
+    }
+    await wait(retryMs);
+  }
+  return { port, pid: child.pid ?? 0, [Symbol.asyncDispose]: () => stop(child) };
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  if (isOver(child)) return;
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  const impatience = setTimeout(() => child.kill('SIGKILL'), patienceMs);
+  await exited;
+  clearTimeout(impatience);
+}
+
+function isOver(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}

@@ -1,0 +1,180 @@
+/** A disk that is full or fails: storing goes off, is told once, and comes back; what is stored is still served. */
+
+import { readdir } from 'node:fs/promises';
+import { describe, expect, it } from 'vitest';
+import { StoreFault } from '../../src/store/store.ts';
+import { bodyFiles, openTestStore } from '../support/disk-store.ts';
+import { FailingFileSystem } from '../support/failing-file-system.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { findFirst, openSampleWriter, readKey, storeSample } from '../support/stored-sample.ts';
+
+const block = 16 * 1024;
+const sizeBytes = 4 * block;
+
+async function openOnFailingDisk(maxSizeBytes = 64 * 1024 * 1024) {
+  const disk = new FailingFileSystem();
+  return { disk, ...(await openTestStore({ fileSystem: disk.fileSystem, maxSizeBytes })) };
+}
+
+describe('a disk that cannot be written', () => {
+  const faults: readonly [string, string, string][] = [
+    ['ENOSPC', 'no_room', 'Storing is off: the disk is full. Requests go on.'],
+    ['EDQUOT', 'no_room', 'Storing is off: the disk is full. Requests go on.'],
+    ['EIO', 'io', 'Storing is off: the disk cannot be written. Requests go on.'],
+    ['EROFS', 'io', 'Storing is off: the disk cannot be written. Requests go on.'],
+    ['EMFILE', 'io', 'Storing is off: the disk cannot be written. Requests go on.'],
+  ];
+  it.each(faults)('by %s refuses with %s, tells it once, and serves what it has', async (code, reason, message) => {
+    const { disk, store, events, dir } = await openOnFailingDisk();
+    await storeSample(store, { key: 'kept', sizeBytes, seed: 1 });
+    disk.writeFault = code;
+    for (let at = 0; at < 5; at += 1) {
+      await expect(storeSample(store, { key: `k${at}`, sizeBytes })).rejects.toMatchObject({
+        name: 'StoreFault',
+        reason,
+      });
+    }
+    expect(events).toMatchObject([{ level: 'warn', message }]);
+    expect(await readKey(store, 'kept')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+    expect(await bodyFiles(dir)).toHaveLength(2);
+  });
+
+  it('is tried again after a while, by one writer at a time, and storing comes back', async () => {
+    const { disk, store, events, clock } = await openOnFailingDisk();
+    disk.writeFault = 'ENOSPC';
+    await expect(storeSample(store, { key: 'k', sizeBytes })).rejects.toMatchObject({ reason: 'no_room' });
+    clock.advance(11_000);
+    await expect(storeSample(store, { key: 'k', sizeBytes })).rejects.toMatchObject({ reason: 'no_room' });
+    await expect(openSampleWriter(store, { key: 'k', sizeBytes: 1 })).rejects.toMatchObject({ reason: 'no_room' });
+    expect(events).toHaveLength(1);
+    disk.writeFault = undefined;
+    await expect(openSampleWriter(store, { key: 'k', sizeBytes })).rejects.toMatchObject({ reason: 'no_room' });
+    clock.advance(11_000);
+    await storeSample(store, { key: 'k', sizeBytes, seed: 2 });
+    await storeSample(store, { key: 'k2', sizeBytes, seed: 3 });
+    expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 2)));
+    expect(events.map((event) => event.message)).toEqual([
+      'Storing is off: the disk is full. Requests go on.',
+      'Storing is on again.',
+    ]);
+  });
+
+  it('in the middle of a body keeps what the writer has readable, and leaves no file', async () => {
+    const { disk, store, dir } = await openOnFailingDisk();
+    const writer = await openSampleWriter(store, { key: 'k', sizeBytes });
+    for (let index = 0; index < 3; index += 1) {
+      await writer.writeBlock(index, patternBytes(index * block, (index + 1) * block));
+    }
+    disk.writeFault = 'ENOSPC';
+    const last = patternBytes(3 * block, 4 * block);
+    await expect(writer.writeBlock(3, last)).rejects.toMatchObject({ reason: 'no_room' });
+    disk.writeFault = undefined;
+    await expect(writer.writeBlock(3, last)).rejects.toMatchObject({ reason: 'io' });
+    expect(Buffer.from(await writer.readBlock(2))).toEqual(Buffer.from(patternBytes(2 * block, 3 * block)));
+    await writer[Symbol.asyncDispose]();
+    expect(await bodyFiles(dir)).toEqual([]);
+  });
+
+  it('at the commit leaves the earlier generation in its place', async () => {
+    const { disk, store, dir } = await openOnFailingDisk();
+    await storeSample(store, { key: 'k', sizeBytes, seed: 1 });
+    const writer = await openSampleWriter(store, { key: 'k', sizeBytes, seed: 2 });
+    for (let index = 0; index < 4; index += 1) {
+      await writer.writeBlock(index, patternBytes(index * block, (index + 1) * block, 2));
+    }
+    disk.writeFault = 'EIO';
+    const { metadata } = (await findFirst(store, 'k')) ?? {};
+    if (metadata === undefined) throw new Error('nothing was stored');
+    await expect(writer.commit({ metadata, sizeBytes })).rejects.toMatchObject({ reason: 'io' });
+    await writer[Symbol.asyncDispose]();
+    expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+    expect(await bodyFiles(dir)).toHaveLength(2);
+  });
+});
+
+describe('a disk that has less room than the store may use', () => {
+  it('lets the least used entries go, so that storing goes on', async () => {
+    const { disk, store, events, clock } = await openOnFailingDisk();
+    for (let at = 0; at < 10; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes });
+    disk.writeFault = 'ENOSPC';
+    disk.freeBytes = 0;
+    await expect(storeSample(store, { key: 'new', sizeBytes })).rejects.toMatchObject({ reason: 'no_room' });
+    disk.writeFault = undefined;
+    clock.advance(11_000);
+    await storeSample(store, { key: 'new', sizeBytes, seed: 5 });
+    expect(await readKey(store, 'new')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 5)));
+    expect(await store.find('k0')).toEqual([]);
+    expect(await store.find('k9')).toHaveLength(1);
+    expect(events.map((event) => event.level)).toEqual(['warn', 'info']);
+  });
+
+  it('takes more again when the disk has more', async () => {
+    const { disk, store, clock } = await openOnFailingDisk();
+    await storeSample(store, { key: 'k', sizeBytes });
+    disk.writeFault = 'ENOSPC';
+    disk.freeBytes = 0;
+    await expect(storeSample(store, { key: 'new', sizeBytes })).rejects.toMatchObject({ reason: 'no_room' });
+    disk.writeFault = undefined;
+    disk.freeBytes = undefined;
+    clock.advance(11_000);
+    for (let at = 0; at < 10; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes });
+    expect(await store.find('k')).toHaveLength(1);
+    expect(await store.find('k0')).toHaveLength(1);
+  });
+});
+
+describe('a process that has no descriptor left', () => {
+  it('cannot read an entry now, but does not lose it', async () => {
+    const { disk, store, events } = await openOnFailingDisk();
+    await storeSample(store, { key: 'k', sizeBytes, seed: 1 });
+    disk.openFault = 'EMFILE';
+    expect(await readKey(store, 'k')).toBeUndefined();
+    disk.openFault = undefined;
+    expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+    expect(events).toEqual([]);
+  });
+});
+
+describe('open files', () => {
+  it('are shared by the readers of one generation', async () => {
+    const { disk, store } = await openOnFailingDisk();
+    const entry = await storeSample(store, { key: 'k', sizeBytes });
+    const readers = await Promise.all(Array.from({ length: 50 }, () => entry.open()));
+    expect(disk.opens).toBe(2);
+    for (const reader of readers.slice(1)) reader.close();
+    await readers[0]?.readBlock(3);
+    readers[0]?.close();
+    (await entry.open()).close();
+    expect(disk.opens).toBe(4);
+  });
+
+  it('are given back, whatever happened', async ({ skip }) => {
+    const descriptors = async () => (await readdir('/proc/self/fd').catch(() => skip('no /proc here'))).length;
+    const { disk, store, clock } = await openOnFailingDisk(2 * 1024 * 1024);
+    await storeSample(store, { key: 'warm', sizeBytes, seed: 1 });
+    const before = await descriptors();
+    for (let at = 0; at < 40; at += 1) {
+      const entry = await storeSample(store, { key: `k${at}`, sizeBytes, seed: at });
+      const readers = await Promise.all([entry.open(), entry.open(), entry.open()]);
+      if (at % 2 === 0) await store.removeEntry(entry);
+      if (at % 3 === 0) disk.writeFault = 'ENOSPC';
+      if (at % 3 === 0) await expect(storeSample(store, { key: 'f', sizeBytes })).rejects.toThrow(StoreFault);
+      disk.writeFault = undefined;
+      clock.advance(11_000);
+      await Promise.all(readers.map((reader) => reader.readBlock(1)));
+      for (const reader of readers) reader.close();
+      const abandoned = await openSampleWriter(store, { key: 'a', sizeBytes });
+      for (let index = 0; index < 3; index += 1) {
+        await abandoned.writeBlock(index, patternBytes(index * block, (index + 1) * block));
+      }
+      await abandoned[Symbol.asyncDispose]();
+      await entry.open().then(
+        (reader) => reader.close(),
+        () => {},
+      );
+    }
+    await expect.poll(descriptors).toBe(before);
+    await store.close();
+    expect(await descriptors()).toBeLessThan(before);
+  });
+});

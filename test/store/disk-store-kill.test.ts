@@ -1,0 +1,53 @@
+/** What `kill -9` costs: what was not committed. */
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { bodyFiles, openTestStore, temporaryDirectory } from '../support/disk-store.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { findFirst, readEntry, type Sample } from '../support/stored-sample.ts';
+
+const program = fileURLToPath(new URL('../support/store-until-killed.ts', import.meta.url));
+
+/** Runs the program until it has told of so many commits, kills it, and gives all that it told. */
+async function storeUntilKilled(dir: string, commits: number): Promise<Sample[]> {
+  const child = spawn(process.execPath, [program, dir], { stdio: ['ignore', 'pipe', 'ignore'] });
+  const gone = once(child, 'exit');
+  const told: Sample[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    told.push(JSON.parse(line));
+    if (told.length === commits) child.kill('SIGKILL');
+  }
+  await gone;
+  return told;
+}
+
+it.each([1, 7, 40])('keeps all that was committed when it is killed after %i commits', async (commits) => {
+  const dir = await temporaryDirectory();
+  const told = await storeUntilKilled(dir, commits);
+  expect(told.length).toBeGreaterThanOrEqual(commits);
+  const { store, events } = await openTestStore({ dir });
+  const last = new Map(told.map((sample) => [sample.key, sample]));
+  for (const { key, sizeBytes, seed } of last.values()) {
+    const entry = await findFirst(store, key);
+    if (entry === undefined) throw new Error(`${key} is gone`);
+    const bytes = await readEntry(store, entry);
+    // The one that was under way when it was killed may have been committed untold.
+    if (key === 'again' && entry.sizeBytes !== sizeBytes) continue;
+    expect(bytes).toEqual(Buffer.from(patternBytes(0, sizeBytes, seed)));
+  }
+  expect(await store.find('never')).toEqual([]);
+  await expect
+    .poll(() => events.map((event) => event.message))
+    .toEqual(['Files without an entry were removed from the store.']);
+  const inFiles = new Set<string>();
+  for (let at = 0; at <= told.length + 1; at += 1) {
+    for (const key of [`k${at}`, 'again']) {
+      const entry = await findFirst(store, key);
+      if (entry !== undefined && entry.sizeBytes > 32 * 1024) inFiles.add(entry.generation);
+    }
+  }
+  expect(await bodyFiles(dir)).toHaveLength(2 * inFiles.size);
+});

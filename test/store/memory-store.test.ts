@@ -1,0 +1,91 @@
+/** The bound of the memory store: everything that it keeps alive counts. */
+
+import { describe, expect, it } from 'vitest';
+import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
+import type { Store, StoredEntry } from '../../src/store/store.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { sequentialIds } from '../support/sequential-ids.ts';
+import { openSampleWriter, readAll, sampleMetadata, storeSample } from '../support/stored-sample.ts';
+
+const block = 1024;
+const maxSizeBytes = 64 * block;
+const sizeBytes = 8 * block;
+
+function createStore(): Store {
+  return createMemoryStore({ maxSizeBytes, blockSizeBytes: block, randomId: sequentialIds() });
+}
+
+/** Stores entries until one more would push the first one out. */
+async function fill(store: Store): Promise<StoredEntry[]> {
+  const entries: StoredEntry[] = [];
+  for (;;) {
+    entries.push(await storeSample(store, { key: `k${entries.length}`, sizeBytes, seed: entries.length }));
+    if (store.peek('k0')?.length === 0) return entries.slice(1);
+  }
+}
+
+describe('what somebody reads', () => {
+  it('is not pushed out, and others are refused meanwhile', async () => {
+    const store = createStore();
+    const readers = await Promise.all((await fill(store)).map((entry) => entry.open()));
+    await expect(openSampleWriter(store, { key: 'new', sizeBytes })).rejects.toMatchObject({ reason: 'no_room' });
+    expect(store.peek('k1')).toHaveLength(1);
+    readers[0]?.close();
+    await storeSample(store, { key: 'new', sizeBytes });
+    expect(store.peek('k1')).toEqual([]);
+    expect(store.peek('k2')).toHaveLength(1);
+    for (const reader of readers) reader.close();
+  });
+
+  it('counts after it was removed, until the last reader leaves', async () => {
+    const store = createStore();
+    const [first, ...others] = await fill(store);
+    if (first === undefined) throw new Error('the store took nothing');
+    const [one, two] = [await first.open(), await first.open()];
+    for (const entry of others) await entry.open();
+    await store.removeEntry(first);
+    const opening = () => openSampleWriter(store, { key: 'new', sizeBytes });
+    await expect(opening()).rejects.toMatchObject({ reason: 'no_room' });
+    one.close();
+    one.close();
+    await expect(opening()).rejects.toMatchObject({ reason: 'no_room' });
+    expect(await readAll(two, sizeBytes, block)).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+    two.close();
+    await (await opening())[Symbol.asyncDispose]();
+  });
+});
+
+it('what a writer still gives counts after its entry was removed', async () => {
+  const store = createStore();
+  const size = 12 * block;
+  const opening = () => openSampleWriter(store, { key: 'k', sizeBytes: size });
+  const writers = [await opening(), await opening(), await opening()] as const;
+  for (const writer of writers) {
+    for (let index = 0; index < 12; index += 1) {
+      await writer.writeBlock(index, patternBytes(index * block, (index + 1) * block));
+    }
+    await writer.commit({ metadata: sampleMetadata(), sizeBytes: size });
+  }
+  await store.removeKey('k');
+  await expect(opening()).rejects.toMatchObject({ reason: 'no_room' });
+  expect(await readAll(writers[0], size, block)).toEqual(Buffer.from(patternBytes(0, size)));
+  await writers[0][Symbol.asyncDispose]();
+  await (await opening())[Symbol.asyncDispose]();
+});
+
+it('entries without bytes do not come for nothing', async () => {
+  const store = createStore();
+  for (let at = 0; at < 200; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes: 0 });
+  const kept = Array.from({ length: 200 }, (_, at) => store.peek(`k${at}`)?.length ?? 0);
+  const count = kept.reduce((sum, one) => sum + one, 0);
+  expect(count).toBeGreaterThan(10);
+  expect(count).toBeLessThan(maxSizeBytes / 1000);
+});
+
+it('a small block does not keep the pool alive that it came from', async () => {
+  const store = createStore();
+  const pooled = Buffer.from('a small piece of a pool');
+  await using writer = await openSampleWriter(store, { key: 'k', sizeBytes: pooled.length });
+  await writer.writeBlock(0, pooled);
+  expect(writer.peekBlock(0)?.buffer.byteLength).toBe(pooled.length);
+});

@@ -1,0 +1,248 @@
+/** What memory in front of a store adds: answers in the same tick, one read for many, and nothing stale. */
+
+import { describe, expect, it } from 'vitest';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
+import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
+import type { EntryReader, Store, StoredEntry } from '../../src/store/store.ts';
+import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { sequentialIds } from '../support/sequential-ids.ts';
+import {
+  findFirst,
+  openSampleWriter,
+  readAll,
+  readKey,
+  sampleMetadata,
+  storeSample,
+} from '../support/stored-sample.ts';
+
+const block = 1024;
+const sizeBytes = 3 * block + 10;
+
+/** A store that cannot peek, tells what it is asked, and can be made to wait or to fail. */
+class SlowStore {
+  finds = 0;
+  reads = 0;
+  opens = 0;
+  /** What each look-up and read waits for before it answers. */
+  gate: Promise<void> = Promise.resolve();
+  isBroken = false;
+
+  readonly #below = createMemoryStore({
+    maxSizeBytes: 1_000_000,
+    blockSizeBytes: block,
+    randomId: sequentialIds(),
+  });
+
+  readonly store: Store = {
+    blockSizeBytes: block,
+    maxEntryBytes: this.#below.maxEntryBytes,
+    peek: () => undefined,
+    find: async (key) => {
+      this.finds += 1;
+      const found = await this.#below.find(key);
+      await this.gate;
+      return found.map((entry) => this.#slow(entry));
+    },
+    openWriter: (entry) => this.#below.openWriter(entry),
+    replaceMetadata: (entry, metadata) => this.#below.replaceMetadata(entry, metadata),
+    removeEntry: (entry) => this.#below.removeEntry(entry),
+    removeKey: (key) => this.#below.removeKey(key),
+    close: () => this.#below.close(),
+  };
+
+  /** Removes a key without the tier knowing of it, as an eviction does. */
+  async evict(key: string): Promise<void> {
+    await this.#below.removeKey(key);
+  }
+
+  #slow(entry: StoredEntry): StoredEntry {
+    return {
+      ...entry,
+      peekBlock: () => undefined,
+      open: async () => {
+        this.opens += 1;
+        return this.#slowReader(await entry.open());
+      },
+    };
+  }
+
+  #slowReader(reader: EntryReader): EntryReader {
+    return {
+      peekBlock: () => undefined,
+      readBlock: async (index) => {
+        this.reads += 1;
+        await this.gate;
+        if (this.isBroken) throw new ProxyError('bytes_gone');
+        return await reader.readBlock(index);
+      },
+      close: () => reader.close(),
+    };
+  }
+}
+
+function createTier(maxSizeBytes = 1_000_000) {
+  const slow = new SlowStore();
+  return { slow, memory: createMemoryTier({ maxSizeBytes }), below: slow.store };
+}
+
+/** A tiered store over one that already has an entry, and nothing of it in memory. */
+async function tierOverStored(maxSizeBytes?: number) {
+  const { slow, memory, below } = createTier(maxSizeBytes);
+  await storeSample(below, { key: 'k', sizeBytes, seed: 1 });
+  return { slow, store: createTieredStore(memory, below) };
+}
+
+function heldGate(): { gate: Promise<void>; release: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { gate: promise, release: resolve };
+}
+
+describe('in the same tick', () => {
+  it('blocks are there as soon as they are written, for the writer and the entry', async () => {
+    const { memory, below } = createTier();
+    const store = createTieredStore(memory, below);
+    await using writer = await openSampleWriter(store, { key: 'k', sizeBytes: 2 * block });
+    await writer.writeBlock(0, patternBytes(0, block));
+    expect(writer.peekBlock(0)).toEqual(patternBytes(0, block));
+    await writer.writeBlock(1, patternBytes(block, 2 * block));
+    const entry = await writer.commit({ metadata: sampleMetadata(), sizeBytes: 2 * block });
+    expect(entry.peekBlock(1)).toEqual(patternBytes(block, 2 * block));
+    expect((await findFirst(store, 'k'))?.peekBlock(0)).toEqual(patternBytes(0, block));
+  });
+
+  it('entries are there once they were found, blocks once they were read', async () => {
+    const { store, slow } = await tierOverStored();
+    expect(store.peek('k')).toBeUndefined();
+    const found = await findFirst(store, 'k');
+    expect(store.peek('k')?.[0]).toBe(found);
+    expect(found?.peekBlock(2)).toBeUndefined();
+    const reader = await found?.open();
+    await reader?.readBlock(2);
+    reader?.close();
+    expect(store.peek('k')?.[0]?.peekBlock(2)).toEqual(patternBytes(2 * block, 3 * block, 1));
+    await readKey(store, 'k');
+    await readKey(store, 'k');
+    expect(slow).toMatchObject({ finds: 1, reads: 4 });
+  });
+
+  it('there is nothing when memory is too small, but all of it can be read', async () => {
+    const { store, slow } = await tierOverStored(16);
+    expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+    expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+    expect(store.peek('k')).toBeUndefined();
+    expect(slow).toMatchObject({ finds: 2, reads: 8 });
+  });
+});
+
+describe('many at once', () => {
+  it('who look up one key ask the store below once', async () => {
+    const { store, slow } = await tierOverStored();
+    const found = await Promise.all(Array.from({ length: 10 }, () => store.find('k')));
+    expect(slow.finds).toBe(1);
+    for (const entries of found) expect(entries).toHaveLength(1);
+  });
+
+  it('who read one block read it once below, whichever reader leaves', async () => {
+    const { store, slow } = await tierOverStored();
+    const entry = await findFirst(store, 'k');
+    const readers = await Promise.all(Array.from({ length: 10 }, async () => await entry?.open()));
+    const { gate, release } = heldGate();
+    slow.gate = gate;
+    const reads = readers.map((reader) => reader?.readBlock(1));
+    readers[0]?.close();
+    release();
+    for (const bytes of await Promise.all(reads)) expect(bytes).toEqual(patternBytes(block, 2 * block, 1));
+    expect(slow.reads).toBe(1);
+  });
+
+  it('who read a block that fails are all told so, and the next one asks again', async () => {
+    const { store, slow } = await tierOverStored();
+    const entry = await findFirst(store, 'k');
+    const readers = await Promise.all([entry?.open(), entry?.open()]);
+    slow.isBroken = true;
+    const reads = await Promise.allSettled(readers.map((reader) => reader?.readBlock(1)));
+    expect(reads.map((read) => read.status)).toEqual(['rejected', 'rejected']);
+    slow.isBroken = false;
+    expect(await readers[0]?.readBlock(1)).toEqual(patternBytes(block, 2 * block, 1));
+    expect(slow.reads).toBe(2);
+  });
+});
+
+describe('nothing stale', () => {
+  const changes: readonly [string, (store: Store, entry: StoredEntry) => Promise<unknown>, string | undefined][] = [
+    ['a commit', (store) => storeSample(store, { key: 'k', sizeBytes: 1, seed: 2 }), '2'],
+    [
+      'a commit of another variant',
+      (store) => storeSample(store, { key: 'k', variant: 'b', sizeBytes: 1, seed: 3 }),
+      '3',
+    ],
+    ['other metadata', (store, entry) => store.replaceMetadata(entry, sampleMetadata('fresh')), 'fresh'],
+    ['a removal', (store, entry) => store.removeEntry(entry), undefined],
+    ['the removal of the key', (store) => store.removeKey('k'), undefined],
+  ];
+  const tag = (entries: readonly StoredEntry[] | undefined) => entries?.[0]?.metadata.fields[0]?.[1];
+  const told = (mark: string | undefined) => (mark === undefined ? undefined : `"${mark}"`);
+
+  it.each(changes)('is found after %s', async (_, change, mark) => {
+    const { store } = await tierOverStored();
+    const entry = (await findFirst(store, 'k')) as StoredEntry;
+    await change(store, entry);
+    expect(store.peek('k')).toBeUndefined();
+    expect(tag(await store.find('k'))).toBe(told(mark));
+  });
+
+  it.each(changes)('is kept of a look-up that %s overtook', async (_, change, mark) => {
+    const { store, slow } = await tierOverStored();
+    const entry = (await findFirst(store, 'k')) as StoredEntry;
+    await store.replaceMetadata(entry, sampleMetadata('before'));
+    const { gate, release } = heldGate();
+    slow.gate = gate;
+    const overtaken = store.find('k');
+    await change(store, entry);
+    slow.gate = Promise.resolve();
+    const later = store.find('k');
+    release();
+    expect(tag(await overtaken)).toBe(told('before'));
+    expect(tag(await later)).toBe(told(mark));
+    expect(tag(store.peek('k'))).toBe(told(mark));
+  });
+
+  it('is told of an entry whose bytes turned out to be gone below', async () => {
+    const { store, slow } = await tierOverStored();
+    const entry = await findFirst(store, 'k');
+    await slow.evict('k');
+    expect(store.peek('k')).toHaveLength(1);
+    await expect(entry?.open()).rejects.toMatchObject({ code: 'bytes_gone' });
+    expect(store.peek('k')).toBeUndefined();
+    expect(await store.find('k')).toEqual([]);
+  });
+
+  it('is told of an entry of which a block turned out to be damaged', async () => {
+    const { store, slow } = await tierOverStored();
+    const reader = await (await findFirst(store, 'k'))?.open();
+    slow.isBroken = true;
+    await expect(reader?.readBlock(0)).rejects.toMatchObject({ code: 'bytes_gone' });
+    expect(store.peek('k')).toBeUndefined();
+    reader?.close();
+  });
+
+  it('is known of keys that had no entry', async () => {
+    const { store, slow } = await tierOverStored();
+    expect(await store.find('none')).toEqual([]);
+    expect(await store.find('none')).toEqual([]);
+    expect(slow.finds).toBe(2);
+  });
+});
+
+it('memory holds no more than the bytes of its blocks', async () => {
+  const { memory, below } = createTier();
+  const store = createTieredStore(memory, below);
+  const pooled = Buffer.from('a small piece of a pool');
+  expect(pooled.buffer.byteLength).toBeGreaterThan(pooled.length);
+  await using writer = await openSampleWriter(store, { key: 'k', sizeBytes: pooled.length });
+  await writer.writeBlock(0, pooled);
+  expect(memory.block(writer.generation, 0)?.buffer.byteLength).toBe(pooled.length);
+  expect(await readAll(writer, pooled.length, block)).toEqual(pooled);
+});

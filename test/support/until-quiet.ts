@@ -1,0 +1,16 @@
+/** Waiting for something to stop, which no event tells. */
+
+import { expect } from 'vitest';
+
+/** Resolves when a number has been the same in ten looks in a row, 20 ms apart. */
+export async function untilQuiet(read: () => number): Promise<void> {
+  let last = Number.NaN;
+  let sameLooks = 0;
+  const look = (): boolean => {
+    const value = read();
+    sameLooks = value === last ? sameLooks + 1 : 0;
+    last = value;
+    return sameLooks >= 10;
+  };
+  await expect.poll(look, { interval: 20, timeout: 15_000 }).toBe(true);
+}

@@ -1,0 +1,311 @@
+/** Request bodies: read with backpressure, broken off, left unread, and announced with Expect. */
+
+import { describe, expect, it } from 'vitest';
+import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
+import { openListener, textResponse } from '../support/open-listener.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { rawValues } from '../support/raw-client.ts';
+import { untilQuiet } from '../support/until-quiet.ts';
+
+const next = 'GET /next HTTP/1.1\r\nHost: a\r\n\r\n';
+const mebibyte = 1024 * 1024;
+
+function post(fields: string, body = '', version = '1.1'): string {
+  return `POST / HTTP/${version}\r\nHost: a\r\n${fields}\r\n${body}`;
+}
+
+async function readText({ body }: ProxyRequest): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body ?? []) chunks.push(chunk);
+  return Buffer.concat(chunks).toString('latin1');
+}
+
+async function echo(request: ProxyRequest): Promise<ProxyResponse> {
+  return textResponse(await readText(request));
+}
+
+describe('a body', () => {
+  const rows: readonly (readonly [string, string, string, number | undefined])[] = [
+    ['of known length', post('Content-Length: 4\r\n', 'body'), 'body', 4],
+    ['in one chunk', post('Transfer-Encoding: chunked\r\n', '4\r\nbody\r\n0\r\n\r\n'), 'body', undefined],
+    ['in chunks', post('Transfer-Encoding: Chunked\r\n', '2\r\nbo\r\n02\r\ndy\r\n0\r\n\r\n'), 'body', undefined],
+    [
+      'with an extension and a trailer',
+      post('Transfer-Encoding: chunked\r\n', '4;a=b\r\nbody\r\n0\r\nX: y\r\n\r\n'),
+      'body',
+      undefined,
+    ],
+    ['of no chunk', post('Transfer-Encoding: chunked\r\n', '0\r\n\r\n'), '', undefined],
+    ['of HTTP/1.0', post('Content-Length: 4\r\nConnection: keep-alive\r\n', 'body', '1.0'), 'body', 4],
+    ['of a GET', 'GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody', 'body', 4],
+  ];
+
+  it.each(rows)('%s is read whole, and the next request after it', async (_name, request, body, sizeBytes) => {
+    await using listener = await openListener(echo);
+    await using client = await listener.connect();
+    client.send(request + next);
+    expect((await client.response())?.body.toString()).toBe(body);
+    expect((await client.response())?.status).toBe(200);
+    expect(listener.requests.map(({ target }) => target)).toEqual(['/', '/next']);
+    expect(listener.requests[0]?.body).toBeDefined();
+    expect(listener.requests[0]?.bodySizeBytes).toBe(sizeBytes);
+  });
+
+  it.each([
+    ['no framing fields', post(''), undefined],
+    ['Content-Length: 0', post('Content-Length: 0\r\n'), 0],
+  ])('is not there with %s', async (_name, request, sizeBytes) => {
+    await using listener = await openListener(echo);
+    await using client = await listener.connect();
+    expect((await client.exchange(request)).body.toString()).toBe('');
+    expect(listener.requests[0]?.body).toBeUndefined();
+    expect(listener.requests[0]?.bodySizeBytes).toBe(sizeBytes);
+  });
+
+  it('of many bytes comes byte for byte', async () => {
+    const bytes = patternBytes(0, 3 * mebibyte);
+    await using listener = await openListener(echo);
+    await using client = await listener.connect();
+    client.send(post(`Content-Length: ${bytes.length}\r\n`));
+    client.send(bytes);
+    expect((await client.response())?.body.equals(bytes)).toBe(true);
+  });
+
+  it('holds its client back while nobody reads', async () => {
+    const release = Promise.withResolvers<void>();
+    await using listener = await openListener(async (request) => {
+      for await (const _chunk of request.body ?? []) await release.promise;
+      return textResponse('done');
+    });
+    await using client = await listener.connect();
+    const part = Buffer.alloc(mebibyte);
+    client.send(post(`Content-Length: ${128 * part.length}\r\n`));
+    for (let count = 0; count < 128; count += 1) client.send(part);
+    const { socket } = client;
+    // The kernel takes what fits into its buffers; a listener that read on would empty them.
+    await untilQuiet(() => socket.writableLength);
+    expect(socket.writableLength).toBeGreaterThan(64 * mebibyte);
+    release.resolve();
+    expect((await client.response())?.body.toString()).toBe('done');
+  });
+});
+
+describe('a body that breaks off', () => {
+  const incomplete = expect.objectContaining({ code: 'request_body_incomplete' });
+  const starts: readonly (readonly [string, string])[] = [
+    ['known length', post('Content-Length: 10\r\n', 'part')],
+    ['chunks', post('Transfer-Encoding: chunked\r\n', '4\r\npart\r\n')],
+    ['the middle of a chunk', post('Transfer-Encoding: chunked\r\n', '8\r\npart')],
+  ];
+
+  it.each(starts)('throws at its reader: %s', async (_name, start) => {
+    const read = Promise.withResolvers<[string, unknown]>();
+    await using listener = await openListener(async ({ body }) => {
+      let text = '';
+      try {
+        for await (const chunk of body ?? []) text += Buffer.from(chunk).toString();
+        read.resolve([text, undefined]);
+      } catch (error) {
+        read.resolve([text, error]);
+      }
+      return textResponse('too late');
+    });
+    await using client = await listener.connect();
+    client.send(start);
+    await expect.poll(() => listener.requests.length).toBe(1);
+    client.end();
+    expect(await read.promise).toEqual(['part', incomplete]);
+    expect(listener.requests[0]?.signal.aborted).toBe(true);
+  });
+
+  it('throws at a reader who comes too late', async () => {
+    const release = Promise.withResolvers<void>();
+    const read = Promise.withResolvers<unknown>();
+    await using listener = await openListener(async (request) => {
+      await release.promise;
+      await readText(request).then(read.resolve, read.resolve);
+      return textResponse('');
+    });
+    await using client = await listener.connect();
+    client.send(post('Content-Length: 10\r\n', 'part'));
+    await expect.poll(() => listener.requests.length).toBe(1);
+    const { signal } = listener.requests[0] ?? {};
+    client.reset();
+    await expect.poll(() => signal?.aborted).toBe(true);
+    release.resolve();
+    expect(await read.promise).toEqual(incomplete);
+  });
+
+  it('never looks whole to a reader when somebody else closes it', async () => {
+    const read = Promise.withResolvers<unknown>();
+    await using listener = await openListener((request) => {
+      void readText(request).then(read.resolve, read.resolve);
+      setImmediate(() => request.body?.close());
+      return read.promise.then(() => textResponse('closed'));
+    });
+    await using client = await listener.connect();
+    client.send(post('Transfer-Encoding: chunked\r\n', '4\r\npart\r\n'));
+    expect(await read.promise).toEqual(incomplete);
+    expect((await client.response())?.body.toString()).toBe('closed');
+  });
+
+  it('that takes too long throws request_timeout, and the connection ends after the response', async () => {
+    await using listener = await openListener(
+      (request) => readText(request).then(textResponse, (error) => textResponse(error.code, { status: error.status })),
+      { limits: { requestTimeoutMs: 100 } },
+    );
+    await using client = await listener.connect();
+    const response = await client.exchange(post('Content-Length: 10\r\n', 'part'));
+    expect(response.status).toBe(408);
+    expect(response.body.toString()).toBe('request_timeout');
+    expect(rawValues(response, 'connection')).toEqual(['close']);
+    expect(await client.rest()).toBe('');
+  });
+});
+
+describe('a body that is not read', () => {
+  const ways: readonly (readonly [string, (request: ProxyRequest) => Promise<void> | void])[] = [
+    ['not touched', () => {}],
+    ['closed at once', ({ body }) => body?.close()],
+    [
+      'closed after the first chunk',
+      async ({ body }) => {
+        for await (const _chunk of body ?? []) break;
+      },
+    ],
+  ];
+
+  it.each(ways)('%s: a small rest goes by, and the connection is kept', async (_name, leave) => {
+    await using listener = await openListener(async (request) => {
+      await leave(request);
+      return textResponse(request.target);
+    });
+    await using client = await listener.connect();
+    const bytes = 'b'.repeat(32 * 1024);
+    client.send(post(`Content-Length: ${2 * bytes.length}\r\n`, bytes));
+    const response = await client.response();
+    expect(response?.body.toString()).toBe('/');
+    expect(rawValues(response ?? { lines: [] }, 'connection')).toEqual(['keep-alive']);
+    client.send(bytes + next);
+    expect((await client.response())?.body.toString()).toBe('/next');
+    expect(listener.requests).toHaveLength(2);
+  });
+
+  it.each(ways)('%s: a long rest ends the connection, and what it holds is never a request', async (_name, leave) => {
+    await using listener = await openListener(async (request) => {
+      await leave(request);
+      return textResponse('enough');
+    });
+    await using client = await listener.connect();
+    client.send(post(`Content-Length: ${64 * mebibyte}\r\n`, next));
+    const response = await client.response();
+    expect(response?.body.toString()).toBe('enough');
+    expect(rawValues(response ?? { lines: [] }, 'connection')).toEqual(['close']);
+    client.send(next);
+    expect(await client.rest()).toBe('');
+    expect(listener.requests).toHaveLength(1);
+  });
+
+  it('a rest of unknown length ends the connection', async () => {
+    await using listener = await openListener(() => textResponse('enough'));
+    await using client = await listener.connect();
+    const response = await client.exchange(post('Transfer-Encoding: chunked\r\n', '4\r\npart\r\n'));
+    expect(rawValues(response, 'connection')).toEqual(['close']);
+    expect(await client.rest()).toBe('');
+  });
+
+  it('leaves its response readable for a client that is still sending', async () => {
+    await using listener = await openListener(() => textResponse('e'.repeat(100_000)));
+    await using client = await listener.connect();
+    client.send(post(`Content-Length: ${8 * mebibyte}\r\n`));
+    for (let sentBytes = 0; sentBytes < 4 * mebibyte; sentBytes += 65_536) client.send('b'.repeat(65_536));
+    const response = await client.response();
+    expect(response?.isWhole).toBe(true);
+    expect(response?.body.length).toBe(100_000);
+  });
+
+  it('may be answered while it comes: the response is whole, then the connection ends', async () => {
+    const release = Promise.withResolvers<void>();
+    await using listener = await openListener(({ body }) => {
+      async function* echoed(): AsyncGenerator<Uint8Array> {
+        for await (const chunk of body ?? []) {
+          yield chunk;
+          break;
+        }
+        await release.promise;
+      }
+      const stream = Object.assign(echoed(), { close: () => {} });
+      return { status: 200, fields: [], body: { kind: 'stream', sizeBytes: undefined, stream } };
+    });
+    await using client = await listener.connect();
+    client.send(post(`Content-Length: ${mebibyte}\r\n`, 'first'));
+    expect((await client.head())?.status).toBe(200);
+    expect((await client.take(10)).toString()).toBe('5\r\nfirst\r\n');
+    release.resolve();
+    expect(await client.rest()).toBe('0\r\n\r\n');
+  });
+});
+
+describe('Expect', () => {
+  const expecting = post('Content-Length: 4\r\nExpect: 100-continue\r\n');
+
+  it('is met when the body is first read', async () => {
+    const release = Promise.withResolvers<void>();
+    await using listener = await openListener(async (request) => {
+      await release.promise;
+      return echo(request);
+    });
+    await using client = await listener.connect();
+    client.send(expecting);
+    await expect.poll(() => listener.requests.length).toBe(1);
+    expect(client.socket.bytesRead).toBe(0);
+    release.resolve();
+    expect((await client.response())?.status).toBe(100);
+    client.send(`body${next}`);
+    expect((await client.response())?.body.toString()).toBe('body');
+    expect((await client.response())?.status).toBe(200);
+  });
+
+  it('is met when its turn among pipelined requests comes', async () => {
+    const release = Promise.withResolvers<void>();
+    await using listener = await openListener(async (request) => {
+      if (request.target === '/next') await release.promise;
+      return echo(request);
+    });
+    await using client = await listener.connect();
+    client.send(next + expecting);
+    await expect.poll(() => listener.requests.length).toBe(2);
+    release.resolve();
+    expect((await client.response())?.status).toBe(200);
+    expect((await client.response())?.status).toBe(100);
+    client.send('body');
+    expect((await client.response())?.body.toString()).toBe('body');
+  });
+
+  it.each([
+    ['a final response before the body', expecting, 200],
+    ['a refusal', expecting.replace('Host: a', 'Host: a b'), 400],
+  ])('is not met by %s, which ends the connection', async (_name, request, status) => {
+    await using listener = await openListener(() => textResponse('no body wanted'));
+    await using client = await listener.connect();
+    const response = await client.exchange(request);
+    expect(response.status).toBe(status);
+    expect(rawValues(response, 'connection')).toEqual(['close']);
+    expect(await client.rest()).toBe('');
+  });
+
+  it('is nothing to a client of HTTP/1.0 (RFC 9110 §10.1.1)', async () => {
+    await using listener = await openListener(echo);
+    await using client = await listener.connect();
+    client.send(post('Content-Length: 4\r\nExpect: 100-continue\r\n', 'body', '1.0'));
+    expect((await client.response())?.status).toBe(200);
+  });
+
+  it('is left to the origin where it is another one', async () => {
+    await using listener = await openListener(echo);
+    await using client = await listener.connect();
+    const response = await client.exchange(post('Content-Length: 4\r\nExpect: patience\r\n', 'body'));
+    expect(response.body.toString()).toBe('body');
+    expect(listener.requests[0]?.fields).toContainEqual(['expect', 'patience']);
+  });
+});
