@@ -8,7 +8,8 @@ const systemFolders = ['/usr/local/sbin', '/usr/sbin', '/sbin'];
 
 /** The path of a program, or undefined where it is not installed. */
 export function findProgram(name: string): string | undefined {
-  const folders = [...(process.env['PATH'] ?? '').split(delimiter), ...systemFolders];
+  const { PATH = '' } = process.env;
+  const folders = [...PATH.split(delimiter), ...systemFolders];
   return folders.map((folder) => join(folder, name)).find(isExecutable);
 }
 

@@ -98,7 +98,7 @@ export async function start(config: Config, { emit = () => {} }: StartOptions = 
         kind: 'life',
         stage: 'cut',
         addresses: [url],
-        message: `cut ${cut} connections that did not end in time`,
+        message: `cut ${cut} ${cut === 1 ? 'connection' : 'connections'} that did not end in time`,
       });
     await kept.disposeAsync();
     emit({ kind: 'life', stage: 'stopped', addresses: [url], message: 'stopped' });

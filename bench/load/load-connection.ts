@@ -54,10 +54,10 @@ export class LoadConnection {
       return true;
     }
     const received = buffer.subarray(0, size);
+    // A head mostly comes in one piece; only what is left of that is worth a search in a text.
     const end = this.#head === '' ? received.indexOf(headEnd) : -1;
-    // The usual case is that a head comes in one piece. What comes in more has no bytes of a body in its first ones.
-    if (end >= 0) return this.#receiveHead(received.latin1Slice(0, end), size - end - headEnd.length);
-    this.#head += received.latin1Slice();
+    if (end >= 0) return this.#receiveHead(received.toString('latin1', 0, end), size - end - headEnd.length);
+    this.#head += received.toString('latin1');
     const joined = this.#head.indexOf('\r\n\r\n');
     if (joined < 0) return true;
     const head = this.#head;

@@ -1,15 +1,15 @@
 /** The load generator as a process: raw sockets that read every byte into one buffer. */
 
 import { createHistogram, performance } from 'node:perf_hooks';
-import { LoadConnection } from './load-connection.ts';
 import { bodyBytesOf, type LoadPlan, type LoadResult } from './load.ts';
+import { LoadConnection } from './load-connection.ts';
 import { createRequests } from './requests.ts';
 
 const port = Number(process.argv[2]);
 const plan = JSON.parse(process.argv[3] ?? '') as LoadPlan;
 
 const durations = createHistogram();
-const requests = createRequests(plan.request);
+const requests = createRequests(port, plan.request);
 const status = plan.request.kind === 'ranges' ? 206 : 200;
 const startedAt = performance.now();
 const endAt = startedAt + plan.seconds * 1000;

@@ -3,8 +3,10 @@
 import { distinctFile } from '../sample-file.ts';
 import type { RequestPlan } from './load.ts';
 
-/** Makes the next request of a plan with each call. */
-export function createRequests(request: RequestPlan): () => string {
+/** Makes the next request of a plan, at a port of loopback, with each call. */
+export function createRequests(port: number, request: RequestPlan): () => string {
+  const requestText = (path: string, range: string): string =>
+    `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${range}\r\n`;
   switch (request.kind) {
     case 'whole': {
       const text = requestText(request.file.path, '');
@@ -23,8 +25,4 @@ export function createRequests(request: RequestPlan): () => string {
       return () => requestText(distinctFile(request.series, index++, request.sizeBytes).path, '');
     }
   }
-}
-
-function requestText(path: string, range: string): string {
-  return `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${range}\r\n`;
 }

@@ -3,9 +3,9 @@
 import { distinctPatternBytes, distinctStepBytes } from '../sample-file.ts';
 import type { RequestPlan } from './load.ts';
 
-/** A script for a plan. Without a `request` function wrk repeats its one request at no cost. */
-export function wrkScript(request: RequestPlan): string {
-  return `${requestFunction(request)}
+/** A script for a plan at a port of loopback. Without a `request` function wrk repeats its one request at no cost. */
+export function wrkScript(port: number, request: RequestPlan): string {
+  return `${requestFunction(port, request)}
 function done(summary, latency)
   local e = summary.errors
   io.write(string.format(
@@ -16,7 +16,7 @@ end
 `;
 }
 
-function requestFunction(request: RequestPlan): string {
+function requestFunction(port: number, request: RequestPlan): string {
   switch (request.kind) {
     case 'whole':
       return '';
@@ -25,7 +25,7 @@ function requestFunction(request: RequestPlan): string {
       const lastStart = file.window.end - file.window.start - sizeBytes;
       return `
 math.randomseed(os.time())
-local head = "GET ${file.path} HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\nRange: bytes="
+local head = "GET ${file.path} HTTP/1.1\\r\\nHost: 127.0.0.1:${port}\\r\\nRange: bytes="
 function request()
   local start = math.random(0, ${lastStart})
   return head .. start .. "-" .. start + ${sizeBytes - 1} .. "\\r\\n\\r\\n"
@@ -39,7 +39,7 @@ function request()
   local start = (index * ${distinctStepBytes}) % ${distinctPatternBytes - sizeBytes}
   local path = "/${series}-" .. index .. "/" .. start .. "-" .. start + ${sizeBytes}
   index = index + 1
-  return "GET " .. path .. " HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n"
+  return "GET " .. path .. " HTTP/1.1\\r\\nHost: 127.0.0.1:${port}\\r\\n\\r\\n"
 end`;
     }
   }

@@ -26,7 +26,7 @@ export function wrkGenerator({ program, scratch, core }: WrkPlace): LoadGenerato
     name: 'wrk',
     async run(port, plan) {
       const script = join(scratch, 'load.lua');
-      await writeFile(script, wrkScript(plan.request));
+      await writeFile(script, wrkScript(port, plan.request));
       const { connections, seconds, request } = plan;
       const path = request.kind === 'distinct' ? '/' : request.file.path;
       const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--timeout', '60s', '-s', script];

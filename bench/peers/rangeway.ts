@@ -16,7 +16,7 @@ export interface Checkout {
   /** Its root folder, dependencies installed. */
   readonly root: string;
   /** Arguments of Node, before the program. */
-  readonly nodeArgs: (place: PeerPlace) => readonly string[];
+  readonly nodeArgs: readonly string[];
 }
 
 /** Rangeway from a checkout. Requests are not logged, as they are not by the other peers. */
@@ -30,7 +30,7 @@ export function rangewayPeer({ name, root, nodeArgs }: Checkout): Peer {
       const file = join(place.dir, 'rangeway.json');
       await writeFile(file, JSON.stringify(configuration(place, port)));
       const program = join(root, 'bin/rangeway.js');
-      const command = [process.execPath, ...nodeArgs(place), program, 'serve', '--config', file];
+      const command = [process.execPath, ...nodeArgs, program, 'serve', '--config', file];
       return await startServer(command, { port, core: place.core });
     },
   };

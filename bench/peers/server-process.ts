@@ -34,7 +34,8 @@ export async function startServer(
   const [program = '', ...args] = pinned(core, command);
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   const kill = () => void child.kill('SIGKILL');
-  process.once('exit', kill);
+  // Ahead of what removes the files that it has open.
+  process.prependOnceListener('exit', kill);
   child.once('exit', () => process.off('exit', kill));
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {

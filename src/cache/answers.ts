@@ -1,13 +1,13 @@
 /** Answers put together from what the store and the origin gave, with their Cache-Status (RFC 9211). */
 
+import type { ProxyError } from '../http/proxy-error.ts';
 import type { ForwardReason } from '../semantics/cache-status.ts';
 import { currentAgeMs, type FreshnessPolicy, freshnessLifetime } from '../semantics/freshness.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 import { createCountedBody } from './counted-body.ts';
 import type { Fill } from './fill.ts';
-import type { Landing } from './flights.ts';
-import type { Relay } from './representation.ts';
+import type { Relay, Representation } from './representation.ts';
 import { createStoredRepresentation } from './stored-representation.ts';
 
 /** What the answers of one request have in common. */
@@ -37,11 +37,11 @@ export function hitAnswer(entry: StoredEntry, ttlMs: number, blockSizeBytes: num
 }
 
 /** A response that is being stored. */
-export function fillAnswer(fill: Fill, context: AnswerContext): Answer {
+export function fillAnswer(fill: Fill, representation: Representation, context: AnswerContext): Answer {
   const { isJoined, forwardReason } = context;
   return {
     kind: 'representation',
-    representation: fill,
+    representation,
     isReuse: isJoined,
     outcome: 'miss',
     reason: forwardReason,
@@ -76,9 +76,8 @@ export function revalidatedAnswer(entry: StoredEntry, context: AnswerContext): A
   };
 }
 
-/** A stored entry that is served although it is stale, because the origin failed (RFC 9111 §4.2.4). */
-export function staleAnswer(landing: Extract<Landing, { kind: 'stale' }>, context: AnswerContext): Answer {
-  const { entry, failure } = landing;
+/** A stored entry that is served although it is stale, because the origin failed, by an error or a status (RFC 9111 §4.2.4). */
+export function staleAnswer(entry: StoredEntry, failure: ProxyError | number, context: AnswerContext): Answer {
   return {
     kind: 'representation',
     representation: createStoredRepresentation(entry, context.blockSizeBytes),

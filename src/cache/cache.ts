@@ -1,43 +1,48 @@
 /** The conversation between store and origin: what a request gets, and from where. */
 
-import type { Fields } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
-import type { NominatedField } from '../http/stored-response.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
 import { parseRequestDirectives } from '../semantics/cache-control.ts';
 import type { ForwardReason } from '../semantics/cache-status.ts';
 import { isSafeMethod } from '../semantics/method.ts';
-import { matchesNominated } from '../semantics/vary.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 import { type AnswerContext, fillAnswer, hitAnswer, relayAnswer, revalidatedAnswer, staleAnswer } from './answers.ts';
-import { type ExchangeContext, exchange } from './exchange.ts';
-import { type Flight, Flights, type Landing } from './flights.ts';
+import { exchange } from './exchange.ts';
+import { type Arrival, type Flight, Flights, type Landing } from './flights.ts';
 import type { Inquiry } from './inquiry.ts';
 import { invalidate } from './invalidate.ts';
-import { mayJoinFill } from './join.ts';
-import { fillFields, type Plan, planAnswer } from './plan.ts';
+import { isShareable, isWaitingVain, mayJoinFill, mayTakeAlong } from './join.ts';
+import type { FillContext } from './new-fill.ts';
+import { type Plan, planAnswer } from './plan.ts';
 import { UnsharedKeys } from './unshared-keys.ts';
 
 /** Answers requests from the store and the origin. */
 export interface Cache {
   /** What a request gets; in the same tick when memory has it. Throws or rejects with `ProxyError`. */
   answer(inquiry: Inquiry): Answer | Promise<Answer>;
-  /** Cuts off the fills that still run, and waits until they have let go of the store. */
+  /** Cuts off what is still under way between store and origin, and waits until it has ended. */
   close(): Promise<void>;
 }
 
+/** What a cache is made of. */
+export type CacheContext = Omit<FillContext, 'unshared'>;
+
 /** Creates the cache over a store. */
-export function createCache(context: ExchangeContext): Cache {
+export function createCache(context: CacheContext): Cache {
   return new StoreCache(context);
 }
 
+/** A plan that needs the origin. */
+type FetchPlan = Exclude<Plan, { kind: 'hit' }>;
+
 class StoreCache implements Cache {
-  readonly #context: ExchangeContext;
+  readonly #context: FillContext;
   readonly #flights = new Flights();
   readonly #unshared = new UnsharedKeys();
 
-  constructor(context: ExchangeContext) {
-    this.#context = context;
+  constructor(context: CacheContext) {
+    this.#context = { ...context, unshared: this.#unshared };
   }
 
   answer(inquiry: Inquiry): Answer | Promise<Answer> {
@@ -62,8 +67,8 @@ class StoreCache implements Cache {
     return this.#joinOrLead(inquiry, plan);
   }
 
-  #plan(entries: readonly StoredEntry[], { originFields, policy }: Inquiry): Plan {
-    return planAnswer(entries, originFields, policy, this.#context.clock.now());
+  #plan(entries: readonly StoredEntry[], inquiry: Inquiry): Plan {
+    return planAnswer(entries, inquiry, this.#context.clock.now());
   }
 
   #hit({ entry, ttlMs }: Extract<Plan, { kind: 'hit' }>): Answer {
@@ -71,58 +76,52 @@ class StoreCache implements Cache {
   }
 
   /** Waits for what others have started for this key; where that does not serve this request, starts a flight. */
-  async #joinOrLead(inquiry: Inquiry, first: Exclude<Plan, { kind: 'hit' }>): Promise<Answer> {
+  async #joinOrLead(inquiry: Inquiry, first: FetchPlan): Promise<Answer> {
     let plan = first;
     const tried = new Set<Flight>();
-    for (let flight = this.#nextFlight(inquiry, tried); flight !== undefined; ) {
+    for (let flight = this.#nextFlight(inquiry, plan, tried); flight !== undefined; ) {
       tried.add(flight);
-      const landing = await flight.wait(inquiry.request.signal);
-      const joined = this.#answerLanding(landing, inquiry, plan, true);
+      const arrival = await flight.wait(inquiry.request.signal);
+      const joined = this.#answerArrival(arrival, inquiry, plan, true);
       if (joined !== undefined) return joined;
-      if (landing.kind === 'relay') break;
-      // What was waited for was another variant; the one asked for may have been stored meanwhile.
+      // What was waited for was not for this request; what is may have been stored meanwhile.
       const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
       if (again.kind === 'hit') return this.#hit(again);
       plan = again;
-      flight = this.#nextFlight(inquiry, tried);
+      flight = isWaitingVain(arrival, inquiry) ? undefined : this.#nextFlight(inquiry, plan, tried);
     }
     if (inquiry.request.method === 'HEAD') return await this.#pass(inquiry, plan.reason, 'method');
     return await this.#lead(inquiry, plan);
   }
 
-  #nextFlight(inquiry: Inquiry, tried: ReadonlySet<Flight>): Flight | undefined {
+  #nextFlight(inquiry: Inquiry, plan: FetchPlan, tried: ReadonlySet<Flight>): Flight | undefined {
     const now = this.#context.clock.now();
-    const mayJoin = ({ fill }: Flight) => fill === undefined || mayJoinFill(fill, inquiry, now);
+    const mayWait = plan.kind === 'fill' || isShareable(plan.entry.metadata, inquiry.policy);
+    const mayJoin = ({ fill }: Flight) => (fill === undefined ? mayWait : mayJoinFill(fill, inquiry, now));
     return this.#flights.of(inquiry.key).findLast((flight) => !tried.has(flight) && mayJoin(flight));
   }
 
-  async #lead(inquiry: Inquiry, plan: Exclude<Plan, { kind: 'hit' }>): Promise<Answer> {
+  async #lead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const candidate = plan.kind === 'revalidate' ? plan : undefined;
-    const flight = this.#flights.start(inquiry.key, inquiry.policy.onAbort, (signal) =>
-      exchange(this.#context, inquiry, candidate, signal),
+    const flight = this.#flights.start(inquiry.key, inquiry.policy.onAbort, (clearance) =>
+      exchange(this.#context, inquiry, candidate, clearance),
     );
-    let landing: Landing;
+    let arrival: Arrival;
     try {
-      landing = await flight.wait(inquiry.request.signal);
+      arrival = await flight.wait(inquiry.request.signal);
     } catch (error) {
       // A response that is for this request alone must not be left behind unread when its client has gone.
-      flight.landed.then(closeRelay, () => {});
+      void flight.landed.then(closeRelay);
       throw error;
     }
-    if (landing.kind === 'relay') this.#unshared.note(inquiry.key, landing.reason, this.#context.clock.now());
-    const answer = this.#answerLanding(landing, inquiry, plan, false);
+    const answer = this.#answerArrival(arrival, inquiry, plan, false);
     if (answer === undefined)
       throw new ProxyError('internal', { detail: 'a flight landed with nothing for its leader' });
     return answer;
   }
 
-  /** Undefined when the landing does not serve this request. */
-  #answerLanding(
-    landing: Landing,
-    inquiry: Inquiry,
-    plan: Exclude<Plan, { kind: 'hit' }>,
-    isJoined: boolean,
-  ): Answer | undefined {
+  /** Undefined when what has arrived does not serve this request. */
+  #answerArrival(arrival: Arrival, inquiry: Inquiry, plan: FetchPlan, isJoined: boolean): Answer | undefined {
     const context: AnswerContext = {
       blockSizeBytes: this.#context.store.blockSizeBytes,
       policy: inquiry.policy,
@@ -130,18 +129,18 @@ class StoreCache implements Cache {
       forwardReason: plan.reason,
       isJoined,
     };
-    if (landing.kind === 'relay') {
-      return isJoined ? undefined : relayAnswer(landing.relay, plan.reason, landing.reason);
-    }
-    const { nominated } = landing.kind === 'fill' ? landing.fill.response : landing.entry.metadata;
-    if (isJoined && !isSameVariant(nominated, inquiry.originFields)) return undefined;
-    switch (landing.kind) {
+    const isFor = (response: StoredResponse) => !isJoined || mayTakeAlong(response, inquiry);
+    switch (arrival.kind) {
       case 'fill':
-        return fillAnswer(landing.fill, context);
+        if (isFor(arrival.fill.response)) return fillAnswer(arrival.fill, arrival.representation, context);
+        arrival.representation.close();
+        return undefined;
       case 'revalidated':
-        return revalidatedAnswer(landing.entry, context);
-      case 'stale':
-        return staleAnswer(landing, context);
+        return isFor(arrival.entry.metadata) ? revalidatedAnswer(arrival.entry, context) : undefined;
+      case 'relay':
+        return isJoined ? undefined : relayAnswer(arrival.relay, plan.reason, arrival.reason);
+      case 'failed':
+        return answerFailure(arrival.failure, plan, context);
     }
   }
 
@@ -158,7 +157,12 @@ class StoreCache implements Cache {
       signal: request.signal,
       onInterim: inquiry.onInterim,
     });
-    if (!isSafeMethod(request.method)) await invalidate(this.#context.store, this.#flights, inquiry, response);
+    try {
+      if (!isSafeMethod(request.method)) await invalidate(this.#context.store, this.#flights, inquiry, response);
+    } catch (thrown) {
+      response.body.close();
+      throw thrown;
+    }
     const relay = { response, requestAt, responseAt: this.#context.clock.now(), evaluated: true };
     return relayAnswer(relay, forwardReason, reason);
   }
@@ -171,8 +175,11 @@ function decideBypass({ request, policy }: Inquiry): 'method' | 'bypass' | 'requ
   return parseRequestDirectives(request.fields).noStore ? 'request' : undefined;
 }
 
-function isSameVariant(nominated: readonly NominatedField[], originFields: Fields): boolean {
-  return matchesNominated(nominated, fillFields(originFields));
+/** What is stored where it may be served stale; otherwise throws the error, or gives nothing for a bad status. */
+function answerFailure(failure: ProxyError | number, plan: FetchPlan, context: AnswerContext): Answer | undefined {
+  if (plan.kind === 'revalidate' && plan.mayServeStale) return staleAnswer(plan.entry, failure, context);
+  if (failure instanceof ProxyError) throw failure;
+  return undefined;
 }
 
 function closeRelay(landing: Landing): void {

@@ -16,6 +16,13 @@ import { createWaiters, type Waiters } from './waiters.ts';
 /** How a fill ended. */
 export type FillResult = 'stored' | 'same' | 'relayed' | 'failed' | 'stopped';
 
+/** A body whose last byte has come. */
+export interface WholeBody {
+  readonly sizeBytes: number;
+  /** Its SHA-256, hexadecimal, where it was wanted. */
+  readonly digest: string | undefined;
+}
+
 /** What a fill needs. */
 export interface FillOptions {
   readonly response: StoredResponse;
@@ -30,40 +37,33 @@ export interface FillOptions {
   readonly onAbort: 'finish' | 'stop';
   /** Whether `commit` wants the SHA-256 of the whole. */
   readonly wantsDigest: boolean;
-  /** Makes the whole generation findable. Throws `StoreFault`. */
-  readonly commit: (whole: { sizeBytes: number; digest: string | undefined }) => Promise<'stored' | 'same'>;
+  /** Makes the whole generation findable, unless it may not be any more. Throws `StoreFault`. */
+  readonly commit: (whole: WholeBody) => Promise<'stored' | 'same' | 'relayed'>;
   /** Told once, when the transfer is over and before the last reader has left. Does not throw. */
   readonly onEnd: (end: { result: FillResult; bytes: number; error: ProxyError | undefined }) => void;
   /** Told when the store refused a block. Does not throw. */
   readonly onStoreFault: (fault: StoreFault) => void;
 }
 
-/** A running or ended fill. */
-export class Fill implements Representation {
+/** A fill: to be run, running, or over and still read. */
+export class Fill {
   readonly response: StoredResponse;
-  /** Resolves when the transfer is over and, where it was stored, the entry can be found. Never rejects. */
-  readonly ended: Promise<void>;
   readonly #options: FillOptions;
   readonly #assembler: BlockAssembler;
   readonly #waiters: Waiters = createWaiters();
-  /** Lowest offset that each reader may still ask for. */
-  readonly #readers = new Map<ByteReader, number>();
+  /** Those who read or are about to: each with the offset that it asked for last. */
+  readonly #readers = new Map<object, number>();
   /** Full blocks that the store does not have (yet): on their way to it, or held for readers when it takes no more. */
   readonly #held = new Map<number, Uint8Array>();
   readonly #hash: Hash | undefined;
   #sizeBytes: number | undefined;
   #isStoring = true;
-  #mayCommit = true;
-  #isOver = false;
+  #isReleased = false;
   #error: ProxyError | undefined;
-  #tellEnded: () => void = () => {};
 
   constructor(options: FillOptions) {
     this.#options = options;
     this.response = options.response;
-    this.ended = new Promise((resolve) => {
-      this.#tellEnded = resolve;
-    });
     this.#sizeBytes = options.sizeBytes;
     this.#assembler = new BlockAssembler(options.blockSizeBytes, options.sizeBytes);
     this.#hash = options.wantsDigest ? createHash('sha256') : undefined;
@@ -74,24 +74,9 @@ export class Fill implements Representation {
     return this.#assembler.frontier;
   }
 
-  get sizeBytes(): number | undefined {
-    return this.#sizeBytes;
-  }
-
   /** Whether new readers may still attach and find every byte. */
   get isJoinable(): boolean {
-    return this.#isStoring && this.#mayCommit && this.#error === undefined;
-  }
-
-  /** Keeps the generation out of the store, because what it holds was invalidated meanwhile; its readers go on. */
-  forbidCommit(): void {
-    this.#mayCommit = false;
-  }
-
-  /** Ends a transfer that nobody reads. */
-  stopUnlessRead(): void {
-    if (this.#readers.size > 0 || this.#isOver) return;
-    this.stop(new ProxyError('client_gone', { detail: 'nobody reads it any more' }));
+    return this.#isStoring && !this.#isReleased && this.#error === undefined;
   }
 
   /** Ends the transfer at once; its readers are cut off. */
@@ -101,25 +86,50 @@ export class Fill implements Representation {
     this.#waiters.changed();
   }
 
-  /** Runs the transfer to its end. Never rejects. */
+  /**
+   * Runs the transfer, once. Resolves when it is over and, where it was stored, the entry can be found; what it holds is
+   * given back when nobody reads it any more. Never rejects.
+   */
   async run(): Promise<void> {
     let result: FillResult;
+    let error: ProxyError | undefined;
     try {
       for await (const chunk of this.#options.body) await this.#take(chunk);
       result = await this.#finish();
     } catch (thrown) {
       this.#error ??= toProxyError(thrown);
-      result = this.#error.code === 'client_gone' ? 'stopped' : 'failed';
+      error = this.#error;
+      result = error.code === 'client_gone' ? 'stopped' : 'failed';
     }
     this.#options.body.close();
-    this.#isOver = true;
-    this.#options.onEnd({ result, bytes: this.frontier, error: this.#error });
-    this.#tellEnded();
+    this.#options.onEnd({ result, bytes: this.frontier, error });
     this.#waiters.changed();
-    await this.#disposeWhenUnread();
+    void this.#releaseWhenUnread();
   }
 
-  peek(offset: number, end: number): Uint8Array | undefined {
+  /** Holds the fill for one request, from the first byte on, until the representation is closed. */
+  attach(): Representation {
+    const seat = {};
+    this.#readers.set(seat, 0);
+    const sizeBytes = () => this.#sizeBytes;
+    return {
+      response: this.response,
+      get sizeBytes() {
+        return sizeBytes();
+      },
+      peek: (offset, end) => this.#peek(offset, end),
+      open: async (offset) => this.#open(offset),
+      whenPresent: (end, signal) => this.#whenPresent(end, signal),
+      close: () => this.#leave(seat),
+    };
+  }
+
+  /** Whether the last byte is there. */
+  get #isWhole(): boolean {
+    return this.#sizeBytes !== undefined && this.frontier >= this.#sizeBytes;
+  }
+
+  #peek(offset: number, end: number): Uint8Array | undefined {
     const limit = Math.min(end, this.frontier);
     if (offset >= limit) return undefined;
     const block = this.#blockInMemory(Math.floor(offset / this.#options.blockSizeBytes));
@@ -127,12 +137,18 @@ export class Fill implements Representation {
     return peekBytes(this.#options.writer, this.#options.blockSizeBytes, offset, limit);
   }
 
-  async open(offset: number): Promise<ByteReader> {
+  #open(offset: number): ByteReader {
+    if (this.#error !== undefined && this.frontier <= offset) throw this.#error;
     const closing = new AbortController();
     const reader: ByteReader = {
-      peek: (from, end) => this.peek(from, end),
-      read: (from, end) => this.#read(from, end, closing.signal),
-      passed: (from) => this.#passed(reader, from),
+      peek: (from, end) => {
+        this.#reach(reader, from);
+        return this.#peek(from, end);
+      },
+      read: (from, end) => {
+        this.#reach(reader, from);
+        return this.#read(from, end, closing.signal);
+      },
       close: () => {
         closing.abort(new ProxyError('client_gone'));
         this.#leave(reader);
@@ -142,22 +158,24 @@ export class Fill implements Representation {
     return reader;
   }
 
-  whenPresent(end: number, signal: AbortSignal): Promise<void> {
-    return this.#waiters.wait(() => {
-      if (this.#sizeBytes !== undefined || this.frontier >= end) return true;
+  async #whenPresent(end: number, signal: AbortSignal): Promise<boolean> {
+    const isPresent = () => this.#sizeBytes !== undefined || this.frontier >= end;
+    await this.#waiters.wait(() => {
+      if (isPresent() || !this.#isStoring) return true;
       if (this.#error !== undefined) throw this.#error;
       return false;
     }, signal);
+    return isPresent();
   }
 
   async #read(offset: number, end: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
     await this.#waiters.wait(() => {
-      if (this.frontier > offset) return true;
+      if (this.frontier > offset || this.#isWhole) return true;
       if (this.#error !== undefined) throw this.#error;
-      return this.#isOver;
+      return false;
     }, signal);
     if (this.frontier <= offset) return undefined;
-    return this.peek(offset, end) ?? (await this.#readFromWriter(offset, Math.min(end, this.frontier)));
+    return this.#peek(offset, end) ?? (await this.#readFromWriter(offset, Math.min(end, this.frontier)));
   }
 
   #readFromWriter(offset: number, end: number): Promise<Uint8Array> {
@@ -193,6 +211,7 @@ export class Fill implements Representation {
         if (!(thrown instanceof StoreFault)) throw thrown;
         this.#isStoring = false;
         this.#options.onStoreFault(thrown);
+        this.#waiters.changed();
       }
     }
     await this.#waitForRoom();
@@ -225,7 +244,6 @@ export class Fill implements Representation {
         this.#held.set(last.index, last.bytes);
         await this.#options.writer.writeBlock(last.index, last.bytes);
       }
-      if (!this.#mayCommit) return 'relayed';
       return await this.#options.commit({ sizeBytes: this.frontier, digest: this.#hash?.digest('hex') });
     } catch (thrown) {
       if (!(thrown instanceof StoreFault)) throw thrown;
@@ -235,21 +253,24 @@ export class Fill implements Representation {
     }
   }
 
-  #passed(reader: ByteReader, offset: number): void {
-    if (!this.#readers.has(reader)) return;
+  #reach(reader: ByteReader, offset: number): void {
+    const earlier = this.#readers.get(reader);
+    if (earlier === undefined || earlier === offset) return;
     this.#readers.set(reader, offset);
     if (!this.#isStoring) this.#waiters.changed();
   }
 
-  #leave(reader: ByteReader): void {
+  #leave(reader: object): void {
     if (!this.#readers.delete(reader)) return;
-    if (this.#options.onAbort === 'stop') this.stopUnlessRead();
+    const isWanted = this.#readers.size > 0 || this.#options.onAbort === 'finish' || this.#isWhole;
+    if (!isWanted) this.stop(new ProxyError('client_gone', { detail: 'nobody reads it any more' }));
     this.#waiters.changed();
   }
 
-  async #disposeWhenUnread(): Promise<void> {
-    await this.#waiters.wait(() => this.#readers.size === 0);
-    await this.#options.writer[Symbol.asyncDispose]();
+  async #releaseWhenUnread(): Promise<void> {
+    while (this.#readers.size > 0) await this.#waiters.wait(() => this.#readers.size === 0);
+    this.#isReleased = true;
     this.#held.clear();
+    await this.#options.writer[Symbol.asyncDispose]();
   }
 }

@@ -1,10 +1,14 @@
-/** Whether a request that comes while a fill runs may read along. */
+/** Which requests an exchange serves besides the one that has started it. */
 
-import { freshnessLifetime } from '../semantics/freshness.ts';
+import { hasField } from '../http/fields.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
+import { parseCacheControl } from '../semantics/cache-control.ts';
+import { freshnessLifetime, isExplicit } from '../semantics/freshness.ts';
 import { decideReuse } from '../semantics/reuse.ts';
 import { matchesNominated } from '../semantics/vary.ts';
 import type { Fill } from './fill.ts';
-import type { Inquiry } from './inquiry.ts';
+import type { Landing } from './flights.ts';
+import type { CachePolicy, Inquiry } from './inquiry.ts';
 import { fillFields, hasRange } from './plan.ts';
 
 /**
@@ -13,14 +17,49 @@ import { fillFields, hasRange } from './plan.ts';
  */
 export function mayJoinFill(fill: Pick<Fill, 'response'>, inquiry: Inquiry, now: number): boolean {
   const { originFields, policy } = inquiry;
-  if (!matchesNominated(fill.response.nominated, fillFields(originFields))) return false;
+  if (!isSameVariant(fill.response, inquiry)) return false;
   const reuse = decideReuse({
     requestFields: originFields,
-    hasRange: hasRange(originFields),
+    hasRange: hasRange(inquiry),
     stored: fill.response,
     now,
     policy,
   });
   if (reuse.kind !== 'validate') return true;
   return reuse.reason === 'stale' && freshnessLifetime(fill.response, policy).source === 'none';
+}
+
+/** Whether a response is given to a request that has waited for it. */
+export function mayTakeAlong(response: StoredResponse, inquiry: Inquiry): boolean {
+  return isSameVariant(response, inquiry) && isShareable(response, inquiry.policy);
+}
+
+/**
+ * Whether a response may go to several who were waiting for it together (RFC 9111 §4). Not when the origin wants to be
+ * asked each time, by no-cache (§5.2.2.4) or a lifetime of nothing: who asks may matter to it.
+ */
+export function isShareable(response: StoredResponse, policy: CachePolicy): boolean {
+  const control = parseCacheControl(response.fields);
+  if (control.noCache === true) return false;
+  const { lifetimeMs, source } = freshnessLifetime(response, policy, control);
+  return lifetimeMs > 0 || !isExplicit(source);
+}
+
+/** Whether the next exchange, too, would probably bring nothing to those who wait for it. */
+export function isWaitingVain(landing: Landing, { originFields, policy }: Inquiry): boolean {
+  switch (landing.kind) {
+    case 'fill':
+      return !isShareable(landing.fill.response, policy);
+    case 'revalidated':
+      return !isShareable(landing.entry.metadata, policy);
+    case 'relay':
+      // What Authorization kept from being shared may be shared where there is none.
+      return landing.reason !== 'authorization' || hasField(originFields, 'authorization');
+    case 'failed':
+      return true;
+  }
+}
+
+function isSameVariant({ nominated }: StoredResponse, { originFields }: Inquiry): boolean {
+  return matchesNominated(nominated, fillFields(originFields));
 }

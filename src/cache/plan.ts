@@ -6,7 +6,7 @@ import { parseRange } from '../semantics/range.ts';
 import { decideReuse } from '../semantics/reuse.ts';
 import { matchesNominated } from '../semantics/vary.ts';
 import type { StoredEntry } from '../store/store.ts';
-import type { CachePolicy } from './inquiry.ts';
+import type { Inquiry } from './inquiry.ts';
 
 /** What is to be done for a request. */
 export type Plan =
@@ -38,7 +38,8 @@ export function fillFields(originFields: Fields): Fields {
 }
 
 /** Whether there is a Range that can be obeyed; one that is ignored makes a request a plain one (RFC 9110 §14.2). */
-export function hasRange(originFields: Fields): boolean {
+export function hasRange({ request, originFields }: Pick<Inquiry, 'request' | 'originFields'>): boolean {
+  if (request.method !== 'GET') return false;
   const [range, ...more] = fieldLines(originFields, 'range');
   if (range === undefined || more.length > 0) return false;
   return parseRange(range, { maxRanges: Number.POSITIVE_INFINITY }).kind === 'set';
@@ -47,16 +48,16 @@ export function hasRange(originFields: Fields): boolean {
 /** Decides from the stored entries of a key (the newest first) and the request that the origin would be sent. */
 export function planAnswer(
   entries: readonly StoredEntry[],
-  originFields: Fields,
-  policy: CachePolicy,
+  inquiry: Pick<Inquiry, 'request' | 'originFields' | 'policy'>,
   now: number,
 ): Plan {
+  const { originFields, policy } = inquiry;
   const asked = fillFields(originFields);
   const entry = entries.find((candidate) => matchesNominated(candidate.metadata.nominated, asked));
   if (entry === undefined) return { kind: 'fill', reason: entries.length === 0 ? 'uri-miss' : 'vary-miss' };
   const reuse = decideReuse({
     requestFields: originFields,
-    hasRange: hasRange(originFields),
+    hasRange: hasRange(inquiry),
     stored: entry.metadata,
     now,
     policy,

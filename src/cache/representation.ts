@@ -3,7 +3,10 @@
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 
-/** Reads the bytes of one representation at any offset. */
+/**
+ * Reads the bytes of one representation at any offset. Where nothing but its readers keeps the bytes of a fill, those
+ * before the last offset that was asked for may be gone: reading them throws `ProxyError` `bytes_gone`.
+ */
 export interface ByteReader {
   /** Bytes from `offset` (inclusive) on, at most up to `end` (exclusive), that are in memory now; undefined when there are none. */
   peek(offset: number, end: number): Uint8Array | undefined;
@@ -12,23 +15,29 @@ export interface ByteReader {
    * when the representation turns out to end at `offset`. Throws `ProxyError`, `client_gone` once the reader is closed.
    */
   read(offset: number, end: number): Promise<Uint8Array | undefined>;
-  /** Tells that nothing before `offset` will be asked for again. */
-  passed(offset: number): void;
   /** Gives back what the reader holds and ends its waiting; may be called more than once. */
   close(): void;
 }
 
-/** One selected representation: stored, or on its way from the origin. */
+/** One selected representation, stored or on its way from the origin, held for one request until it is closed. */
 export interface Representation {
   readonly response: StoredResponse;
   /** The length of the whole; undefined as long as it is not known. */
   readonly sizeBytes: number | undefined;
   /** Bytes in memory now, without opening. */
   peek(offset: number, end: number): Uint8Array | undefined;
-  /** Opens it for reading from `offset` on. Throws `ProxyError` `bytes_gone` when it is not there any more. */
+  /**
+   * Opens it for reading from `offset` on. Throws `ProxyError`: `bytes_gone` when it is not there any more, or when
+   * what is stored at `offset` is damaged.
+   */
   open(offset: number): Promise<ByteReader>;
-  /** Waits until the length is known or, earlier, the bytes before `end` are there. Throws `ProxyError`. */
-  whenPresent(end: number, signal: AbortSignal): Promise<void>;
+  /**
+   * Waits until the length is known or, earlier, the bytes before `end` are there, and tells true; or false as soon as
+   * there is no sense in waiting, because bytes that go by are not kept. Throws `ProxyError`, or the signal's reason.
+   */
+  whenPresent(end: number, signal: AbortSignal): Promise<boolean>;
+  /** Tells that nothing more will be asked of it. What it was opened for is read on. */
+  close(): void;
 }
 
 /** A response passed on as it comes from the origin; its bytes can be read once, from the first to the last. */

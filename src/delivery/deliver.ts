@@ -6,12 +6,12 @@ import { type Fields, withField } from '../http/fields.ts';
 import type { Body, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { createBoundary, frameByteranges } from '../semantics/byteranges.ts';
 import { formatContentRange } from '../semantics/content-range.ts';
-import { type RangeSpec, selectBeforeLength } from '../semantics/range.ts';
+import { type EarlySelection, type RangeSpec, selectBeforeLength } from '../semantics/range.ts';
 import type { DeliveryContext } from './context.ts';
 import { bodyOfPieces, type Piece, sizeOfPieces, unreadBody } from './pieces.ts';
 import { preconditionFailed, rangeNotSatisfiable } from './refusals.ts';
 import { deliverRelay } from './relay.ts';
-import { representationFields, selectNotModifiedFields } from './response-fields.ts';
+import { partialFields, representationFields, selectNotModifiedFields } from './response-fields.ts';
 import { type DecidedSelection, type PartialSelection, partType, selectDelivery, selectSpecs } from './selection.ts';
 
 type RepresentationAnswer = Extract<Answer, { kind: 'representation' }>;
@@ -30,8 +30,19 @@ export function deliver(
 ): ProxyResponse | Promise<ProxyResponse> {
   if (answer.kind === 'relay') return deliverRelay(request, answer, context);
   const { representation } = answer;
-  const now = context.clock.now();
-  const selection = selectDelivery(request, representation.response, representation.sizeBytes, context.rules, now);
+  const response = deliverRepresentation(request, answer, context);
+  if (response instanceof Promise) return response.finally(() => representation.close());
+  representation.close();
+  return response;
+}
+
+function deliverRepresentation(
+  request: ProxyRequest,
+  answer: RepresentationAnswer,
+  context: DeliveryContext,
+): ProxyResponse | Promise<ProxyResponse> {
+  const { response, sizeBytes } = answer.representation;
+  const selection = selectDelivery(request, response, sizeBytes, context.rules, context.clock.now());
   const delivery = new Deliverer(request, answer, context);
   return selection.kind === 'undecided' ? delivery.decideLater(selection.specs) : delivery.perform(selection);
 }
@@ -68,28 +79,27 @@ class Deliverer {
     }
   }
 
-  /** Ranges of a representation whose length is not known yet. */
+  /** Ranges of a representation whose length is not known yet. Where waiting for it is in vain, they get the whole. */
   async decideLater(specs: readonly RangeSpec[]): Promise<ProxyResponse> {
     const early = selectBeforeLength(specs);
+    const isPresent = await this.#waitFor(early);
+    const { sizeBytes } = this.#representation;
+    if (sizeBytes !== undefined) return await this.perform(selectSpecs(specs, sizeBytes, this.#context.rules));
+    if (!isPresent || early.kind !== 'span') return await this.#whole();
+    const fields = withField(partialFields(this.#fields), 'content-range', formatContentRange(early.span, undefined));
+    return await this.#respond(206, fields, [{ kind: 'span', span: early.span }]);
+  }
+
+  #waitFor(early: EarlySelection): Promise<boolean> {
     const { signal } = this.#request;
     switch (early.kind) {
-      case 'span': {
-        await this.#representation.whenPresent(early.span.end, signal);
-        if (this.#representation.sizeBytes !== undefined) break;
-        const fields = withField(this.#fields, 'content-range', formatContentRange(early.span, undefined));
-        return await this.#respond(206, fields, [{ kind: 'span', span: early.span }]);
-      }
+      case 'span':
+        return this.#representation.whenPresent(early.span.end, signal);
       case 'from-start':
-        await this.#waitForLength();
-        break;
+        return this.#waitForLength();
       case 'needs-length':
-        await this.#representation.whenPresent(Number.POSITIVE_INFINITY, signal);
-        break;
+        return this.#representation.whenPresent(Number.POSITIVE_INFINITY, signal);
     }
-    const { sizeBytes } = this.#representation;
-    if (sizeBytes === undefined) return await this.#whole();
-    const selection = selectSpecs(specs, sizeBytes, this.#context.rules);
-    return await this.perform(selection);
   }
 
   #whole(): ProxyResponse | Promise<ProxyResponse> {
@@ -102,7 +112,7 @@ class Deliverer {
   #partial({ spans, sizeBytes }: PartialSelection): ProxyResponse | Promise<ProxyResponse> {
     const [span, ...more] = spans;
     if (span !== undefined && more.length === 0) {
-      const fields = withField(this.#fields, 'content-range', formatContentRange(span, sizeBytes));
+      const fields = withField(partialFields(this.#fields), 'content-range', formatContentRange(span, sizeBytes));
       return this.#respond(206, fields, [{ kind: 'span', span }]);
     }
     const boundary = createBoundary(this.#context.random);
@@ -113,7 +123,7 @@ class Deliverer {
       { kind: 'text', bytes: framing.heads[index] ?? new Uint8Array() },
       { kind: 'span', span: part },
     ]);
-    const fields = withField(this.#fields, 'content-type', framing.contentType);
+    const fields = withField(partialFields(this.#fields), 'content-type', framing.contentType);
     return this.#respond(206, fields, [...pieces, { kind: 'text', bytes: framing.tail }]);
   }
 
@@ -126,14 +136,16 @@ class Deliverer {
   }
 
   /** Waits for the length, but not for ever: the whole from its first byte on is the same bytes with or without it. */
-  async #waitForLength(): Promise<void> {
+  async #waitForLength(): Promise<boolean> {
     const patience = new AbortController();
     const stopWaiting = this.#context.clock.after(this.#context.rules.lengthWaitMs, () => patience.abort());
     const signal = AbortSignal.any([patience.signal, this.#request.signal]);
     try {
-      await this.#representation.whenPresent(Number.POSITIVE_INFINITY, signal);
+      return await this.#representation.whenPresent(Number.POSITIVE_INFINITY, signal);
     } catch (error) {
-      if (!patience.signal.aborted || this.#request.signal.aborted) throw error;
+      if (!patience.signal.aborted) throw error;
+      this.#request.signal.throwIfAborted();
+      return false;
     } finally {
       stopWaiting();
     }

@@ -39,7 +39,8 @@ async function openBody(
   pieces: readonly Piece[],
   sizeBytes: number | undefined,
 ): Promise<Body> {
-  const reader = await representation.open(lowestOffset(pieces, 0) ?? 0);
+  const first = pieces.find((piece) => piece.kind === 'span');
+  const reader = await representation.open(first?.span.start ?? 0);
   return { kind: 'stream', sizeBytes, stream: createPieceStream(reader, pieces) };
 }
 
@@ -48,9 +49,9 @@ function createPieceStream(reader: ByteReader, pieces: readonly Piece[]): BodySt
     close: () => reader.close(),
     async *[Symbol.asyncIterator]() {
       try {
-        for (const [index, piece] of pieces.entries()) {
+        for (const piece of pieces) {
           if (piece.kind === 'text') yield piece.bytes;
-          else yield* readSpan(reader, piece.span, lowestOffset(pieces, index + 1));
+          else yield* readSpan(reader, piece.span);
         }
       } finally {
         reader.close();
@@ -59,8 +60,7 @@ function createPieceStream(reader: ByteReader, pieces: readonly Piece[]): BodySt
   };
 }
 
-/** `later` is the lowest offset that the pieces after this one need. */
-async function* readSpan(reader: ByteReader, span: Span, later: number | undefined): AsyncGenerator<Uint8Array> {
+async function* readSpan(reader: ByteReader, span: Span): AsyncGenerator<Uint8Array> {
   for (let offset = span.start; offset < span.end; ) {
     const chunk = reader.peek(offset, span.end) ?? (await reader.read(offset, span.end));
     if (chunk === undefined) {
@@ -69,7 +69,6 @@ async function* readSpan(reader: ByteReader, span: Span, later: number | undefin
     }
     yield chunk;
     offset += chunk.length;
-    reader.passed(later === undefined ? offset : Math.min(offset, later));
   }
 }
 
@@ -92,9 +91,4 @@ function chunksInMemory(representation: Representation, pieces: readonly Piece[]
 
 function sizeOfPiece(piece: Piece): number {
   return piece.kind === 'text' ? piece.bytes.length : spanSize(piece.span);
-}
-
-function lowestOffset(pieces: readonly Piece[], from: number): number | undefined {
-  const starts = pieces.slice(from).flatMap((piece) => (piece.kind === 'span' ? [piece.span.start] : []));
-  return starts.length === 0 ? undefined : Math.min(...starts);
 }

@@ -10,7 +10,7 @@ import { formatContentRange } from '../semantics/content-range.ts';
 import type { DeliveryContext } from './context.ts';
 import { unreadBody } from './pieces.ts';
 import { preconditionFailed, rangeNotSatisfiable } from './refusals.ts';
-import { selectNotModifiedFields } from './response-fields.ts';
+import { partialFields, selectNotModifiedFields } from './response-fields.ts';
 import { type Selection, selectDelivery } from './selection.ts';
 
 type RelayAnswer = Extract<Answer, { kind: 'relay' }>;
@@ -37,7 +37,7 @@ export function deliverRelay(request: ProxyRequest, answer: RelayAnswer, context
       if (span === undefined || more.length > 0) break;
       const contentRange = formatContentRange(span, selection.sizeBytes);
       const body: Body = { kind: 'stream', sizeBytes: spanSize(span), stream: cutSpan(response.body, span) };
-      return { status: 206, fields: withField(fields, 'content-range', contentRange), body };
+      return { status: 206, fields: withField(partialFields(fields), 'content-range', contentRange), body };
     }
     case 'whole':
     case 'undecided':

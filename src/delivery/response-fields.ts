@@ -39,6 +39,14 @@ export function representationFields(
   return withCacheStatus(fields, formatCacheStatus(facts.status));
 }
 
+/** Digests of the content of a message (RFC 9530 §2, RFC 1864): those of a 200 are not those of a part. */
+const contentDigests = new Set(['content-digest', 'content-md5']);
+
+/** The fields of a 206, of those that a 200 would carry; without Content-Range. */
+export function partialFields(fields: Fields): Fields {
+  return withoutFields(fields, contentDigests);
+}
+
 /** The fields of a 304, of those that a 200 would carry. Last-Modified only where there is no entity tag. */
 export function selectNotModifiedFields(fields: Fields): Fields {
   const hasTag = hasField(fields, 'etag');

@@ -49,7 +49,7 @@ export class Connection {
   constructor(socket: Socket, options: ConnectionOptions) {
     this.socket = socket;
     this.#options = options;
-    this.peer = { address: socket.remoteAddress ?? '', port: socket.remotePort ?? 0 };
+    this.peer = { address: plainAddress(socket.remoteAddress ?? ''), port: socket.remotePort ?? 0 };
     // Node's server closes with destroySoon, which loses the response where the client is still sending.
     socket.destroySoon = () => this.end();
     // Node ends its side as soon as the client has ended its own, which would make this body look whole.
@@ -196,4 +196,9 @@ export class Connection {
     if (this.socket.writable) this.socket.write(formatLastProblem(error, this.#options.now()), 'latin1');
     this.end();
   }
+}
+
+/** The IPv4 address of a client that an IPv6 socket has accepted (RFC 4291 §2.5.5.2), and any other as it is. */
+function plainAddress(address: string): string {
+  return address.replace(/^::ffff:(?=[0-9]+\.)/i, '');
 }

@@ -6,6 +6,7 @@ import { ProxyError } from '../http/proxy-error.ts';
 import type { Connection, RunningExchange } from './connection.ts';
 import type { RequestHead } from './listener.ts';
 import { MessageBody } from './message-body.ts';
+import { ReceivedRequest, type RequestOwner } from './received-request.ts';
 import type { RequestFraming } from './request-framing.ts';
 import { interimLines } from './response-head.ts';
 
@@ -22,7 +23,7 @@ export interface ExchangeParts {
 }
 
 /** Lives from the request's head until its response is whole or the client is gone. */
-export class Exchange implements RunningExchange {
+export class Exchange implements RunningExchange, RequestOwner {
   readonly response: ServerResponse;
   readonly #connection: Connection;
   readonly #message: IncomingMessage;
@@ -86,16 +87,23 @@ export class Exchange implements RunningExchange {
         onStart: () => this.#askForBody(),
       });
     }
-    const signal = (): AbortSignal => this.#signal();
-    return {
-      ...head,
-      body: this.#body,
-      bodySizeBytes: sizeBytes,
-      get signal() {
-        return signal();
-      },
-      sendInterim: (interim) => this.#sendInterim(interim),
-    };
+    return new ReceivedRequest(head, this.#body, sizeBytes, this);
+  }
+
+  /** Aborted when the client is gone before its response is whole. */
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController();
+      if (this.#isSettled && !this.response.writableFinished) this.#abort.abort(new ProxyError('client_gone'));
+    }
+    return this.#abort.signal;
+  }
+
+  /** Sends an interim response (RFC 9110 §15.2), but not to a client of HTTP/1.0, which has none. */
+  sendInterim({ status, fields }: InterimResponse): void {
+    if (this.#message.httpVersion !== '1.1' || status < 102 || status > 199) return;
+    const lines = interimLines(fields);
+    this.#beforeHead(() => writeInterim(this.response, status, lines));
   }
 
   breakBody(error: ProxyError): void {
@@ -158,23 +166,8 @@ export class Exchange implements RunningExchange {
     this.#body.discard();
   }
 
-  #signal(): AbortSignal {
-    if (this.#abort === undefined) {
-      this.#abort = new AbortController();
-      if (this.#isSettled && !this.response.writableFinished) this.#abort.abort(new ProxyError('client_gone'));
-    }
-    return this.#abort.signal;
-  }
-
   #askForBody(): void {
     if (this.#expectsContinue) this.#beforeHead(() => this.response.writeContinue());
-  }
-
-  /** RFC 9110 §15.2: a client of HTTP/1.0 has no interim responses. */
-  #sendInterim({ status, fields }: InterimResponse): void {
-    if (this.#message.httpVersion !== '1.1' || status < 102 || status > 199) return;
-    const lines = interimLines(fields);
-    this.#beforeHead(() => writeInterim(this.response, status, lines));
   }
 
   /**
@@ -182,11 +175,11 @@ export class Exchange implements RunningExchange {
    * it must not be given it yet: Node would put the head in front of it.
    */
   #beforeHead(write: () => void): void {
+    if (this.#isSettled || this.response.headersSent) return;
     if (this.response.socket === null) {
       this.response.once('socket', () => this.#beforeHead(write));
       return;
     }
-    if (this.#isSettled || this.response.headersSent) return;
     try {
       write();
     } catch {

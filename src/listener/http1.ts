@@ -162,8 +162,8 @@ class Http1Listener implements Listener {
    */
   #shouldTunnel(message: IncomingMessage): boolean {
     const connection = this.#connections.get(message.socket);
-    if (this.#options.tunnel !== undefined && connection?.mayTunnel === true && isWebSocketHandshake(message))
-      return true;
+    const isPossible = this.#options.tunnel !== undefined && connection?.mayTunnel === true;
+    if (isPossible && isWebSocketHandshake(message)) return true;
     connection?.finishAfterNext();
     return false;
   }

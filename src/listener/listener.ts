@@ -16,7 +16,10 @@ export interface ListenerLimits {
   readonly headersTimeoutMs: number;
   /** From the first byte of a request to the end of its body. 0 is no limit. */
   readonly requestTimeoutMs: number;
-  /** How long a connection is kept without a request; the client is told it, and gets a second more. 0 is no limit. */
+  /**
+   * How long a connection is kept without a request; the client is told it, and gets a second more. 0 leaves that to
+   * `idleTimeoutMs`.
+   */
   readonly keepAliveTimeoutMs: number;
   /** How long a client that is waited for may neither read nor send. 0 is no limit. */
   readonly idleTimeoutMs: number;

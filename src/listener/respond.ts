@@ -70,7 +70,6 @@ function hasContent(method: string, status: number): boolean {
 
 function writeBody(exchange: Exchange, { status, body }: ProxyResponse, progress: Progress): void {
   if (!hasContent(exchange.method, status)) {
-    if (body.kind === 'stream') body.stream.close();
     exchange.response.end();
     return;
   }

@@ -56,7 +56,8 @@ export function interimLines(fields: Fields): string[] {
 
 /** Fields as Node's client and its proxies take them: by wire name, with the lines of one name in a list. */
 export function wireFields(fields: Fields): NodeJS.Dict<string | string[]> {
-  const headers: NodeJS.Dict<string | string[]> = {};
+  // Without a prototype, so that no name means anything to the object.
+  const headers: NodeJS.Dict<string | string[]> = Object.create(null);
   for (const [name, value] of fields) {
     const wireName = wireFieldName(name);
     const earlier = headers[wireName];

@@ -1,8 +1,8 @@
 /** WebSocket tunnels to origins, made by http-proxy-3. */
 
 import { type ClientRequest, IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
-import { createProxyServer, type ProxyServer } from 'http-proxy-3';
+import { isIP, type Socket } from 'node:net';
+import { createProxyServer, type ProxyServer, type ServerOptions } from 'http-proxy-3';
 import { errorResponse } from '../delivery/problem.ts';
 import { type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
 import type { ProxyResponse } from '../http/message.ts';
@@ -23,6 +23,8 @@ export interface TunnelRoute {
   readonly target: string;
   /** End-to-end fields only, our own (Via, X-Forwarded-For) among them. Host is the origin's where they have none. */
   readonly fields: Fields;
+  /** How an https origin is verified: `ca` holds the certificates to trust, in PEM. Node's defaults when absent. */
+  readonly tls?: { readonly ca?: string | undefined; readonly rejectUnauthorized?: boolean | undefined } | undefined;
 }
 
 /** What a tunnel is made with. */
@@ -100,9 +102,7 @@ class Attempt {
         return;
       }
       this.#route = route;
-      // A text that is no URL would be taken for a path of some other host.
-      const target = new URL(route.url);
-      proxy.ws(handshake, socket, firstBytes, { target }, (error) => this.#fail(error));
+      proxy.ws(handshake, socket, firstBytes, originOptions(route), (error) => this.#fail(error));
       // http-proxy-3 would relay another answer without backpressure and without regard to its framing.
       this.#outgoing?.removeAllListeners('response');
       this.#outgoing?.once('response', (answer) => this.#relay(answer));
@@ -205,6 +205,17 @@ class Attempt {
       errorDetail: error?.detail,
     });
   }
+}
+
+/** Whom http-proxy-3 connects to. */
+function originOptions({ url, tls = {} }: TunnelRoute): ServerOptions {
+  // A text that is no URL would be taken for a path of some other host.
+  const target = new URL(url);
+  const { ca, rejectUnauthorized = true } = tls;
+  // Node would ask for the certificate of the name in Host, which may be the client's name for the origin.
+  const name = target.hostname.replace(/^\[|\]$/g, '');
+  const ssl = { servername: isIP(name) === 0 ? name : '' };
+  return { target, ssl, secure: rejectUnauthorized, ...(ca === undefined ? {} : { ca }) };
 }
 
 function endToEndFields(answer: IncomingMessage): Fields {

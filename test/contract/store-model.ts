@@ -73,7 +73,7 @@ export async function storeModel(create: CreateStore, blockSizeBytes: number): P
         await store.close();
       }
     }),
-    { numRuns: 40 },
+    { numRuns: 30 },
   );
 }
 

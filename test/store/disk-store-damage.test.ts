@@ -134,7 +134,7 @@ describe('a damaged body', () => {
         expect(await firstRefusedBlock(store)).toBeDefined();
         await store.close();
       }),
-      { numRuns: 30 },
+      { numRuns: 20 },
     );
   });
 });
@@ -207,7 +207,7 @@ describe('a damaged index', () => {
           await store.close();
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 40 },
     );
   });
 

@@ -92,6 +92,22 @@ describe('a disk that cannot be written', () => {
   });
 });
 
+it('a disk that is full now and then is not told of over and over', async () => {
+  const { disk, store, events, clock } = await openOnFailingDisk();
+  const fail = async () => {
+    disk.writeFault = 'ENOSPC';
+    await expect(storeSample(store, { key: 'k', sizeBytes })).rejects.toMatchObject({ reason: 'no_room' });
+    disk.writeFault = undefined;
+    clock.advance(11_000);
+    await storeSample(store, { key: 'k', sizeBytes });
+  };
+  for (let at = 0; at < 20; at += 1) await fail();
+  expect(events).toHaveLength(2);
+  clock.advance(600_000);
+  await fail();
+  expect(events.map((event) => event.level)).toEqual(['warn', 'info', 'warn', 'info']);
+});
+
 describe('a disk that has less room than the store may use', () => {
   it('lets the least used entries go, so that storing goes on', async () => {
     const { disk, store, events, clock } = await openOnFailingDisk();
@@ -120,6 +136,34 @@ describe('a disk that has less room than the store may use', () => {
     for (let at = 0; at < 10; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes });
     expect(await store.find('k')).toHaveLength(1);
     expect(await store.find('k0')).toHaveLength(1);
+  });
+});
+
+describe('a disk that others have filled', () => {
+  it('is not filled to the last byte: new entries take the place of old ones', async () => {
+    const { disk, store, events } = await openOnFailingDisk();
+    for (let at = 0; at < 10; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes });
+    disk.freeBytes = 32 * 1024 * 1024;
+    // The disk is looked at now and then only.
+    for (let at = 0; at < 300; at += 1) await storeSample(store, { key: `new${at}`, sizeBytes, seed: at });
+    const kept: number[] = [];
+    for (let at = 0; at < 300; at += 1) if ((await readKey(store, `new${at}`)) !== undefined) kept.push(at);
+    expect(await store.find('k0')).toEqual([]);
+    expect(kept).toContain(299);
+    expect(kept).not.toContain(0);
+    expect(events).toEqual([]);
+  });
+});
+
+describe('a disk that cannot be read', () => {
+  it('costs the entry, and is told once', async () => {
+    const { disk, store, events } = await openOnFailingDisk();
+    await storeSample(store, { key: 'k', sizeBytes, seed: 1 });
+    disk.readFault = 'EIO';
+    expect(await readKey(store, 'k')).toBeUndefined();
+    expect(await readKey(store, 'k')).toBeUndefined();
+    expect(await store.find('k')).toEqual([]);
+    expect(events).toMatchObject([{ level: 'warn', detail: expect.stringContaining('EIO') }]);
   });
 });
 

@@ -51,6 +51,20 @@ describe('a restart', () => {
     expect(await bodyFiles(first.dir)).toHaveLength(2);
   });
 
+  it('with blocks of another size keeps what is inline, and forgets the rest', async () => {
+    const first = await openTestStore();
+    await storeSample(first.store, { key: 'inline', sizeBytes: 2 * block, seed: 1 });
+    await storeSample(first.store, { key: 'in files', sizeBytes: 3 * block, seed: 2 });
+    await first.store.close();
+    for (const blockSizeBytes of [block / 2, block / 2, block]) {
+      const { store } = await openTestStore({ dir: first.dir, blockSizeBytes });
+      expect(await readKey(store, 'inline')).toEqual(Buffer.from(patternBytes(0, 2 * block, 1)));
+      expect(await store.find('in files')).toEqual([]);
+      await expect.poll(() => bodyFiles(first.dir)).toEqual([]);
+      await store.close();
+    }
+  });
+
   it('keeps the order of use', async () => {
     const maxSizeBytes = 1024 * 1024;
     const first = await openTestStore({ maxSizeBytes });
@@ -97,6 +111,18 @@ describe('a restart', () => {
     expect(await readKey(store, 'new')).toEqual(Buffer.from(patternBytes(0, 4 * block)));
     expect(await readKey(store, 'kept')).toEqual(Buffer.from(patternBytes(0, 3 * block)));
   });
+});
+
+it('keeps within its size when small bodies make way for large ones', async () => {
+  const maxSizeBytes = 24 * 1024 * 1024;
+  const { store, dir } = await openTestStore({ maxSizeBytes });
+  for (let at = 0; at < 1200; at += 1) await storeSample(store, { key: `small${at}`, sizeBytes: 30_000 });
+  for (let at = 0; at < 120; at += 1) await storeSample(store, { key: `large${at}`, sizeBytes: 20 * block });
+  await store.close();
+  const sizes = await Promise.all(
+    [join(dir, 'index.sqlite'), ...(await bodyFiles(dir))].map(async (path) => (await stat(path)).size),
+  );
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(1.3 * maxSizeBytes);
 });
 
 describe('closing', () => {

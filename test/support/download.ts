@@ -46,13 +46,15 @@ export class Download {
   }
 
   async #read(response: IncomingMessage, start: number, behind: DownloadOptions['behind']): Promise<Downloaded> {
+    const { statusCode: status = 0 } = response;
+    if (status !== 200 && status !== 206) throw new Error(`status ${status}`);
     for await (const chunk of response as AsyncIterable<Buffer>) {
       if (!isPeriodic(chunk, start + this.#bytes)) throw new Error(`wrong bytes after ${start + this.#bytes}`);
       this.#bytes += chunk.length;
       this.#waiters.changed();
       if (behind !== undefined) await behind.leader.#whenAt(this.#bytes + behind.bytes);
     }
-    return { status: response.statusCode ?? 0, headers: response.headers, bytes: this.#bytes };
+    return { status, headers: response.headers, bytes: this.#bytes };
   }
 
   #whenAt(bytes: number): Promise<void> {

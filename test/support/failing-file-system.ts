@@ -9,6 +9,8 @@ export class FailingFileSystem {
   writeFault: string | undefined;
   /** The code with which opening files for reading fails now. */
   openFault: string | undefined;
+  /** The code with which reading files fails now. */
+  readFault: string | undefined;
   /** The free bytes that the disk claims to have; undefined: those it has. */
   freeBytes: number | undefined;
   /** How many times a file was opened for reading. */
@@ -20,23 +22,32 @@ export class FailingFileSystem {
       if (flags === 'r') {
         this.opens += 1;
         failWith(this.openFault);
-        return await promises.open(path, flags, mode);
+        return this.#failing(await promises.open(path, flags, mode));
       }
       failWith(this.writeFault);
-      const handle = await promises.open(path, flags, mode);
-      const write = handle.write.bind(handle);
-      return Object.assign(handle, {
-        write: async (...values: Parameters<typeof write>) => {
-          failWith(this.writeFault);
-          return await write(...values);
-        },
-      });
+      return this.#failing(await promises.open(path, flags, mode));
     },
     statfs: Object.assign(async (path: string) => {
       const stats = await promises.statfs(path);
-      return this.freeBytes === undefined ? stats : Object.assign(stats, { bsize: 1, bavail: this.freeBytes });
+      const { freeBytes } = this;
+      return freeBytes === undefined ? stats : Object.assign(stats, { bavail: Math.floor(freeBytes / stats.bsize) });
     }, promises.statfs),
   };
+
+  #failing(handle: promises.FileHandle): promises.FileHandle {
+    const read = handle.read.bind(handle);
+    const write = handle.write.bind(handle);
+    return Object.assign(handle, {
+      read: async (...values: Parameters<typeof read>) => {
+        failWith(this.readFault);
+        return await read(...values);
+      },
+      write: async (...values: Parameters<typeof write>) => {
+        failWith(this.writeFault);
+        return await write(...values);
+      },
+    });
+  }
 }
 
 function failWith(code: string | undefined): void {

@@ -31,6 +31,8 @@ export async function openPeriodicOrigin(options: PeriodicOriginOptions): Promis
   const { promise: mayGoOn, resolve: goOn } = Promise.withResolvers<void>();
   const server = createServer((_request, response) => {
     requests += 1;
+    // No connection is left over when a body is over.
+    response.shouldKeepAlive = false;
     response.setHeader('content-type', 'application/octet-stream');
     response.setHeader('cache-control', 'max-age=3600');
     if (options.hasLength) response.setHeader('content-length', options.sizeBytes).setHeader('etag', '"periodic"');

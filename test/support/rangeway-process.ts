@@ -1,13 +1,19 @@
 /** Rangeway as people start it: a process of its own. */
 
-import { spawn } from 'node:child_process';
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 
-const executable = fileURLToPath(new URL('../../bin/rangeway.js', import.meta.url));
+/** Where the project is, and where people type its commands. */
+export const projectDirectory = fileURLToPath(new URL('../../', import.meta.url));
+const executable = join(projectDirectory, 'bin/rangeway.js');
 
 /** How long a process may take to stop, when its test is over, before it is killed. */
 const patienceMs = 5000;
+
+type Signal = 'SIGINT' | 'SIGTERM' | 'SIGKILL';
 
 /** A started process. */
 export interface RangewayProcess extends AsyncDisposable {
@@ -19,7 +25,7 @@ export interface RangewayProcess extends AsyncDisposable {
   /** Waits for the end; gives the exit code, or null where a signal ended the process. */
   ended(): Promise<number | null>;
   /** Sends a signal and waits for the end, as `ended` does. */
-  stop(signal: 'SIGINT' | 'SIGTERM' | 'SIGKILL'): Promise<number | null>;
+  stop(signal: Signal): Promise<number | null>;
 }
 
 /** Starts `rangeway` with these arguments, in an environment with these changes. Disposing stops it, if need be by force. */
@@ -28,7 +34,28 @@ export function startRangeway(args: readonly string[], environment: NodeJS.Proce
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...environment },
   });
-  const exited = once(child, 'close');
+  return follow(child, (signal) => child.kill(signal));
+}
+
+/**
+ * Starts what a person types in the project's directory. A signal goes to all processes of the line, as Ctrl-C does, and the
+ * end is that of the last one.
+ */
+export function startLine(line: string, environment: NodeJS.ProcessEnv = {}): RangewayProcess {
+  const child = spawn('sh', ['-c', line], {
+    cwd: projectDirectory,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...environment },
+    detached: true,
+  });
+  return follow(child, (signal) => process.kill(-(child.pid ?? 0), signal));
+}
+
+function follow(child: ChildProcessByStdio<null, Readable, Readable>, send: (signal: Signal) => void): RangewayProcess {
+  let isOver = false;
+  const exited = once(child, 'close').then(() => {
+    isOver = true;
+  });
   let output = '';
   let check = (): void => {};
   for (const stream of [child.stdout, child.stderr]) {
@@ -37,7 +64,6 @@ export function startRangeway(args: readonly string[], environment: NodeJS.Proce
       check();
     });
   }
-  const isOver = (): boolean => child.exitCode !== null || child.signalCode !== null;
   const ended = async (): Promise<number | null> => {
     await exited;
     return child.exitCode;
@@ -52,18 +78,18 @@ export function startRangeway(args: readonly string[], environment: NodeJS.Proce
           if (match !== null) resolve(match);
         };
         check();
-        void exited.then(() => reject(new Error(`rangeway ended before ${pattern} was written:\n${output}`)));
+        void exited.then(() => reject(new Error(`it ended before ${pattern} was written:\n${output}`)));
       });
     },
     ended,
     stop(signal) {
-      if (!isOver()) child.kill(signal);
+      if (!isOver) send(signal);
       return ended();
     },
     async [Symbol.asyncDispose]() {
-      if (isOver()) return;
-      child.kill('SIGTERM');
-      const impatience = setTimeout(() => child.kill('SIGKILL'), patienceMs);
+      if (isOver) return;
+      send('SIGTERM');
+      const impatience = setTimeout(() => send('SIGKILL'), patienceMs);
       await exited;
       clearTimeout(impatience);
     },

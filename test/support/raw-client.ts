@@ -52,6 +52,17 @@ export class RawClient implements AsyncDisposable {
     else this.socket.write(bytes);
   }
 
+  /** Bytes that `pour` has sent. */
+  pouredBytes = 0;
+
+  /** Sends a part again and again, each time only when the connection has taken it before, until it is gone. */
+  async pour(part: Uint8Array, count: number): Promise<void> {
+    for (let sent = 0; sent < count && !this.socket.destroyed; sent += 1) {
+      await new Promise<void>((resolve) => this.socket.write(part, () => resolve()));
+      this.pouredBytes += part.length;
+    }
+  }
+
   /** Ends our side; the other one can still be read. */
   end(): void {
     this.socket.end();

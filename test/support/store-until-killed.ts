@@ -22,5 +22,5 @@ for (let at = 0; ; at += 1) {
   for (let index = 0; index < 3; index += 1) await unfinished.writeBlock(index, new Uint8Array(16 * 1024));
   await storeSample(store, { key, sizeBytes, seed: at });
   process.stdout.write(`${JSON.stringify({ key, sizeBytes, seed: at })}\n`);
-  if (at % 3 === 0) await unfinished[Symbol.asyncDispose]();
+  if (at % 3 === 1) await unfinished[Symbol.asyncDispose]();
 }

@@ -213,6 +213,23 @@ describe('a client that takes too long', () => {
     expect(await client.rest()).toBe('');
   });
 
+  it('to send its body, after we took longer, makes it break off all the same', async () => {
+    const idleTimeoutMs = 50;
+    await using listener = await openListener(
+      async ({ body }) => {
+        await delay(5 * idleTimeoutMs);
+        const chunk = await body?.[Symbol.asyncIterator]()
+          .next()
+          .catch((error: { code: string }) => error.code);
+        return textResponse(String(chunk), { status: 408 });
+      },
+      { limits: { idleTimeoutMs } },
+    );
+    await using client = await listener.connect();
+    const response = await client.exchange('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n');
+    expect(response.body.toString()).toBe('request_timeout');
+  });
+
   it('to read is cut off', async () => {
     const deliveries: Delivery[] = [];
     const body = Buffer.alloc(256 * mebibyte);

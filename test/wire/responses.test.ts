@@ -246,4 +246,11 @@ describe('a listener', () => {
     const { address } = listener.listener;
     expect(address).toEqual({ host: '127.0.0.1', port: listener.port, url: `http://127.0.0.1:${listener.port}` });
   });
+
+  it('knows a client of IPv4 by its own address on a socket of IPv6', async () => {
+    await using listener = await openListener(({ peer }) => textResponse(peer.address), { host: '::ffff:127.0.0.1' });
+    await using client = await listener.connect();
+    expect((await client.exchange(get)).body.toString()).toBe('127.0.0.1');
+    expect(listener.listener.address.url).toBe(`http://[::ffff:127.0.0.1]:${listener.port}`);
+  });
 });

@@ -2,16 +2,18 @@
 
 import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import { type AddressInfo, createServer as createNetServer, type Server as NetServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createTunnel, type TunnelOptions } from '../../src/listener/tunnel.ts';
+import { createTunnel, type TunnelOptions, type TunnelRoute } from '../../src/listener/tunnel.ts';
 import type { TunnelEvent } from '../../src/telemetry/events.ts';
 import { openListener, type TestListener, textResponse } from '../support/open-listener.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { rawValues } from '../support/raw-client.ts';
+import { testAuthority, testCertificate } from '../support/tls-certificate.ts';
 import { untilQuiet } from '../support/until-quiet.ts';
 
 const key = 'dGhlIHNhbXBsZSBub25jZQ==';
@@ -43,10 +45,10 @@ interface EchoOrigin {
 }
 
 /** Answers handshakes as RFC 6455 §4.2.2 says, and sends back whatever it gets. */
-async function echoOrigin(): Promise<EchoOrigin> {
+async function echoOrigin(createOrigin: () => Server = createServer): Promise<EchoOrigin> {
   const requests: IncomingMessage[] = [];
   const sockets: Socket[] = [];
-  const server = createServer().on('upgrade', (request, stream, head) => {
+  const server = createOrigin().on('upgrade', (request, stream, head) => {
     const socket = stream as Socket;
     requests.push(request);
     sockets.push(socket);
@@ -172,6 +174,30 @@ describe('a tunnel', () => {
     expect(`http://${origin.requests[0]?.headers.host}`).toBe(origin.url);
   });
 
+  describe('to an https origin', () => {
+    const openTlsTunnel = async (tls: TunnelRoute['tls'], host = 'localhost') => {
+      const origin = await echoOrigin(() => createTlsServer(testCertificate));
+      const url = origin.url.replace('http://127.0.0.1', `https://${host}`);
+      return openTunnelListener(() => ({ url, target: '/', fields: sentFields, tls }));
+    };
+
+    it.each([
+      ['by the name of its URL, whatever Host says', { ca: testAuthority }, 'localhost', 101],
+      ['by its address', { ca: testAuthority }, '127.0.0.1', 101],
+      ['unless it is not to be', { rejectUnauthorized: false }, 'localhost', 101],
+      ['or refused', undefined, 'localhost', 502],
+    ] satisfies [string, TunnelRoute['tls'], string, number][])('is verified %s', async (_name, tls, host, status) => {
+      await using listener = await openTlsTunnel(tls, host);
+      await using client = await listener.connect();
+      client.send(handshake);
+      expect((await client.head())?.status).toBe(status);
+      if (status === 101) client.end();
+      await client.rest();
+      const error = status === 101 ? undefined : 'origin_tls_failed';
+      await expect.poll(() => listener.tunnelEvents).toEqual([expect.objectContaining({ status, error })]);
+    });
+  });
+
   it('is decided from the head of the request', async () => {
     const seen: unknown[] = [];
     const origin = await echoOrigin();
@@ -273,6 +299,43 @@ describe('the end of a tunnel', () => {
     origin.sockets[0]?.unpipe().end('last words');
     expect(await client.rest()).toBe('last words');
     await expect.poll(() => listener.tunnelEvents).toEqual([expect.objectContaining(ended)]);
+  });
+
+  it("comes with the origin's end, even if the client does not end its side", async () => {
+    const origin = await echoOrigin();
+    await using listener = await openTunnelListener(routeTo(origin.url));
+    await using client = await listener.connect();
+    client.socket.allowHalfOpen = true;
+    client.send(handshake);
+    await client.head();
+    origin.sockets[0]?.unpipe().end();
+    expect(await client.rest()).toBe('');
+    expect(await listener.listener.close(10_000)).toEqual({ cut: 0 });
+  });
+
+  it("comes with the client's end, even if the origin does not end its side", async () => {
+    const closed = Promise.withResolvers<void>();
+    const origin = createNetServer({ allowHalfOpen: true }, (socket) => {
+      socket.on('error', () => {});
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
+        // Only a connection that is closed as a whole refuses what is sent to it.
+        const sending = setInterval(() => socket.write('more'), 5);
+        socket.on('close', () => {
+          clearInterval(sending);
+          closed.resolve();
+        });
+      });
+    });
+    await using listener = await openTunnelListener(routeTo(await listen(origin)));
+    await using client = await listener.connect();
+    client.send(handshake);
+    await client.head();
+    client.reset();
+    await expect.poll(() => listener.tunnelEvents.length).toBe(1);
+    const leftAt = performance.now();
+    await closed.promise;
+    expect(performance.now() - leftAt).toBeLessThan(1_000);
   });
 
   it("comes with the origin's reset, which is told", async () => {

@@ -17,7 +17,8 @@ export function rowBytes(key: string, variant: string, metadata: string): number
 
 /** What a body takes, in bytes. */
 export function bodyBytes(sizeBytes: number, blockSizeBytes: number): number {
-  if (sizeBytes <= inlineMaxBytes) return wholePages(sizeBytes);
+  // Small bodies share pages, which may be half empty.
+  if (sizeBytes <= inlineMaxBytes) return Math.min(wholePages(sizeBytes), 2 * sizeBytes);
   return wholePages(sizeBytes) + wholePages(sumsSizeBytes(Math.ceil(sizeBytes / blockSizeBytes)));
 }
 

@@ -15,19 +15,25 @@ export interface DiskIndexOptions {
   /** Epoch milliseconds. */
   readonly now: () => number;
   readonly emit: Emit;
-  /** Is told of each generation that has files and is no longer in the index. */
+  /** Is told of generations that were removed: their files, if they have any, are of no use any more. */
   readonly onFilesUnneeded: (generation: string) => void;
   /** Is told when all entries are gone, because a damaged index was replaced by a fresh one. */
   readonly onFresh: () => void;
 }
 
-/** So many uses are kept in memory before they are written in one transaction. */
-const usesAtOnce = 1024;
+/** So many entries may have uses that are not written yet: those in steady use are then seldom written. */
+const maxUnwrittenUses = 8192;
+/** So many uses are written in one transaction. */
+const usesAtOnce = 128;
+/** Free pages that the index keeps for what comes: so many, and this share of all. More go back to the file system. */
+const keptFreePages = 1024;
+const keptFreePageShare = 1 / 8;
 
 /** The index. Look-ups answer with nothing when it cannot be read; only `put` throws. */
 export class DiskIndex {
   readonly #options: DiskIndexOptions;
   readonly #connection: IndexConnection;
+  /** When generations were used, as far as it is not written yet; the one that waits longest is the first. */
   readonly #uses = new Map<string, number>();
   /** Generations that were removed, until their rows could be deleted, which a full disk may delay. */
   readonly #removed = new Set<string>();
@@ -112,27 +118,36 @@ export class DiskIndex {
   /** Notes that a generation is in use. Written later, with others. */
   touch(generation: string): void {
     this.#uses.set(generation, this.#options.now());
-    if (this.#uses.size >= usesAtOnce) this.#writeUses();
+    if (this.#uses.size > maxUnwrittenUses) this.#writeUses([...this.#uses.keys().take(usesAtOnce)]);
   }
 
-  /** Removes the least used entries until so many bytes are free, or `atMost` are removed; tells whether any was. */
+  /**
+   * Takes a step toward so many free bytes: removes the least used entries, but not more than `atMost`; or, where these
+   * have uses that are not written yet, writes them. Tells whether there was anything to be done.
+   */
   evict(bytes: number, atMost: number): boolean {
-    this.#writeUses();
+    const leastUsed = this.#connection.ask([], (statements) => statements.leastUsed.all(atMost));
+    const inUse = leastUsed.map((row) => String(row.generation)).filter((generation) => this.#uses.has(generation));
+    if (inUse.length > 0) {
+      this.#writeUses(inUse);
+      return true;
+    }
     const before = this.#allocatedBytes;
     const evicted: string[] = [];
     let freed = 0;
-    for (const row of this.#connection.ask([], ({ leastUsed }) => leastUsed.all(atMost))) {
+    for (const row of leastUsed) {
       if (freed >= bytes) break;
       freed += Number(row.allocated_bytes);
       evicted.push(String(row.generation));
     }
     this.remove(evicted);
+    this.#giveBackPages();
     return this.#allocatedBytes < before;
   }
 
   /** Writes what is still to be written and closes the file. */
   close(): void {
-    this.#writeUses();
+    this.#writeUses([...this.#uses.keys()]);
     this.#deleteRemoved();
     this.#connection.close();
   }
@@ -155,13 +170,16 @@ export class DiskIndex {
     return undefined;
   }
 
-  #writeUses(): void {
-    if (this.#uses.size === 0) return;
-    const uses = [...this.#uses];
-    this.#uses.clear();
+  /** Writes when these were used. Where that cannot be written now, it is forgotten: it decides on evictions only. */
+  #writeUses(generations: readonly string[]): void {
+    if (generations.length === 0) return;
     this.#connection.attempt(undefined, ({ updateUse }) => {
-      for (const [generation, usedAt] of uses) updateUse.run(usedAt, generation);
+      for (const generation of generations) {
+        const usedAt = this.#uses.get(generation);
+        if (usedAt !== undefined) updateUse.run(usedAt, generation);
+      }
     });
+    for (const generation of generations) this.#uses.delete(generation);
   }
 
   #deleteRemoved(): void {
@@ -169,9 +187,21 @@ export class DiskIndex {
     const rows = this.#connection.attempt(undefined, ({ deleteGeneration }) =>
       [...this.#removed].flatMap((generation) => deleteGeneration.all(generation)),
     );
-    if (rows === undefined) return;
-    this.#removed.clear();
-    this.#giveBack(rows);
+    if (rows !== undefined) {
+      this.#removed.clear();
+      this.#giveBack(rows);
+      return;
+    }
+    // What is in files can be given back nevertheless, and may be just the room that the index lacks.
+    for (const generation of this.#removed) this.#options.onFilesUnneeded(generation);
+  }
+
+  /** Makes the index's file smaller, a little at a time, when it has too many pages that nothing is in. */
+  #giveBackPages(): void {
+    const free = this.#connection.ask(0, ({ freePageCount }) => Number(freePageCount.get()?.freelist_count));
+    const all = this.#connection.ask(0, ({ pageCount }) => Number(pageCount.get()?.page_count));
+    if (free <= keptFreePages + all * keptFreePageShare) return;
+    this.#connection.attempt(undefined, ({ giveBackPages }) => giveBackPages.all());
   }
 
   /** Takes deleted rows out of the account, and tells of their files. */

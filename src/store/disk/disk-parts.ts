@@ -1,6 +1,5 @@
 /** The parts that a disk store is made of, as its entries and writers see them. */
 
-import type { BackgroundTasks } from './background-tasks.ts';
 import type { BodyFiles } from './body-files.ts';
 import type { DiskIndex } from './disk-index.ts';
 import type { DiskSpace } from './disk-space.ts';
@@ -16,5 +15,4 @@ export interface DiskParts {
   readonly bodies: OpenBodies;
   readonly space: DiskSpace;
   readonly storing: StoringSwitch;
-  readonly background: BackgroundTasks;
 }

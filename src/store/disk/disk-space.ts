@@ -13,17 +13,34 @@ export interface DiskSpaceOptions {
   readonly fileSystem: FileSystem;
 }
 
+/** The room of one generation while it is written. */
+export interface Reservation {
+  /** Reserves so many bytes in all, evicting the least used entries where it must. Throws `StoreFault` `no_room`. */
+  growTo(bytes: number): Promise<void>;
+  /** Notes that so many of the reserved bytes are on the disk by now. */
+  wrote(bytes: number): void;
+  /** Gives all of it back; may be called more than once. */
+  release(): void;
+}
+
 /** When room is needed, this share of the bound is left in use, so that not each writer has to evict. */
 const lowWater = 0.95;
 /** So many entries are evicted before other work gets its turn. */
 const evictedAtOnce = 32;
+/** So much of the disk, but not more than this share of it, is left free: the index needs room to evict. */
+const keptFreeBytes = 32 * 1024 * 1024;
+const keptFreeShare = 1 / 4;
+/** The free room of the disk is looked at again after so many reserved bytes. */
+const measuredEveryBytes = 16 * 1024 * 1024;
 
-/** Keeps the sum of entries and reservations within the bound. */
+/** Keeps the sum of entries and reservations within the bound: what was configured, or what the disk has. */
 export class DiskSpace {
   readonly #options: DiskSpaceOptions;
-  /** The bound in force: what was configured, or what the disk has, where that proved to be less. */
   #limitBytes: number;
   #reservedBytes = 0;
+  /** The part of the reserved bytes that is on the disk already. */
+  #writtenBytes = 0;
+  #unmeasuredBytes = Number.POSITIVE_INFINITY;
   #evicting: Promise<'low water' | 'nothing left'> | undefined;
 
   constructor(options: DiskSpaceOptions) {
@@ -31,31 +48,32 @@ export class DiskSpace {
     this.#limitBytes = options.maxSizeBytes;
   }
 
-  /** What entries take and writers have reserved, in bytes. */
-  get usedBytes(): number {
-    return this.#options.index.allocatedBytes + this.#reservedBytes;
-  }
-
-  /** Reserves bytes, evicting the least used entries where it must. Throws `StoreFault` `no_room`. */
-  async reserve(bytes: number): Promise<void> {
-    const { maxSizeBytes } = this.#options;
-    if (this.#limitBytes < maxSizeBytes && this.usedBytes + bytes > this.#limitBytes) await this.measure();
-    if (this.#reservedBytes + bytes > this.#limitBytes) throw noRoom();
-    this.#reservedBytes += bytes;
-    await this.shrink();
-    if (this.usedBytes <= this.#limitBytes) return;
-    this.#reservedBytes -= bytes;
-    throw noRoom();
-  }
-
-  /** Gives reserved bytes back. */
-  release(bytes: number): void {
-    this.#reservedBytes -= bytes;
+  /** Begins to reserve room. */
+  reservation(): Reservation {
+    let reserved = 0;
+    let written = 0;
+    return {
+      growTo: async (bytes) => {
+        if (bytes <= reserved) return;
+        await this.#reserve(bytes - reserved);
+        reserved = bytes;
+      },
+      wrote: (bytes) => {
+        written += bytes;
+        this.#writtenBytes += bytes;
+      },
+      release: () => {
+        this.#reservedBytes -= reserved;
+        this.#writtenBytes -= written;
+        reserved = 0;
+        written = 0;
+      },
+    };
   }
 
   /** Evicts entries down to the low water, if more than the bound is used. Does what it can; never rejects. */
   async shrink(): Promise<void> {
-    while (this.usedBytes > this.#limitBytes) {
+    while (this.#usedBytes > this.#limitBytes) {
       this.#evicting ??= this.#evict().finally(() => {
         this.#evicting = undefined;
       });
@@ -63,20 +81,39 @@ export class DiskSpace {
     }
   }
 
-  /** Lowers the bound to what the disk has, where that is less than what was configured. Never rejects. */
+  /** Looks how much of the disk is free, and adapts the bound to it. Never rejects. */
   async measure(): Promise<void> {
     const { dir, maxSizeBytes, index, fileSystem } = this.#options;
+    this.#unmeasuredBytes = 0;
     try {
-      const { bavail, bsize } = await fileSystem.statfs(dir);
-      this.#limitBytes = Math.min(maxSizeBytes, index.allocatedBytes + bavail * bsize);
+      const { blocks, bavail, bsize } = await fileSystem.statfs(dir);
+      const kept = Math.min(keptFreeBytes, blocks * bsize * keptFreeShare);
+      const room = Math.max(0, bavail * bsize - kept);
+      this.#limitBytes = Math.min(maxSizeBytes, index.allocatedBytes + this.#writtenBytes + room);
     } catch {
       // Then the bound stays as it is, and writing will tell.
     }
   }
 
+  get #usedBytes(): number {
+    return this.#options.index.allocatedBytes + this.#reservedBytes;
+  }
+
+  async #reserve(bytes: number): Promise<void> {
+    this.#unmeasuredBytes += bytes;
+    const isShort = this.#usedBytes + bytes > this.#limitBytes && this.#limitBytes < this.#options.maxSizeBytes;
+    if (isShort || this.#unmeasuredBytes >= measuredEveryBytes) await this.measure();
+    if (this.#reservedBytes + bytes > this.#limitBytes) throw noRoom();
+    this.#reservedBytes += bytes;
+    await this.shrink();
+    if (this.#usedBytes <= this.#limitBytes) return;
+    this.#reservedBytes -= bytes;
+    throw noRoom();
+  }
+
   async #evict(): Promise<'low water' | 'nothing left'> {
     for (;;) {
-      const excess = this.usedBytes - Math.floor(this.#limitBytes * lowWater);
+      const excess = this.#usedBytes - Math.floor(this.#limitBytes * lowWater);
       if (excess <= 0) return 'low water';
       if (!this.#options.index.evict(excess, evictedAtOnce)) return 'nothing left';
       await setImmediate();

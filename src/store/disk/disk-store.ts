@@ -40,8 +40,10 @@ export interface DiskStoreOptions {
 const maxEntryShare = 1 / 2;
 
 /**
- * Opens the store of a directory, and locks it for this process. Throws `StoreFault` with a sentence for people when
- * the directory cannot be used, is in use by another process, or is of a newer format.
+ * Opens the store of a directory, and locks it for this process. In the directory are `index.sqlite`, bodies as
+ * `blocks/ab/<generation>.body` with their checksums as `.sums`, and `index.sqlite.damaged` where one was set aside.
+ * Throws `StoreFault` with a sentence for people when the directory cannot be used, is in use by another process, or is
+ * of a newer format.
  */
 export async function openDiskStore(options: DiskStoreOptions): Promise<Store> {
   const fileSystem = options.fileSystem ?? promises;
@@ -58,6 +60,7 @@ class DiskStore implements Store {
   readonly maxEntryBytes: number;
   readonly #options: DiskStoreOptions;
   readonly #parts: DiskParts;
+  readonly #background = new BackgroundTasks();
   readonly #writers = new Map<string, DiskWriter>();
   readonly #sweeping = new AbortController();
   #closing: Promise<void> | undefined;
@@ -67,7 +70,7 @@ class DiskStore implements Store {
     this.blockSizeBytes = blockSizeBytes;
     this.maxEntryBytes = Math.floor(maxSizeBytes * maxEntryShare);
     this.#options = options;
-    const background = new BackgroundTasks();
+    const background = this.#background;
     const files = new BodyFiles({
       ...options,
       fileSystem,
@@ -86,7 +89,6 @@ class DiskStore implements Store {
       bodies: new OpenBodies((generation, sizeBytes) => files.open(generation, sizeBytes), background),
       space: new DiskSpace({ ...options, index, fileSystem }),
       storing: new StoringSwitch(options),
-      background,
     };
     background.add(this.#sweep());
     background.add(this.#parts.space.shrink());
@@ -141,7 +143,7 @@ class DiskStore implements Store {
     this.#sweeping.abort();
     await Promise.all([...this.#writers.values()].map((writer) => writer[Symbol.asyncDispose]()));
     this.#parts.bodies.closeAll();
-    await this.#parts.background.settled();
+    await this.#background.settled();
     this.#parts.index.close();
   }
 

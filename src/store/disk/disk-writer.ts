@@ -9,6 +9,7 @@ import { bodyBytes, inlineMaxBytes, rowBytes } from './allocated-bytes.ts';
 import type { BlockFile } from './block-file.ts';
 import { createDiskEntry } from './disk-entry.ts';
 import type { DiskParts } from './disk-parts.ts';
+import type { Reservation } from './disk-space.ts';
 import { toStoreFault } from './storing-switch.ts';
 
 /** A writer. Its body is in memory until it outgrows what is kept inline; from then on it is in a file. */
@@ -19,9 +20,9 @@ export class DiskWriter implements EntryWriter {
   readonly #onDisposed: (writer: DiskWriter) => void;
   readonly #sequence: BlockSequence;
   readonly #rowBytes: number;
+  readonly #reservation: Reservation;
   #blocks: Uint8Array[] = [];
   #file: BlockFile | undefined;
-  #reservedBytes = 0;
   /** The write or commit under way: what holds files is given back after it. */
   #lastStep: Promise<unknown> = Promise.resolve();
   #end: 'failed' | 'committed' | undefined;
@@ -34,6 +35,7 @@ export class DiskWriter implements EntryWriter {
     this.#onDisposed = onDisposed;
     this.#sequence = new BlockSequence(parts);
     this.#rowBytes = rowBytesOf(entry, entry.metadata);
+    this.#reservation = parts.space.reservation();
   }
 
   /** Reserves the room that is known to be needed. Throws `StoreFault`. */
@@ -66,7 +68,7 @@ export class DiskWriter implements EntryWriter {
       await this.#reserve(rowBytesOf(this.#entry, final.metadata), final.sizeBytes);
       const entry = await this.#telling(() => this.#commit(final));
       this.#end = 'committed';
-      this.#release();
+      this.#reservation.release();
       return entry;
     });
   }
@@ -79,10 +81,15 @@ export class DiskWriter implements EntryWriter {
   async #writeToFile(index: number, bytes: Uint8Array): Promise<void> {
     if (this.#file === undefined) {
       this.#file = await this.#parts.files.create(this.generation);
-      for (const [earlier, block] of this.#blocks.entries()) await this.#file.write(earlier, block);
+      for (const [earlier, block] of this.#blocks.entries()) await this.#writeBlockTo(this.#file, earlier, block);
       this.#blocks = [];
     }
-    await this.#file.write(index, bytes);
+    await this.#writeBlockTo(this.#file, index, bytes);
+  }
+
+  async #writeBlockTo(file: BlockFile, index: number, bytes: Uint8Array): Promise<void> {
+    await file.write(index, bytes);
+    this.#reservation.wrote(bytes.length);
   }
 
   async #commit({ metadata, sizeBytes }: { metadata: StoredResponse; sizeBytes: number }): Promise<StoredEntry> {
@@ -126,23 +133,15 @@ export class DiskWriter implements EntryWriter {
   }
 
   /** Reserves what an entry of this size takes, where it is more than was reserved before. */
-  async #reserve(forRowBytes: number, sizeBytes: number): Promise<void> {
-    const missing = forRowBytes + bodyBytes(sizeBytes, this.#parts.blockSizeBytes) - this.#reservedBytes;
-    if (missing <= 0) return;
-    await this.#parts.space.reserve(missing);
-    this.#reservedBytes += missing;
-  }
-
-  #release(): void {
-    this.#parts.space.release(this.#reservedBytes);
-    this.#reservedBytes = 0;
+  #reserve(forRowBytes: number, sizeBytes: number): Promise<void> {
+    return this.#reservation.growTo(forRowBytes + bodyBytes(sizeBytes, this.#parts.blockSizeBytes));
   }
 
   async #dispose(): Promise<void> {
     await Promise.allSettled([this.#lastStep]);
     await this.#file?.close();
     if (this.#end !== 'committed' && this.#file !== undefined) await this.#parts.files.remove(this.generation);
-    this.#release();
+    this.#reservation.release();
     this.#onDisposed(this);
   }
 }

@@ -9,6 +9,7 @@ import { type IndexStatements, prepareStatements } from './index-statements.ts';
 /** What a connection is opened with. */
 export interface IndexConnectionOptions {
   readonly dir: string;
+  readonly blockSizeBytes: number;
   readonly emit: Emit;
   /** Is told when a damaged index was replaced by a fresh one while the connection was in use: all entries are gone. */
   readonly onFresh: () => void;
@@ -20,8 +21,8 @@ interface OpenIndex {
 }
 
 /**
- * One connection. A damaged index is set aside, a fresh one begun, and the question asked again. Another failure is told
- * once, until a change succeeds again.
+ * One connection. A damaged index is set aside, a fresh one begun, and the question asked again. Another failure is
+ * told once, until a change succeeds again.
  */
 export class IndexConnection {
   readonly #options: IndexConnectionOptions;
@@ -32,7 +33,7 @@ export class IndexConnection {
   constructor(options: IndexConnectionOptions) {
     this.#options = options;
     try {
-      this.#open = openIndex(options.dir);
+      this.#open = openIndex(options);
     } catch (error) {
       if (!isUnusable(error)) throw error;
       this.#replace(error);
@@ -89,14 +90,15 @@ export class IndexConnection {
   #recover(open: OpenIndex, error: unknown): unknown {
     const failure = failureOf(error);
     try {
-      if (open.database.isTransaction) open.statements.rollback.run();
       if (failure === 'damaged') this.#replaceWhileInUse(error);
+      else if (open.database.isTransaction) open.statements.rollback.run();
     } catch (second) {
       this.close();
       this.#tell('The index of the store is lost. Nothing is stored until a restart.', second);
     }
     if (failure === undefined) return error;
-    if (failure !== 'damaged' && !this.#isFailureTold) {
+    // That the disk is full is told by those who want to store something.
+    if (failure === 'other' && !this.#isFailureTold) {
       this.#isFailureTold = true;
       this.#tell('The index of the store failed.', error);
     }
@@ -112,7 +114,7 @@ export class IndexConnection {
 
   #replace(damage: unknown): void {
     const aside = setIndexAside(this.#options.dir);
-    this.#open = openIndex(this.#options.dir);
+    this.#open = openIndex(this.#options);
     this.#tell(`The index of the store was damaged and is now ${aside}. The store begins empty.`, damage);
   }
 
@@ -130,8 +132,8 @@ function valueUnlessFault<T>(otherwise: T, run: () => T): T {
   }
 }
 
-function openIndex(dir: string): OpenIndex {
-  const database = openIndexDatabase(dir);
+function openIndex({ dir, blockSizeBytes }: IndexConnectionOptions): OpenIndex {
+  const database = openIndexDatabase(dir, blockSizeBytes);
   try {
     return { database, statements: prepareStatements(database) };
   } catch (error) {

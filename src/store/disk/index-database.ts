@@ -1,6 +1,6 @@
 /** The SQLite file of the index: its format, its lock, and what becomes of a damaged one. */
 
-import { closeSync, openSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
 import { StoreFault } from '../store.ts';
@@ -43,6 +43,7 @@ const upgrades: readonly ((database: DatabaseSync) => void)[] = [
         bytes BLOB NOT NULL,
         checksum INTEGER NOT NULL
       ) STRICT;
+      CREATE TABLE settings (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
     `),
 ];
 
@@ -50,16 +51,17 @@ class ForeignTables extends Error {}
 
 /**
  * Opens the index of a directory, creates or upgrades it, and locks it until it is closed. Throws `StoreFault` when
- * that cannot be, and the error of SQLite when the file is unusable.
+ * that cannot be, and an error for which `isUnusable` holds when the file is of no use.
  */
-export function openIndexDatabase(dir: string): DatabaseSync {
+export function openIndexDatabase(dir: string, blockSizeBytes: number): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
-    // SQLite gives its other files the mode of this one.
-    closeSync(openSync(join(dir, indexFile), 'a', 0o600));
+    const isNew = createFile(join(dir, indexFile));
     database = new DatabaseSync(join(dir, indexFile));
+    // The lock comes before all else: it keeps SQLite from sharing memory. Vacuuming can only be chosen for a new file.
     database.exec(`
       PRAGMA locking_mode = EXCLUSIVE;
+      ${isNew ? 'PRAGMA auto_vacuum = INCREMENTAL;' : ''}
       PRAGMA journal_mode = WAL;
       PRAGMA synchronous = NORMAL;
       PRAGMA journal_size_limit = ${walKeptBytes};
@@ -67,6 +69,7 @@ export function openIndexDatabase(dir: string): DatabaseSync {
       BEGIN EXCLUSIVE;
     `);
     upgrade(database, dir);
+    adoptBlockSize(database, blockSizeBytes);
     database.exec('COMMIT');
     return database;
   } catch (error) {
@@ -99,6 +102,16 @@ export function failureOf(error: unknown): 'damaged' | 'full' | 'other' | undefi
   return code === sqlite.full ? 'full' : 'other';
 }
 
+/** Creates the file where there is none; tells whether it is empty. SQLite gives its other files the same mode. */
+function createFile(path: string): boolean {
+  const descriptor = openSync(path, 'a', 0o600);
+  try {
+    return fstatSync(descriptor).size === 0;
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
 function upgrade(database: DatabaseSync, dir: string): void {
   const first: { readonly user_version?: SQLOutputValue } | undefined = database.prepare('PRAGMA user_version').get();
   const version = Number(first?.user_version);
@@ -110,11 +123,22 @@ function upgrade(database: DatabaseSync, dir: string): void {
     );
   }
   for (const step of upgrades.slice(version)) step(database);
-  database.exec(`PRAGMA user_version = ${upgrades.length}`);
+  // Nothing is written where nothing is to be changed: a full disk must not keep a store from being opened.
+  if (version < upgrades.length) database.exec(`PRAGMA user_version = ${upgrades.length}`);
   checkTables(database);
 }
 
-/** Compares the tables with those of a new index, for a flipped bit in their declaration would make every row look wrong. */
+/** Forgets the bodies in files when their blocks have another size: their checksums are of those blocks. */
+function adoptBlockSize(database: DatabaseSync, blockSizeBytes: number): void {
+  const found: { readonly value?: SQLOutputValue } | undefined = database
+    .prepare("SELECT value FROM settings WHERE name = 'block_size_bytes'")
+    .get();
+  if (found?.value === blockSizeBytes) return;
+  database.exec('DELETE FROM entries WHERE is_inline = 0');
+  database.prepare("INSERT OR REPLACE INTO settings VALUES ('block_size_bytes', ?)").run(blockSizeBytes);
+}
+
+/** Compares the tables with those of a new index: a flipped bit in a declaration would make every row look wrong. */
 function checkTables(database: DatabaseSync): void {
   const sound = new DatabaseSync(':memory:');
   try {

@@ -13,7 +13,12 @@ export interface Row {
   readonly is_inline?: SQLOutputValue;
   readonly checksum?: SQLOutputValue;
   readonly bytes?: SQLOutputValue;
+  readonly page_count?: SQLOutputValue;
+  readonly freelist_count?: SQLOutputValue;
 }
+
+/** So many pages of the index go back to the file system in one transaction. */
+const pagesGivenBackAtOnce = 512;
 
 /** A prepared statement: all of its rows, the first of them, or what it changed. */
 interface Statement {
@@ -45,6 +50,9 @@ export function prepareStatements(database: DatabaseSync) {
        FROM bodies JOIN entries ON entries.id = entry_id WHERE generation = ?`,
     ),
     leastUsed: prepare('SELECT generation, allocated_bytes FROM entries ORDER BY used_at, id LIMIT ?'),
+    pageCount: prepare('PRAGMA page_count'),
+    freePageCount: prepare('PRAGMA freelist_count'),
+    giveBackPages: prepare(`PRAGMA incremental_vacuum(${pagesGivenBackAtOnce})`),
     allocatedBytes: prepare('SELECT COALESCE(SUM(allocated_bytes), 0) AS bytes FROM entries'),
     insertEntry: prepare(
       `INSERT INTO entries

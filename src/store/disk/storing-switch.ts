@@ -6,6 +6,8 @@ import { systemCode } from './file-system.ts';
 
 /** While storing is off, one writer per such interval may try. */
 const retryAfterMs = 10_000;
+/** A disk that is full now and then is told of once per such interval. */
+const toldAgainAfterMs = 600_000;
 
 const fullCodes: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
@@ -16,11 +18,13 @@ export function toStoreFault(error: unknown): StoreFault {
   return new StoreFault(isFull ? 'no_room' : 'io', `The store cannot be written: ${String(error)}`, { cause: error });
 }
 
-/** On, or off because of a fault. Tells each change once. */
+/** On, or off because of a fault. Tells when it goes off and on, but not over and over. */
 export class StoringSwitch {
   readonly #now: () => number;
   readonly #emit: Emit;
   #off: { readonly fault: StoreFault; retryAt: number; isTrying: boolean } | undefined;
+  #toldAt = Number.NEGATIVE_INFINITY;
+  #isToldOff = false;
 
   constructor(options: { readonly now: () => number; readonly emit: Emit }) {
     this.#now = options.now;
@@ -37,18 +41,22 @@ export class StoringSwitch {
 
   /** Something could not be written. */
   failed(fault: StoreFault): void {
-    if (this.#off === undefined) {
+    const now = this.#now();
+    if (this.#off === undefined && now >= this.#toldAt + toldAgainAfterMs) {
       const why = fault.reason === 'no_room' ? 'the disk is full' : 'the disk cannot be written';
       this.#tell('warn', `Storing is off: ${why}. Requests go on.`, fault.message);
+      this.#toldAt = now;
+      this.#isToldOff = true;
     }
-    this.#off = { fault, retryAt: this.#now() + retryAfterMs, isTrying: false };
+    this.#off = { fault, retryAt: now + retryAfterMs, isTrying: false };
   }
 
   /** Something was written. While storing is off only a trial counts: the last free bytes of a disk prove nothing. */
   succeeded(): void {
     if (this.#off?.isTrying !== true) return;
     this.#off = undefined;
-    this.#tell('info', 'Storing is on again.', undefined);
+    if (this.#isToldOff) this.#tell('info', 'Storing is on again.', undefined);
+    this.#isToldOff = false;
   }
 
   #tell(level: 'info' | 'warn', message: string, detail: string | undefined): void {

@@ -14,22 +14,22 @@ export interface ShelvedBody {
 }
 
 /** What is known of one generation: its place and weight, its bytes, and the record that the store gives out. */
-export interface Shelved<Record> {
+export interface Shelved<Entry> {
   readonly key: string;
   readonly variant: string;
   readonly body: ShelvedBody;
   readonly weight: number;
-  readonly record: Record;
+  readonly record: Entry;
 }
 
 /**
  * The shelf. Its bound counts everything: what is found, what writers have reserved, and what was removed but is still
  * held by somebody. What somebody holds is not evicted, for that would free nothing.
  */
-export class MemoryShelf<Record> {
+export class MemoryShelf<Entry> {
   readonly #maxSizeBytes: number;
-  readonly #byGeneration: LRUCache<string, Shelved<Record>>;
-  readonly #byKey = new Map<string, Shelved<Record>[]>();
+  readonly #byGeneration: LRUCache<string, Shelved<Entry>>;
+  readonly #byKey = new Map<string, Shelved<Entry>[]>();
   #reservedBytes = 0;
 
   constructor(maxSizeBytes: number) {
@@ -43,12 +43,12 @@ export class MemoryShelf<Record> {
   }
 
   /** What is kept under a key, the last one put first. */
-  under(key: string): readonly Shelved<Record>[] {
+  under(key: string): readonly Shelved<Entry>[] {
     return this.#byKey.get(key) ?? [];
   }
 
   /** A generation, without counting this as its use. */
-  get(generation: string): Shelved<Record> | undefined {
+  get(generation: string): Shelved<Entry> | undefined {
     return this.#byGeneration.peek(generation);
   }
 
@@ -73,7 +73,7 @@ export class MemoryShelf<Record> {
   }
 
   /** Puts a generation, whose weight was reserved before, in place of the one of the same key and variant. */
-  put(shelved: Shelved<Record>): void {
+  put(shelved: Shelved<Entry>): void {
     const { key, variant, body } = shelved;
     const earlier = this.under(key).find((other) => other.variant === variant);
     if (earlier !== undefined) this.remove(earlier);
@@ -83,7 +83,7 @@ export class MemoryShelf<Record> {
   }
 
   /** Puts another record of the same generation in place of an earlier one. Throws `StoreFault` `no_room`. */
-  exchange(earlier: Shelved<Record>, shelved: Shelved<Record>): void {
+  exchange(earlier: Shelved<Entry>, shelved: Shelved<Entry>): void {
     const { key, body } = shelved;
     body.holders += 1;
     try {
@@ -101,7 +101,7 @@ export class MemoryShelf<Record> {
   }
 
   /** Removes what is on the shelf; whoever holds its bytes keeps them, and they count until the last one lets go. */
-  remove(shelved: Shelved<Record>): void {
+  remove(shelved: Shelved<Entry>): void {
     const { key, body, weight } = shelved;
     this.#byGeneration.delete(body.generation);
     const others = this.under(key).filter((other) => other !== shelved);
@@ -133,7 +133,7 @@ export class MemoryShelf<Record> {
     this.#reservedBytes = 0;
   }
 
-  #leastUsed(): Shelved<Record> | undefined {
+  #leastUsed(): Shelved<Entry> | undefined {
     for (const shelved of this.#byGeneration.rvalues()) if (shelved?.body.holders === 0) return shelved;
     return undefined;
   }

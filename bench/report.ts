@@ -1,0 +1,91 @@
+/** What was measured, as tables for people and as JSON for programs. */
+
+import type { PeerResult, WorkloadResult } from './rounds.ts';
+import { formatTable } from './table.ts';
+import type { Measurement, Metric } from './workloads/workload.ts';
+
+/** The peer that the others are compared to. */
+const yardstick = 'nginx';
+
+/** One workload: a row for each peer. */
+export function formatWorkload({ workload, load, peers }: WorkloadResult): string {
+  const reference = peers.find(({ name }) => name === yardstick);
+  const isCompared = reference !== undefined && peers.length > 1;
+  const columns = workload.metrics.flatMap((metric, index) => [
+    { label: metric.label, cell: ({ median }: PeerResult) => formatFigure(median[metric.key], metric.digits) },
+    ...(metric.isCompared && isCompared
+      ? [{ label: `÷ ${yardstick}`, cell: ({ median }: PeerResult) => formatRatio(median, reference.median, metric) }]
+      : []),
+    ...(index === 0 ? [{ label: '±', cell: ({ rounds }: PeerResult) => formatSpread(rounds, metric) }] : []),
+  ]);
+  const rows = peers.map((peer) => [peer.name, ...columns.map(({ cell }) => cell(peer))]);
+  return `${workload.name}: ${workload.title} (${load})\n${formatTable([['', ...columns.map(({ label }) => label)], ...rows])}`;
+}
+
+/** All workloads: the main figure of each, and its ratio. */
+export function formatSummary(results: readonly WorkloadResult[]): string {
+  const names = [...new Set(results.flatMap(({ peers }) => peers.map(({ name }) => name)))];
+  const others = names.filter((name) => name !== yardstick);
+  const isCompared = names.includes(yardstick);
+  const head = [
+    'workload',
+    'figure',
+    ...names,
+    ...(isCompared ? others.flatMap((name) => [`${name} ÷ ${yardstick}`, 'CPU']) : []),
+  ];
+  const rows = results.map(({ workload, peers }) => {
+    const [main, second] = workload.metrics;
+    const medianOfPeer = (name: string): Measurement => peers.find((peer) => peer.name === name)?.median ?? {};
+    const ratio = (name: string, metric: Metric | undefined) =>
+      metric?.isCompared === true ? formatRatio(medianOfPeer(name), medianOfPeer(yardstick), metric) : '';
+    return [
+      workload.name,
+      main?.label ?? '',
+      ...names.map((name) => formatFigure(main && medianOfPeer(name)[main.key], main?.digits ?? 0)),
+      ...(isCompared ? others.flatMap((name) => [ratio(name, main), ratio(name, second)]) : []),
+    ];
+  });
+  return formatTable([head, ...rows]);
+}
+
+/** The results as data: what was measured in every round, medians, and ratios to nginx. */
+export function toJson(results: readonly WorkloadResult[]): unknown {
+  return results.map(({ workload, load, peers }) => {
+    const reference = peers.find(({ name }) => name === yardstick);
+    return {
+      name: workload.name,
+      title: workload.title,
+      load,
+      peers: peers.map(({ name, rounds, median }) => ({
+        name,
+        median,
+        ratios: Object.fromEntries(
+          workload.metrics
+            .filter(({ isCompared }) => isCompared && reference !== undefined)
+            .map(({ key }) => [key, ratioOf(median[key], reference?.median[key])]),
+        ),
+        rounds,
+      })),
+    };
+  });
+}
+
+function formatFigure(value: number | undefined, digits: number): string {
+  if (value === undefined) return '–';
+  return value.toLocaleString('en-GB', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+function formatRatio(median: Measurement, reference: Measurement, { key }: Metric): string {
+  return formatFigure(ratioOf(median[key], reference[key]), 2);
+}
+
+function ratioOf(value: number | undefined, reference: number | undefined): number | undefined {
+  return value === undefined || reference === undefined || reference === 0 ? undefined : value / reference;
+}
+
+/** Half the distance of the best and the worst round, as a part of their middle: how much to trust the median. */
+function formatSpread(rounds: readonly Measurement[], { key }: Metric): string {
+  const values = rounds.map((round) => round[key]).filter((value) => value !== undefined);
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  return values.length < 2 ? '–' : `${formatFigure(((most - least) / (most + least)) * 100, 0)} %`;
+}

@@ -1,0 +1,76 @@
+/** A workload of many clients that want parts of one big file at once, of which the proxy has nothing yet. */
+
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Span } from '../../src/bytes/span.ts';
+import { checkedGet } from '../checked-get.ts';
+import { sampleFile } from '../sample-file.ts';
+import type { Metric, Workload } from './workload.ts';
+
+const pauseMs = 10;
+
+/** A cold file. */
+export interface ColdFile {
+  readonly name: string;
+  readonly title: string;
+  readonly fileBytes: number;
+  readonly rangeBytes: number;
+  readonly clients: number;
+  /** The speed of the origin's line. */
+  readonly bytesPerSecond: number;
+}
+
+const metrics: readonly Metric[] = [
+  { key: 'timeRatio', label: 'time ÷ ideal', digits: 2, isCompared: false },
+  { key: 'originRatio', label: 'origin bytes ÷ file', digits: 2, isCompared: false },
+];
+
+/**
+ * Makes the workload. The origin knows no ranges, so the ideal is to ask it once, and to have the last answer when the
+ * byte that is farthest from the start has come. Every answer is compared byte by byte.
+ */
+export function createColdFile(of: ColdFile): Workload {
+  const { name, title, fileBytes, bytesPerSecond } = of;
+  return {
+    name,
+    title,
+    origin: { patternBytes: fileBytes, bytesPerSecond },
+    bodyBytes: of.rangeBytes,
+    metrics,
+    prepare: async () => {},
+    async measure({ name: peerName, peer, origin }, round) {
+      const file = sampleFile(`${name}-${peerName}-${round}`, fileBytes);
+      const spans = randomSpans(round, of);
+      const before = await origin.counters();
+      const startedAt = performance.now();
+      await Promise.all(spans.map((span) => checkedGet(peer.port, file, span)));
+      const seconds = (performance.now() - startedAt) / 1000;
+      let after = await origin.counters();
+      for (; after.running > 0; after = await origin.counters()) await wait(pauseMs);
+      const idealSeconds = Math.max(...spans.map(({ end }) => end)) / bytesPerSecond;
+      return {
+        timeRatio: seconds / idealSeconds,
+        originRatio: (after.bodyBytes - before.bodyBytes) / fileBytes,
+      };
+    },
+  };
+}
+
+/** The same for all peers in one round. */
+function randomSpans(round: number, { clients, fileBytes, rangeBytes }: ColdFile): Span[] {
+  const random = createRandom(round);
+  return Array.from({ length: clients }, () => {
+    const start = Math.floor(random() * (fileBytes - rangeBytes + 1));
+    return { start, end: start + rangeBytes };
+  });
+}
+
+/** Numbers in [0, 1) that a seed decides: mulberry32. */
+function createRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b_79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,0 +1,51 @@
+/** A workload of files that nobody has asked for before: each is fetched, stored and sent. */
+
+import { checkedGet } from '../checked-get.ts';
+import { BenchFault } from '../fault.ts';
+import { distinctFile, distinctPatternBytes } from '../sample-file.ts';
+import { requestMetrics, runSteadyLoad } from './steady-load.ts';
+import type { Measurement, Target, Workload } from './workload.ts';
+
+/** How many answers are compared byte by byte before it is measured. */
+const checkedAnswers = 32;
+
+/** A workload of misses. */
+export interface MissWorkload {
+  readonly name: string;
+  readonly title: string;
+  readonly fileBytes: number;
+  readonly connections: number;
+}
+
+/** Makes the workload. */
+export function createMissWorkload({ name, title, fileBytes, connections }: MissWorkload): Workload {
+  const run = async (target: Target, part: string): Promise<Measurement> => {
+    const series = `${name}-${target.name}-${part}`;
+    const { result, originRequests, measurement } = await runSteadyLoad(target, {
+      request: { kind: 'distinct', series, sizeBytes: fileBytes },
+      connections,
+      unit: 'requests',
+    });
+    if (originRequests < result.requests) {
+      throw new BenchFault(
+        `${target.name}: ${originRequests} requests to the origin for ${result.requests} different files`,
+      );
+    }
+    return measurement;
+  };
+  return {
+    name,
+    title,
+    origin: { patternBytes: distinctPatternBytes, bytesPerSecond: undefined },
+    bodyBytes: fileBytes,
+    metrics: requestMetrics,
+    async prepare(target) {
+      for (let index = 0; index < checkedAnswers; index += 1) {
+        const file = distinctFile(`${name}-${target.name}-check`, index, fileBytes);
+        await checkedGet(target.peer.port, file);
+      }
+      await run(target, 'warm');
+    },
+    measure: (target, round) => run(target, String(round)),
+  };
+}

@@ -1,0 +1,97 @@
+/** A round of steady load, with the processor time that the proxy took for it. */
+
+import { coreSeconds, processSeconds } from '../cpu-time.ts';
+import { BenchFault } from '../fault.ts';
+import { bodyBytesOf, type LoadResult, type RequestPlan } from '../load/load.ts';
+import type { Measurement, Metric, Target } from './workload.ts';
+
+/** A load, and in which unit its work is counted. */
+export interface SteadyLoad {
+  readonly request: RequestPlan;
+  readonly connections: number;
+  readonly unit: 'requests' | 'gigabytes';
+}
+
+/** What came of a round. */
+export interface SteadyRound {
+  readonly result: LoadResult;
+  /** What the origin was asked meanwhile. */
+  readonly originRequests: number;
+  readonly measurement: Measurement;
+}
+
+/** Processor time of a round; undefined where the system does not tell. */
+interface Usage {
+  readonly peerSeconds: number | undefined;
+  readonly coreSeconds: number | undefined;
+  /** How long it was watched. */
+  readonly seconds: number;
+}
+
+/** Below 100 % the peer waited for the load, or for others on its core: then its time per request says more than its rate. */
+const usageMetrics: readonly Metric[] = [
+  { key: 'busyPercent', label: 'busy %', digits: 0, isCompared: false },
+  { key: 'othersPercent', label: 'others %', digits: 0, isCompared: false },
+];
+
+/** The figures of work counted in requests. */
+export const requestMetrics: readonly Metric[] = [
+  { key: 'rate', label: 'req/s', digits: 0, isCompared: true },
+  { key: 'cpu', label: 'CPU µs/req', digits: 1, isCompared: true },
+  ...usageMetrics,
+  { key: 'p50Ms', label: 'p50 ms', digits: 2, isCompared: false },
+  { key: 'p99Ms', label: 'p99 ms', digits: 2, isCompared: false },
+];
+
+/** The figures of work counted in gigabytes. */
+export const volumeMetrics: readonly Metric[] = [
+  { key: 'rate', label: 'GB/s', digits: 2, isCompared: true },
+  { key: 'cpu', label: 'CPU ms/GB', digits: 0, isCompared: true },
+  ...usageMetrics,
+];
+
+/** Loads a peer for one round. Throws `BenchFault` when answers were not as wanted. */
+export async function runSteadyLoad(target: Target, load: SteadyLoad): Promise<SteadyRound> {
+  const { peer, origin, generator, seconds } = target;
+  const before = await origin.counters();
+  const stopWatching = watchUsage(target);
+  const result = await generator.run(peer.port, { request: load.request, connections: load.connections, seconds });
+  const usage = stopWatching();
+  const after = await origin.counters();
+  if (result.failures > 0) throw new BenchFault(`${target.name}: ${result.failures} answers were not as wanted`);
+  if (result.requests === 0) throw new BenchFault(`${target.name}: no answer within ${seconds} s`);
+  return { result, originRequests: after.requests - before.requests, measurement: figures(load, result, usage) };
+}
+
+function watchUsage({ peer, core }: Target): () => Usage {
+  const read = () => ({ peer: processSeconds(peer.pid), core: coreSeconds(core), at: performance.now() });
+  const before = read();
+  return () => {
+    const after = read();
+    return {
+      peerSeconds: difference(after.peer, before.peer),
+      coreSeconds: difference(after.core, before.core),
+      seconds: (after.at - before.at) / 1000,
+    };
+  };
+}
+
+function difference(after: number | undefined, before: number | undefined): number | undefined {
+  return after === undefined || before === undefined ? undefined : after - before;
+}
+
+function figures({ unit, request }: SteadyLoad, result: LoadResult, usage: Usage): Measurement {
+  const { requests, bytes, seconds, p50Us, p99Us } = result;
+  const percent = (part: number | undefined) => (part === undefined ? undefined : (part / usage.seconds) * 100);
+  const per = (work: number) => (usage.peerSeconds === undefined ? undefined : usage.peerSeconds / work);
+  const shares = {
+    busyPercent: percent(usage.peerSeconds),
+    othersPercent: percent(difference(usage.coreSeconds, usage.peerSeconds)),
+  };
+  if (unit === 'requests') {
+    return { rate: requests / seconds, cpu: per(requests / 1e6), ...shares, p50Ms: p50Us / 1e3, p99Ms: p99Us / 1e3 };
+  }
+  // Of big bodies those that were not read to their end count too: few are read to their end in a round.
+  const gigabytes = Math.max(bytes, requests * bodyBytesOf(request)) / 1e9;
+  return { rate: gigabytes / seconds, cpu: per(gigabytes / 1e3), ...shares };
+}

@@ -1,0 +1,45 @@
+/** What a workload is: something that every peer is put through, and what is measured of it. */
+
+import type { LoadGenerator } from '../load/load.ts';
+import type { Origin, OriginOptions } from '../origin/origin.ts';
+import type { RunningPeer } from '../peers/peer.ts';
+
+/** One figure of a workload. The first one of a workload is its main one. */
+export interface Metric {
+  readonly key: string;
+  /** The head of its column, with its unit. */
+  readonly label: string;
+  /** Decimal places. */
+  readonly digits: number;
+  /** Whether a ratio to nginx says something. */
+  readonly isCompared: boolean;
+}
+
+/** The figures of one round, by their keys; undefined where the system does not tell. */
+export type Measurement = Readonly<Record<string, number | undefined>>;
+
+/** A peer under measurement. */
+export interface Target {
+  readonly name: string;
+  readonly peer: RunningPeer;
+  /** The core that it is pinned to. */
+  readonly core: number | undefined;
+  readonly origin: Origin;
+  readonly generator: LoadGenerator;
+  /** Of one round, where a workload has no end of its own. */
+  readonly seconds: number;
+}
+
+/** A workload. Peers are prepared one after the other, then measured in turns. */
+export interface Workload {
+  readonly name: string;
+  readonly title: string;
+  readonly origin: OriginOptions;
+  /** The size of the bodies that it loads with, in bytes: the generator is chosen by it. */
+  readonly bodyBytes: number;
+  readonly metrics: readonly Metric[];
+  /** Checks a sample of bytes, fills the cache and warms the peer up. Throws `BenchFault`. */
+  prepare(target: Target): Promise<void>;
+  /** One round. Throws `BenchFault` where it did not measure what it should. */
+  measure(target: Target, round: number): Promise<Measurement>;
+}

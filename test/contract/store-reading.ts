@@ -1,0 +1,76 @@
+/** What every store promises to those who read. */
+
+import { expect, it } from 'vitest';
+import type { Store, StoredEntry } from '../../src/store/store.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { readAll, sampleMetadata, storeSample } from '../support/stored-sample.ts';
+import type { OpenStore } from './store-contract.ts';
+
+const key = 'https://example.org/film.mp4';
+
+/** Defines the tests of this part; `block` is the store's block size. */
+export function reading(openStore: OpenStore, block: number): void {
+  const sizeBytes = 3 * block + 1;
+  const bytes = Buffer.from(patternBytes(0, sizeBytes, 1));
+
+  const departures: readonly [string, (store: Store, entry: StoredEntry) => Promise<unknown>][] = [
+    ['was replaced', (store) => storeSample(store, { key, sizeBytes: block, seed: 2 })],
+    ['was removed', (store, entry) => store.removeEntry(entry)],
+    ['was removed with its key', (store) => store.removeKey(key)],
+    ['was pushed out', (store) => pushOut(store, 4 * block)],
+    ['got other metadata', (store, entry) => store.replaceMetadata(entry, sampleMetadata('other'))],
+  ];
+  for (const [what, depart] of departures) {
+    it(`keeps the bytes of a reader whose entry ${what}`, async () => {
+      const store = await openStore(96);
+      const entry = await storeSample(store, { key, sizeBytes, seed: 1 });
+      const reader = await entry.open();
+      await depart(store, entry);
+      expect(await readAll(reader, sizeBytes, block)).toEqual(bytes);
+      reader.close();
+      reader.close();
+    });
+  }
+
+  it('opens no generation that was removed', async () => {
+    const store = await openStore();
+    const entry = await storeSample(store, { key, sizeBytes, seed: 1 });
+    await store.removeEntry(entry);
+    await expect(entry.open()).rejects.toMatchObject({ code: 'bytes_gone' });
+  });
+
+  it('gives the same bytes to many readers at once', async () => {
+    const store = await openStore();
+    const entry = await storeSample(store, { key, sizeBytes, seed: 1 });
+    const readers = await Promise.all(Array.from({ length: 20 }, () => entry.open()));
+    const bodies = await Promise.all(
+      readers.map(async (reader) => {
+        const body = await readAll(reader, sizeBytes, block);
+        reader.close();
+        return body;
+      }),
+    );
+    for (const body of bodies) expect(body).toEqual(bytes);
+  });
+
+  it('peeks only at right blocks', async () => {
+    const store = await openStore();
+    const entry = await storeSample(store, { key, sizeBytes, seed: 1 });
+    const reader = await entry.open();
+    await readAll(reader, sizeBytes, block);
+    for (const source of [entry, reader]) {
+      for (let index = 0; index < 4; index += 1) {
+        const expected = bytes.subarray(index * block, (index + 1) * block);
+        expect(Buffer.from(source.peekBlock(index) ?? expected)).toEqual(expected);
+      }
+      expect(source.peekBlock(4)).toBeUndefined();
+    }
+    await expect(reader.readBlock(4)).rejects.toMatchObject({ code: 'bytes_gone' });
+    reader.close();
+  });
+}
+
+/** Stores others until what was there first has had to leave. */
+async function pushOut(store: Store, sizeBytes: number): Promise<void> {
+  for (let at = 0; at < 60; at += 1) await storeSample(store, { key: `other${at}`, sizeBytes, seed: at });
+}

@@ -1,0 +1,138 @@
+/** What every store promises to those who write. */
+
+import { expect, it } from 'vitest';
+import { patternBytes } from '../support/pattern-body.ts';
+import {
+  findFirst,
+  openSampleWriter,
+  readAll,
+  readKey,
+  sampleMetadata,
+  storeSample,
+  writeSample,
+} from '../support/stored-sample.ts';
+import type { OpenStore } from './store-contract.ts';
+
+const key = 'https://example.org/film.mp4';
+
+/** Defines the tests of this part; `block` is the store's block size. */
+export function writing(openStore: OpenStore, block: number): void {
+  it('knows nothing before a commit', async () => {
+    const store = await openStore();
+    await using writer = await openSampleWriter(store, { key, sizeBytes: 2 * block });
+    await writeSample(writer, block, { key, sizeBytes: 2 * block });
+    expect(await store.find(key)).toEqual([]);
+    expect(store.peek(key) ?? []).toEqual([]);
+  });
+
+  it('forgets a writer that is disposed without a commit', async () => {
+    const store = await openStore();
+    const writer = await openSampleWriter(store, { key, sizeBytes: 2 * block });
+    await writeSample(writer, block, { key, sizeBytes: 2 * block });
+    await writer[Symbol.asyncDispose]();
+    await writer[Symbol.asyncDispose]();
+    expect(await store.find(key)).toEqual([]);
+  });
+
+  const sizes = [0, 1, block - 1, block, block + 1, 3 * block, 3 * block + 7];
+  for (const length of ['known', 'unknown'] as const) {
+    for (const sizeBytes of sizes) {
+      it(`keeps ${sizeBytes} bytes, length ${length} beforehand`, async () => {
+        const store = await openStore();
+        const entry = await storeSample(store, { key, variant: 'v', sizeBytes, seed: 7 }, length);
+        const found = await findFirst(store, key);
+        for (const each of [entry, found]) {
+          expect(each).toMatchObject({ key, variant: 'v', generation: entry.generation, sizeBytes });
+          expect(each?.metadata).toEqual(sampleMetadata(7));
+        }
+        expect(patternBytes(0, sizeBytes, 7)).toEqual(new Uint8Array((await readKey(store, key)) ?? []));
+      });
+    }
+  }
+
+  it('gives written blocks through the writer, before and after the commit', async () => {
+    const store = await openStore();
+    const sizeBytes = 2 * block + 5;
+    await using writer = await openSampleWriter(store, { key, sizeBytes }, 'unknown');
+    await writer.writeBlock(0, patternBytes(0, block));
+    expect(await readAll(writer, block, block)).toEqual(Buffer.from(patternBytes(0, block)));
+    await writer.writeBlock(1, patternBytes(block, 2 * block));
+    await writer.writeBlock(2, patternBytes(2 * block, sizeBytes));
+    expect(await readAll(writer, sizeBytes, block)).toEqual(Buffer.from(patternBytes(0, sizeBytes)));
+    await writer.commit({ metadata: sampleMetadata(), sizeBytes });
+    expect(await readAll(writer, sizeBytes, block)).toEqual(Buffer.from(patternBytes(0, sizeBytes)));
+    await store.removeKey(key);
+    expect(await readAll(writer, sizeBytes, block)).toEqual(Buffer.from(patternBytes(0, sizeBytes)));
+  });
+
+  it('has no block that was not written', async () => {
+    const store = await openStore();
+    await using writer = await openSampleWriter(store, { key, sizeBytes: 2 * block });
+    await writer.writeBlock(0, patternBytes(0, block));
+    expect(writer.peekBlock(1)).toBeUndefined();
+    await expect(writer.readBlock(1)).rejects.toMatchObject({ code: 'bytes_gone' });
+  });
+
+  it('stores the metadata of the commit, not that of the opening', async () => {
+    const store = await openStore();
+    await using writer = await openSampleWriter(store, { key, sizeBytes: 0 });
+    await writer.commit({ metadata: sampleMetadata('final'), sizeBytes: 0 });
+    expect((await findFirst(store, key))?.metadata).toEqual(sampleMetadata('final'));
+  });
+
+  it('replaces the earlier generation with a commit, all at once', async () => {
+    const store = await openStore();
+    const first = await storeSample(store, { key, sizeBytes: 3 * block, seed: 1 });
+    await using writer = await openSampleWriter(store, { key, sizeBytes: block, seed: 2 });
+    await writeSample(writer, block, { key, sizeBytes: block, seed: 2 });
+    expect((await store.find(key)).map((entry) => entry.generation)).toEqual([first.generation]);
+    const second = await writer.commit({ metadata: sampleMetadata(2), sizeBytes: block });
+    expect((await store.find(key)).map((entry) => entry.generation)).toEqual([second.generation]);
+    expect(second.generation).not.toBe(first.generation);
+    expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, block, 2)));
+  });
+
+  it('lets the last commit win when several writers write one key', async () => {
+    const store = await openStore();
+    const samples = [1, 2, 3].map((seed) => ({ key, sizeBytes: 2 * block, seed }));
+    const writers = await Promise.all(samples.map((sample) => openSampleWriter(store, sample)));
+    await Promise.all(writers.map((writer, at) => writeSample(writer, block, samples[at] ?? { key, sizeBytes: 0 })));
+    for (const [at, writer] of writers.entries()) {
+      await writer.commit({ metadata: sampleMetadata(at + 1), sizeBytes: 2 * block });
+    }
+    for (const writer of writers) await writer[Symbol.asyncDispose]();
+    expect((await store.find(key)).map((entry) => entry.generation)).toEqual([writers[2]?.generation]);
+    expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, 2 * block, 3)));
+  });
+
+  const misplaced: readonly [string, number, number][] = [
+    ['a block too early', 1, 5],
+    ['a block again', 0, 5],
+    ['an empty block', 1, 0],
+    ['a block that is too long', 1, block + 1],
+  ];
+  for (const [what, index, sizeBytes] of misplaced) {
+    it(`refuses ${what}`, async () => {
+      const store = await openStore();
+      await using writer = await openSampleWriter(store, { key, sizeBytes: 4 * block });
+      if (what !== 'a block too early') await writer.writeBlock(0, patternBytes(0, block));
+      await expect(writer.writeBlock(index, patternBytes(0, sizeBytes))).rejects.toThrow(RangeError);
+    });
+  }
+
+  it('refuses a block after a short one', async () => {
+    const store = await openStore();
+    await using writer = await openSampleWriter(store, { key, sizeBytes: 4 * block });
+    await writer.writeBlock(0, patternBytes(0, block - 1));
+    await expect(writer.writeBlock(1, patternBytes(0, 1))).rejects.toThrow(RangeError);
+  });
+
+  it('refuses a commit of bytes that were not written', async () => {
+    const store = await openStore();
+    await using writer = await openSampleWriter(store, { key, sizeBytes: 2 * block });
+    await writer.writeBlock(0, patternBytes(0, block));
+    const commit = writer.commit({ metadata: sampleMetadata(), sizeBytes: 2 * block });
+    await expect(commit).rejects.toThrow(RangeError);
+    expect(await store.find(key)).toEqual([]);
+  });
+}

@@ -1,0 +1,80 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import * as fc from 'fast-check';
+import { describe, expect } from 'vitest';
+import { Download } from '../support/download.ts';
+import { isPeriodic } from '../support/periodic-body.ts';
+import { openPeriodicOrigin } from '../support/periodic-origin.ts';
+import { itOnLinux, openDescriptors } from '../support/process-status.ts';
+import { startProxy } from '../support/rangeway-process.ts';
+import { RawClient } from '../support/raw-client.ts';
+
+const sizeBytes = 8 * 1024 * 1024 + 1;
+/** What the origin sends while the first clients come and go. */
+const firstBytes = sizeBytes >> 1;
+
+const clientsAtOnce = 100;
+const seed = 20_260_101;
+
+/** A client that goes away. */
+interface Leaver {
+  /** Where its range begins; undefined where it asks for the whole. */
+  readonly start: number | undefined;
+  /** How much of the body it reads before, at most; undefined where it does not even wait for the head. */
+  readonly readBytes: number | undefined;
+  readonly way: 'reset' | 'close';
+}
+
+const leavers = fc.record<Leaver>({
+  start: fc.option(fc.integer({ min: 0, max: sizeBytes - 1 }), { nil: undefined, freq: 3 }),
+  readBytes: fc.option(fc.integer({ min: 0, max: sizeBytes }), { nil: undefined, freq: 5 }),
+  way: fc.constantFrom('reset', 'close'),
+});
+
+/** Asks, reads some of the bytes before `presentBytes`, and leaves. */
+async function comeAndGo(url: URL, { start, readBytes, way }: Leaver, presentBytes: number): Promise<void> {
+  await using client = await RawClient.open(Number(url.port));
+  const rangeLine = start === undefined ? '' : `Range: bytes=${start}-\r\n`;
+  client.send(`GET /body HTTP/1.1\r\nHost: ${url.host}\r\n${rangeLine}\r\n`);
+  if (readBytes !== undefined) {
+    expect((await client.head())?.status).toBe(start === undefined ? 200 : 206);
+    const offset = start ?? 0;
+    const bytes = await client.take(Math.max(0, Math.min(readBytes, presentBytes - offset)));
+    expect(isPeriodic(bytes, offset), `${bytes.length} bytes from ${offset} on`).toBe(true);
+  }
+  if (way === 'reset') client.reset();
+}
+
+describe(`${2 * clientsAtOnce} clients that leave in the middle, of a fill and of hits (seed ${seed})`, () => {
+  itOnLinux('the disk store holds no file and no connection for them', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'rangeway-leaks-'));
+    try {
+      // Too little memory for the body, so that hits open its file.
+      await expectNothingLeft(['--dir', dir, '--memory', '1MB']);
+    } finally {
+      await rm(dir, { recursive: true, force: true });
+    }
+  });
+
+  itOnLinux('the memory store holds no connection for them', () => expectNothingLeft(['--store', 'memory']));
+});
+
+async function expectNothingLeft(storeFlags: readonly string[]): Promise<void> {
+  await using origin = await openPeriodicOrigin({ sizeBytes, firstBytes, hasLength: true });
+  await using proxy = await startProxy(origin.url, [...storeFlags, '--log-level', 'debug']);
+  const url = new URL(proxy.url);
+  const before = openDescriptors(proxy.pid);
+  const all = fc.sample(leavers, { numRuns: 2 * clientsAtOnce, seed });
+
+  await Promise.all(all.slice(0, clientsAtOnce).map((leaver) => comeAndGo(url, leaver, firstBytes)));
+  origin.goOn();
+  await proxy.waitFor(/"event":"fill".*"result":"stored"/);
+  await Promise.all(all.slice(clientsAtOnce).map((leaver) => comeAndGo(url, leaver, sizeBytes)));
+
+  await expect.poll(() => openDescriptors(proxy.pid), { timeout: 10_000 }).toBe(before);
+  const { status, bytes, headers } = await new Download(`${proxy.url}/body`).ended;
+  expect([status, bytes]).toEqual([200, sizeBytes]);
+  expect(headers['cache-status']).toContain('hit');
+  expect(origin.requests).toBe(1);
+}

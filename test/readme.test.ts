@@ -1,0 +1,128 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { afterAll, describe, expect, it } from 'vitest';
+import { checkConfig } from '../src/config/load.ts';
+import { itWith, runProgram } from './support/programs.ts';
+import { projectDirectory, startLine } from './support/rangeway-process.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'rangeway-readme-'));
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+const readme = readFileSync(join(projectDirectory, 'README.md'), 'utf8');
+
+/** The contents of the fenced blocks of a language, in order. */
+function blocks(language: string): string[] {
+  return [...readme.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)\\n\`\`\`$`, 'gms'))].map(([, text = '']) => text);
+}
+
+const [demo = '', ask = '', inFrontOfYours = '', check = '', ...otherLines] = blocks('sh');
+const [shown = ''] = blocks('http');
+
+/** Fields that are another time, or on another machine, not the same; the README may leave them out. */
+const changing = /^(date|via|age|connection|keep-alive):/i;
+
+describe('the commands of the README', () => {
+  it('are those that are tried here', () => {
+    expect(demo).toBe('npm ci && npm run demo');
+    expect(ask).toMatch(/^curl .* http:\/\/127\.0\.0\.1:8080\/\S+$/);
+    expect(inFrontOfYours).toMatch(/^npm start -- http:\/\/127\.0\.0\.1:3000 --listen 8080$/);
+    expect(check).toBe('npm start -- check config.example.json');
+    expect(otherLines).toEqual([]);
+  });
+
+  itWith(['npm', 'curl'], 'npm run demo, and what curl shows of it', async () => {
+    await using started = startLine('npm run demo');
+    const [, url = ''] = await started.waitFor(/Rangeway\s+(http:\S+)\s[\s\S]*Ctrl-C/);
+    const line = ask.replace('http://127.0.0.1:8080', url);
+
+    const first = await runProgram('sh', ['-c', line], dir);
+    expect(headLines(first.stdout.toString('latin1'))).toEqual(headLines(shown));
+
+    const second = await runProgram('sh', ['-c', line], dir);
+    const [, told = ''] = /The second time it says `([^`]*)`/.exec(readme) ?? [];
+    expect(told).toMatch(/^Cache-Status: .*hit$/);
+    expect(second.stdout.toString('latin1')).toContain(`\n${told}`);
+
+    await started.stop('SIGINT');
+    expect(started.output()).toMatch(/\nStopped.*\n$/);
+  });
+
+  itWith(['npm'], 'npm start in front of your own server', async () => {
+    await using started = startLine(inFrontOfYours.replace(/8080$/, '0'), { XDG_CACHE_HOME: dir });
+    const [, url = ''] = await started.waitFor(/ready on (http:[^\s"]+)/);
+    // Nobody is there to be proxied.
+    expect((await fetch(url)).status).toBe(502);
+  });
+
+  itWith(['npm'], 'npm start -- check', async () => {
+    await using started = startLine(check);
+    expect(await started.ended(), started.output()).toBe(0);
+  });
+});
+
+/** The status line and the fields that are the same each time. */
+function headLines(head: string): string[] {
+  return head
+    .trim()
+    .split(/\r?\n/)
+    .filter((line) => !changing.test(line));
+}
+
+describe('the other blocks of the README', () => {
+  it('the configuration checks', () => {
+    const [text = '', ...others] = blocks('json');
+    expect(checkConfig(JSON.parse(text), '.')).toMatchObject({ kind: 'ok' });
+    expect(others).toEqual([]);
+  });
+
+  itWith([], 'the program that embeds it runs', async () => {
+    const [program = '', ...others] = blocks('js');
+    expect(others).toEqual([]);
+    const file = join(dir, 'embed.mjs');
+    const entry = pathToFileURL(join(projectDirectory, 'src/index.ts')).href;
+    const here = program.replace("from 'rangeway'", `from '${entry}'`).replace("listen: '8080'", "listen: '0'");
+    expect(here).not.toMatch(/'rangeway'|8080/);
+    writeFileSync(file, here);
+    await using started = startLine(`exec "${process.execPath}" "${file}"`);
+    // The event of a server that is ready.
+    await started.waitFor(/^life$/m);
+  });
+});
+
+describe('the documents', () => {
+  const documents = ['.', 'src', 'test', 'assets', 'bench'].flatMap((place) => markdownIn(place));
+
+  it('are found', () => expect(documents.length).toBeGreaterThan(4));
+
+  it('README.md is short enough to be read', () => expect(readme.split('\n').length).toBeLessThan(200));
+
+  it.each(documents)('%s links to what is there', (name) => {
+    const links = [...readDocument(name).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target);
+    const local = links.filter((target) => !/^[a-z][a-z+.-]*:/i.test(target));
+    expect(local.filter((target) => !exists(join(dirname(name), target.replace(/#.*$/, ''))))).toEqual([]);
+  });
+
+  it.each(documents)('%s names scripts that package.json has', (name) => {
+    const { scripts } = JSON.parse(readDocument('package.json')) as { scripts: Record<string, string> };
+    const named = [...readDocument(name).matchAll(/npm run ([\w:-]+)/g)].map(([, script = '']) => script);
+    expect(named.filter((script) => scripts[script] === undefined)).toEqual([]);
+  });
+});
+
+/** The Markdown files of a folder: those at the top level themselves, those of other folders with all below. */
+function markdownIn(place: string): string[] {
+  if (!exists(place)) return [];
+  return readdirSync(join(projectDirectory, place), { recursive: place !== '.' })
+    .map((name) => join(place, String(name)))
+    .filter((name) => name.endsWith('.md'));
+}
+
+function readDocument(name: string): string {
+  return readFileSync(join(projectDirectory, name), 'utf8');
+}
+
+function exists(name: string): boolean {
+  return statSync(join(projectDirectory, name), { throwIfNoEntry: false }) !== undefined;
+}

@@ -1,0 +1,109 @@
+/** Clients that leave, and fills that end with their last reader (fill.onAbort). */
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
+import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+
+const size = 10_000;
+const whole = patternBytes(0, size);
+const fields = { 'cache-control': 'max-age=60', etag: '"v1"' };
+const sized = { ...fields, 'content-length': String(size) };
+
+let store: SteeredStore;
+let proxy: WholeProxy;
+beforeEach(() => {
+  store = createSteeredStore();
+  proxy = createWholeProxy({
+    createStore: () => store,
+    route: { fill: { onAbort: 'stop', lengthWaitMs: 10_000 } },
+  });
+});
+afterEach(() => proxy.close());
+
+describe('a fill that ends with its last reader', () => {
+  it('is kept when the reader leaves with the last byte, before the origin has said that it is the last', async () => {
+    const client = proxy.send();
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: sized });
+    await exchange.send(whole);
+    expect(await client.bytes()).toEqual(Buffer.from(whole));
+    await client.leave();
+    exchange.end();
+    await proxy.fillsEnded(1);
+    expect(proxy.fillEvents()[0]).toMatchObject({ result: 'stored', bytes: size, error: undefined });
+    expect(await proxy.send().field('cache-status')).toMatch(/; hit/);
+  });
+
+  it('is kept when the reader leaves while the whole is being committed', async () => {
+    const commit = store.hold('commit');
+    const client = proxy.send();
+    const exchange = await proxy.origin.next();
+    exchange.respond({ fields }, whole);
+    await commit.reached;
+    expect(await client.bytes()).toEqual(Buffer.from(whole));
+    commit.release();
+    await proxy.fillsEnded(1);
+    expect(proxy.fillEvents()[0]).toMatchObject({ result: 'stored', error: undefined });
+  });
+
+  it('does not make a reader of unknown length wait for the store', async () => {
+    const commit = store.hold('commit');
+    const client = proxy.send();
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields });
+    await exchange.send(whole);
+    exchange.end();
+    expect(await client.bytes()).toEqual(Buffer.from(whole));
+    commit.release();
+    await proxy.fillsEnded(1);
+    expect(proxy.fillEvents()[0]).toMatchObject({ result: 'stored', error: undefined });
+  });
+
+  it.each(['bytes=-10', 'bytes=5000-5009', 'bytes=0-', 'bytes=0-9,50-59'])(
+    'goes on for a client that waits for the bytes or the length of %s',
+    async (range) => {
+      const reading = proxy.send();
+      const exchange = await proxy.origin.next();
+      exchange.head({ fields });
+      await exchange.send(whole.subarray(0, 5));
+      await reading.readUntil(5);
+      const waiting = proxy.send({ fields: { range } });
+      await new Promise(setImmediate);
+      await reading.leave();
+      await new Promise(setImmediate);
+      expect(exchange.isClosed).toBe(false);
+      void exchange.send(whole.subarray(5));
+      exchange.end();
+      expect(await waiting.status()).toBe(206);
+      await waiting.bytes();
+      expect(proxy.origin.requests).toBe(1);
+    },
+  );
+
+  it('ends when the only client leaves that waits for its length', async () => {
+    const waiting = proxy.send({ fields: { range: 'bytes=-10' } });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields });
+    await exchange.send(whole.subarray(0, 5));
+    await new Promise(setImmediate);
+    await waiting.leave();
+    await proxy.fillsEnded(1);
+    expect(exchange.isClosed).toBe(true);
+    expect(await waiting.status()).toBe(499);
+    expect(store.held).toBe(0);
+  });
+
+  it('is not joined by whoever comes while it is being given up', async () => {
+    const opening = store.hold('openWriter');
+    const leaving = proxy.send();
+    const first = await proxy.origin.next();
+    first.head({ fields: sized });
+    await opening.reached;
+    await leaving.leave();
+    const coming = proxy.send();
+    opening.release();
+    (await proxy.origin.next()).respond({ fields }, whole);
+    expect(await coming.bytes()).toEqual(Buffer.from(whole));
+  });
+});

@@ -1,0 +1,156 @@
+/** Fills that the store refuses in the middle: their readers still get their bytes, or see that they do not. */
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { StoreFault } from '../../src/store/store.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
+import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+
+const size = 100_000;
+const whole = patternBytes(0, size);
+const fields = { 'cache-control': 'max-age=60', etag: '"v1"' };
+const sized = { ...fields, 'content-length': String(size) };
+
+let store: SteeredStore;
+let proxy: WholeProxy;
+beforeEach(() => {
+  store = createSteeredStore();
+  proxy = createWholeProxy({ createStore: () => store });
+});
+afterEach(async () => {
+  await proxy.close();
+  expect(store.held).toBe(0);
+});
+
+/** The origin sends the whole in pieces, as fast as it is taken. */
+async function sendWhole(exchange: Awaited<ReturnType<WholeProxy['origin']['next']>>) {
+  for (let at = 0; at < size; at += 700) await exchange.send(whole.subarray(at, at + 700));
+  exchange.end();
+}
+
+describe('a store that refuses a body of unknown length in the middle', () => {
+  it.each(['bytes=-10', 'bytes=90000-', 'bytes=0-', 'bytes=0-9,50-59', 'bytes=90000-90009'])(
+    'leaves %s to be answered with the whole, for the bytes behind it are not kept until its place is known',
+    async (range) => {
+      const waiting = proxy.send({ fields: { range } });
+      const exchange = await proxy.origin.next();
+      exchange.head({ fields });
+      await exchange.send(whole.subarray(0, 5000));
+      store.fail('writeBlock', new StoreFault('no_room', 'full'));
+      void (async () => {
+        for (let at = 5000; at < size; at += 700) await exchange.send(whole.subarray(at, at + 700));
+        exchange.end();
+      })();
+      expect(await waiting.status()).toBe(200);
+      expect(await waiting.bytes()).toEqual(Buffer.from(whole));
+      await proxy.fillsEnded(1);
+    },
+  );
+
+  it('still answers a range that has arrived by then', async () => {
+    const plain = proxy.send();
+    const waiting = proxy.send({ fields: { range: 'bytes=6000-6009' } });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields });
+    store.fail('writeBlock', new StoreFault('no_room', 'full'));
+    void sendWhole(exchange);
+    const [all, bytes] = await Promise.all([plain.bytes(), waiting.bytes()]);
+    expect(all).toEqual(Buffer.from(whole));
+    if ((await waiting.status()) === 206) expect(bytes).toEqual(Buffer.from(patternBytes(6000, 6010)));
+    else expect(bytes).toEqual(Buffer.from(whole));
+  });
+});
+
+describe('a store that refuses a body of known length in the middle', () => {
+  it('serves readers ahead and behind at once', async () => {
+    const behind = proxy.send();
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: sized });
+    const ahead = proxy.send({ fields: { range: 'bytes=60000-60999' } });
+    expect(await ahead.status()).toBe(206);
+    store.fail('writeBlock', new StoreFault('io', 'broken'));
+    void sendWhole(exchange);
+    const [first, second] = await Promise.all([behind.bytes(), ahead.bytes()]);
+    expect(first).toEqual(Buffer.from(whole));
+    expect(second).toEqual(Buffer.from(patternBytes(60_000, 61_000)));
+    await proxy.fillsEnded(1);
+  });
+
+  it('cuts a multipart that wants to go back to bytes that are gone, and never waits for ever', async () => {
+    const client = proxy.send({ fields: { range: 'bytes=60000-60009,5000-5009' } });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: sized });
+    expect(await client.status()).toBe(206);
+    store.fail('writeBlock', new StoreFault('io', 'broken'));
+    void sendWhole(exchange);
+    await expect(client.bytes()).rejects.toMatchObject({ code: 'bytes_gone' });
+    await client.leave();
+    await proxy.fillsEnded(1);
+  });
+
+  it('gives a multipart that goes back to bytes that the store has', async () => {
+    const client = proxy.send({ fields: { range: 'bytes=60000-60009,500-509' } });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: sized });
+    await exchange.send(whole.subarray(0, 3000));
+    store.fail('writeBlock', new StoreFault('io', 'broken'));
+    void (async () => {
+      for (let at = 3000; at < size; at += 700) await exchange.send(whole.subarray(at, at + 700));
+      exchange.end();
+    })();
+    const text = Buffer.from(await client.bytes()).toString('latin1');
+    expect(text).toContain(Buffer.from(patternBytes(60_000, 60_010)).toString('latin1'));
+    expect(text).toContain(Buffer.from(patternBytes(500, 510)).toString('latin1'));
+    await proxy.fillsEnded(1);
+  });
+});
+
+describe('a store that fails otherwise', () => {
+  it('leaves no body of the origin open when a writer cannot be opened', async () => {
+    store.fail('openWriter', new Error('a mistake of the store'));
+    const client = proxy.send();
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: sized });
+    expect(await client.status()).toBe(500);
+    expect(exchange.isClosed).toBe(true);
+  });
+
+  it('leaves no body of the origin open when it cannot remove what was invalidated', async () => {
+    store.fail('removeKey', new Error('a mistake of the store'));
+    const client = proxy.send({ method: 'POST' });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: sized });
+    expect(await client.status()).toBe(500);
+    expect(exchange.isClosed).toBe(true);
+  });
+});
+
+describe('stored bytes that are damaged', () => {
+  it.each(['bytes=2000-2009', 'bytes=1024-', 'bytes=1500-1509,9000-9009'])(
+    'where %s begins count as absent: the request is answered from the origin',
+    async (range) => {
+      const first = proxy.send();
+      (await proxy.origin.next()).respond({ fields }, whole);
+      await first.bytes();
+      await proxy.fillsEnded(1);
+      store.damageBlock(1);
+      const client = proxy.send({ fields: { range } });
+      (await proxy.origin.next()).respond({ fields }, whole);
+      expect(await client.status()).toBe(206);
+      expect((await client.bytes()).length).toBeGreaterThan(9);
+      expect(await client.field('cache-status')).toMatch(/fwd=uri-miss/);
+      await proxy.fillsEnded(2);
+    },
+  );
+
+  it('further on cut the response visibly', async () => {
+    const first = proxy.send();
+    (await proxy.origin.next()).respond({ fields }, whole);
+    await first.bytes();
+    await proxy.fillsEnded(1);
+    store.damageBlock(5);
+    const client = proxy.send();
+    expect(await client.status()).toBe(200);
+    await expect(client.bytes()).rejects.toMatchObject({ code: 'bytes_gone' });
+  });
+});

@@ -1,0 +1,130 @@
+/** A store whose steps a test holds up or lets fail, and that gives no bytes of a writer that was disposed. */
+
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
+import type { EntryReader, EntryWriter, NewEntry, Store, StoredEntry } from '../../src/store/store.ts';
+
+export type Step = 'openWriter' | 'writeBlock' | 'commit' | 'removeKey';
+
+export interface Held {
+  /** Resolves when somebody is held up at the step. */
+  readonly reached: Promise<void>;
+  release(): void;
+}
+
+export interface SteeredStore extends Store {
+  /** Holds up the next call of a step before it takes effect. */
+  hold(step: Step): Held;
+  /** Lets all later calls of a step throw. */
+  fail(step: Step, error: Error): void;
+  /** Damages a block of everything that is stored by now: it is found when it is read, and its entry is then removed. */
+  damageBlock(index: number): void;
+  /** How many writers and readers have not been given back. */
+  readonly held: number;
+}
+
+/** Puts the steering over a store in memory. */
+export function createSteeredStore({ blockSizeBytes = 1024, maxSizeBytes = 16 * 1024 * 1024 } = {}): SteeredStore {
+  let ids = 0;
+  const below = createMemoryStore({ maxSizeBytes, blockSizeBytes, randomId: () => `generation-${++ids}` });
+  const gates = new Map<Step, { reached: () => void; open: Promise<void> }>();
+  const failures = new Map<Step, Error>();
+  const damaged = new Map<string, number>();
+  const open = new Set<object>();
+  const committed = new Set<string>();
+
+  async function pass(step: Step): Promise<void> {
+    const gate = gates.get(step);
+    gates.delete(step);
+    gate?.reached();
+    await gate?.open;
+    const failure = failures.get(step);
+    if (failure !== undefined) throw failure;
+  }
+
+  function wrapWriter(writer: EntryWriter): EntryWriter {
+    let isDisposed = false;
+    open.add(writer);
+    return {
+      generation: writer.generation,
+      peekBlock: (index) => (isDisposed ? undefined : writer.peekBlock(index)),
+      readBlock: async (index) => {
+        if (isDisposed) throw new ProxyError('bytes_gone', { detail: 'the writer was disposed' });
+        return await writer.readBlock(index);
+      },
+      writeBlock: async (index, bytes) => {
+        await pass('writeBlock');
+        await writer.writeBlock(index, bytes);
+      },
+      commit: async (final) => {
+        await pass('commit');
+        committed.add(writer.generation);
+        return await writer.commit(final);
+      },
+      [Symbol.asyncDispose]: async () => {
+        isDisposed = true;
+        open.delete(writer);
+        await writer[Symbol.asyncDispose]();
+      },
+    };
+  }
+
+  function wrapEntry(entry: StoredEntry): StoredEntry {
+    const isDamaged = (index: number) => damaged.get(entry.generation) === index;
+    return {
+      ...entry,
+      peekBlock: (index) => (damaged.has(entry.generation) ? undefined : entry.peekBlock(index)),
+      open: async () => {
+        const reader = await entry.open();
+        open.add(reader);
+        const wrapped: EntryReader = {
+          peekBlock: (index) => (damaged.has(entry.generation) ? undefined : reader.peekBlock(index)),
+          readBlock: async (index) => {
+            if (!isDamaged(index)) return await reader.readBlock(index);
+            await below.removeEntry(entry);
+            throw new ProxyError('bytes_gone', { detail: `block ${index} is damaged` });
+          },
+          close: () => {
+            open.delete(reader);
+            reader.close();
+          },
+        };
+        return wrapped;
+      },
+    };
+  }
+
+  return {
+    blockSizeBytes: below.blockSizeBytes,
+    maxEntryBytes: below.maxEntryBytes,
+    peek: (key) => below.peek(key)?.map(wrapEntry),
+    find: async (key) => (await below.find(key)).map(wrapEntry),
+    openWriter: async (entry: NewEntry) => {
+      await pass('openWriter');
+      return wrapWriter(await below.openWriter(entry));
+    },
+    replaceMetadata: async (entry, metadata) => {
+      const replaced = await below.replaceMetadata(entry, metadata);
+      return replaced === undefined ? undefined : wrapEntry(replaced);
+    },
+    removeEntry: (entry) => below.removeEntry(entry),
+    removeKey: async (key) => {
+      await pass('removeKey');
+      return await below.removeKey(key);
+    },
+    close: () => below.close(),
+    hold(step) {
+      const reached = Promise.withResolvers<void>();
+      const opening = Promise.withResolvers<void>();
+      gates.set(step, { reached: reached.resolve, open: opening.promise });
+      return { reached: reached.promise, release: opening.resolve };
+    },
+    fail: (step, error) => void failures.set(step, error),
+    damageBlock: (index) => {
+      for (const generation of committed) damaged.set(generation, index);
+    },
+    get held() {
+      return open.size;
+    },
+  };
+}
