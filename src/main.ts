@@ -91,8 +91,9 @@ export async function start(config: Config, { emit = () => {} }: StartOptions = 
   const { url } = listener.address;
   const kept = resources.move();
   const close = async (graceMs: number) => {
+    const closed = listener.close(graceMs);
     emit({ kind: 'life', stage: 'stopping', addresses: [url], message: 'stopping: no new connections' });
-    const { cut } = await listener.close(graceMs);
+    const { cut } = await closed;
     if (cut > 0)
       emit({
         kind: 'life',

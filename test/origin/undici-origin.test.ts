@@ -484,7 +484,7 @@ describe('connections', () => {
     ];
     await using server = await openScriptedOrigin((exchange) => {
       const play = plays[Number(exchange.request.target.slice(1)) % plays.length];
-      if (typeof play === 'function') return play(exchange);
+      return typeof play === 'function' ? play(exchange) : undefined;
     });
     const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 4 }));
     const outcomes = Array.from({ length: 240 }, async (_, index) => {

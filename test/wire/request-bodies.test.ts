@@ -1,4 +1,4 @@
-/** Request bodies: read with backpressure, broken off, left unread, and announced with Expect. */
+/** Request bodies: read with backpressure, broken off and left unread. */
 
 import { describe, expect, it } from 'vitest';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
@@ -246,69 +246,5 @@ describe('a body that is not read', () => {
     expect((await client.take(10)).toString()).toBe('5\r\nfirst\r\n');
     release.resolve();
     expect(await client.rest()).toBe('0\r\n\r\n');
-  });
-});
-
-describe('Expect', () => {
-  const expecting = post('Content-Length: 4\r\nExpect: 100-continue\r\n');
-
-  it('is met when the body is first read', async () => {
-    const release = Promise.withResolvers<void>();
-    await using listener = await openListener(async (request) => {
-      await release.promise;
-      return echo(request);
-    });
-    await using client = await listener.connect();
-    client.send(expecting);
-    await expect.poll(() => listener.requests.length).toBe(1);
-    expect(client.socket.bytesRead).toBe(0);
-    release.resolve();
-    expect((await client.response())?.status).toBe(100);
-    client.send(`body${next}`);
-    expect((await client.response())?.body.toString()).toBe('body');
-    expect((await client.response())?.status).toBe(200);
-  });
-
-  it('is met when its turn among pipelined requests comes', async () => {
-    const release = Promise.withResolvers<void>();
-    await using listener = await openListener(async (request) => {
-      if (request.target === '/next') await release.promise;
-      return echo(request);
-    });
-    await using client = await listener.connect();
-    client.send(next + expecting);
-    await expect.poll(() => listener.requests.length).toBe(2);
-    release.resolve();
-    expect((await client.response())?.status).toBe(200);
-    expect((await client.response())?.status).toBe(100);
-    client.send('body');
-    expect((await client.response())?.body.toString()).toBe('body');
-  });
-
-  it.each([
-    ['a final response before the body', expecting, 200],
-    ['a refusal', expecting.replace('Host: a', 'Host: a b'), 400],
-  ])('is not met by %s, which ends the connection', async (_name, request, status) => {
-    await using listener = await openListener(() => textResponse('no body wanted'));
-    await using client = await listener.connect();
-    const response = await client.exchange(request);
-    expect(response.status).toBe(status);
-    expect(rawValues(response, 'connection')).toEqual(['close']);
-    expect(await client.rest()).toBe('');
-  });
-
-  it('is nothing to a client of HTTP/1.0 (RFC 9110 §10.1.1)', async () => {
-    await using listener = await openListener(echo);
-    await using client = await listener.connect();
-    client.send(post('Content-Length: 4\r\nExpect: 100-continue\r\n', 'body', '1.0'));
-    expect((await client.response())?.status).toBe(200);
-  });
-
-  it('is left to the origin where it is another one', async () => {
-    await using listener = await openListener(echo);
-    await using client = await listener.connect();
-    const response = await client.exchange(post('Content-Length: 4\r\nExpect: patience\r\n', 'body'));
-    expect(response.body.toString()).toBe('body');
-    expect(listener.requests[0]?.fields).toContainEqual(['expect', 'patience']);
   });
 });

@@ -1,123 +1,25 @@
 /** WebSocket tunnels to a hand-written origin: what it is asked, what the client gets, and how both sides end. */
 
-import { createHash } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
-import { type AddressInfo, createServer as createNetServer, type Server as NetServer, type Socket } from 'node:net';
+import { createServer as createNetServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
-import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createTunnel, type TunnelOptions, type TunnelRoute } from '../../src/listener/tunnel.ts';
-import type { TunnelEvent } from '../../src/telemetry/events.ts';
-import { openListener, type TestListener, textResponse } from '../support/open-listener.ts';
+import type { TunnelRoute } from '../../src/listener/tunnel.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { rawValues } from '../support/raw-client.ts';
 import { testAuthority, testCertificate } from '../support/tls-certificate.ts';
+import {
+  accept,
+  echoOrigin,
+  handshake,
+  key,
+  listen,
+  openTunnelListener,
+  rawOrigin,
+  routeTo,
+  sentFields,
+} from '../support/tunnels.ts';
 import { untilQuiet } from '../support/until-quiet.ts';
-
-const key = 'dGhlIHNhbXBsZSBub25jZQ==';
-const accept = 's3pPLMBiTxaQ9kYGzzhZRbK+xOo=';
-const handshake = upgradeRequest('GET /chat?a=1 HTTP/1.1\r\nHost: client.example\r\n');
-
-function upgradeRequest(start: string, token = 'websocket'): string {
-  return `${start}Connection: keep-alive, Upgrade\r\nUpgrade: ${token}\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${key}\r\n\r\n`;
-}
-
-const servers: NetServer[] = [];
-afterEach(() => {
-  for (const server of servers.splice(0)) {
-    server.close();
-    if ('closeAllConnections' in server) (server as Server).closeAllConnections();
-  }
-});
-
-async function listen(server: NetServer): Promise<string> {
-  servers.push(server);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}
-
-interface EchoOrigin {
-  readonly url: string;
-  readonly requests: IncomingMessage[];
-  readonly sockets: Socket[];
-}
-
-/** Answers handshakes as RFC 6455 §4.2.2 says, and sends back whatever it gets. */
-async function echoOrigin(createOrigin: () => Server = createServer): Promise<EchoOrigin> {
-  const requests: IncomingMessage[] = [];
-  const sockets: Socket[] = [];
-  const server = createOrigin().on('upgrade', (request, stream, head) => {
-    const socket = stream as Socket;
-    requests.push(request);
-    sockets.push(socket);
-    socket.on('error', () => {});
-    const digest = createHash('sha1').update(
-      `${request.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`,
-    );
-    socket.write(
-      'HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\nConnection: upgrade, x-hop\r\nX-Hop: 1\r\n' +
-        `Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nKeep-Alive: timeout=1\r\nSec-WebSocket-Accept: ${digest.digest('base64')}\r\n\r\n`,
-    );
-    socket.write(head);
-    socket.pipe(socket);
-  });
-  return { url: await listen(server), requests, sockets };
-}
-
-/** An origin that treats connections as bytes. */
-async function rawOrigin(onConnection: (socket: Socket) => void): Promise<string> {
-  return listen(
-    createNetServer((socket) => {
-      socket.on('error', () => {});
-      onConnection(socket);
-    }),
-  );
-}
-
-/** An origin that answers handshakes with a response. */
-async function plainOrigin(respond: (response: ServerResponse) => void): Promise<string> {
-  const server = createServer((_request, response) => respond(response));
-  return listen(server);
-}
-
-const sentFields: Fields = [
-  ['host', 'origin.example'],
-  ['cookie', 'a=1'],
-  ['cookie', 'b=2'],
-  ['sec-websocket-version', '13'],
-  ['sec-websocket-key', key],
-  ['sec-websocket-protocol', 'chat'],
-  ['via', '1.1 rangeway'],
-];
-
-async function openTunnelListener(
-  routeOf: TunnelOptions['routeOf'],
-  options: Partial<TunnelOptions> = {},
-): Promise<TestListener & { readonly tunnelEvents: TunnelEvent[] }> {
-  const tunnelEvents: TunnelEvent[] = [];
-  let time = 1_000;
-  const tunnel = createTunnel({
-    routeOf,
-    emit: (event) => {
-      if (event.kind === 'tunnel') tunnelEvents.push(event);
-    },
-    now: () => {
-      time += 5;
-      return time;
-    },
-    connectTimeoutMs: 5_000,
-    answerTimeoutMs: 5_000,
-    ...options,
-  });
-  const listener = await openListener(() => textResponse('plain'), { tunnel, now: () => 1_000 });
-  return Object.assign(listener, { tunnelEvents });
-}
-
-function routeTo(url: string, fields = sentFields): TunnelOptions['routeOf'] {
-  return () => ({ url, target: '/ws//../x?y&z=%20?', fields });
-}
 
 describe('a tunnel', () => {
   it('carries bytes both ways after the 101', async () => {
@@ -361,165 +263,5 @@ describe('the end of a tunnel', () => {
     expect(await client.rest()).toBe('');
     await expect.poll(() => origin.sockets[0]?.destroyed).toBe(true);
     expect(listener.tunnelEvents).toEqual([expect.objectContaining(ended)]);
-  });
-});
-
-describe('an origin that does not tunnel', () => {
-  it.each<[string, (response: ServerResponse) => void, string]>([
-    ['in one piece', (response) => response.writeHead(403, { 'X-A': '1', 'Content-Length': 4 }).end('none'), 'none'],
-    ['in chunks', (response) => response.writeHead(403, { 'X-A': '1' }).write('no') && response.end('ne'), 'none'],
-    ['without a body', (response) => response.writeHead(403, { 'X-A': '1', 'Content-Length': 0 }).end(), ''],
-  ])('has its answer relayed: %s', async (_name, respond, body) => {
-    await using listener = await openTunnelListener(routeTo(await plainOrigin(respond)));
-    await using client = await listener.connect();
-    client.send(handshake);
-    const response = await client.response();
-    expect(response).toMatchObject({ status: 403, reason: 'Forbidden', isWhole: true });
-    expect(response?.body.toString()).toBe(body);
-    expect(rawValues(response ?? { lines: [] }, 'x-a')).toEqual(['1']);
-    expect(rawValues(response ?? { lines: [] }, 'connection')).toEqual(['close']);
-    expect(await client.rest()).toBe('');
-    await expect
-      .poll(() => listener.tunnelEvents)
-      .toEqual([expect.objectContaining({ status: 403, error: undefined })]);
-  });
-
-  it('has a large answer relayed whole', async () => {
-    const bytes = Buffer.from(patternBytes(0, 4 * 1024 * 1024));
-    const url = await plainOrigin((response) => response.writeHead(200, { 'Content-Length': bytes.length }).end(bytes));
-    await using listener = await openTunnelListener(routeTo(url));
-    await using client = await listener.connect();
-    client.send(handshake);
-    expect((await client.response())?.body.equals(bytes)).toBe(true);
-    expect(await client.rest()).toBe('');
-  });
-
-  it('cannot make a short answer look whole', async () => {
-    const url = await rawOrigin((socket) =>
-      socket.once('data', () => socket.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 10\r\n\r\nshort')),
-    );
-    await using listener = await openTunnelListener(routeTo(url));
-    await using client = await listener.connect();
-    client.send(handshake);
-    expect(await client.response()).toMatchObject({ status: 403, isWhole: false });
-    await expect
-      .poll(() => listener.tunnelEvents)
-      .toEqual([expect.objectContaining({ status: 403, error: 'origin_body_short' })]);
-  });
-
-  const failures: readonly (readonly [string, number, string, () => Promise<string>])[] = [
-    ['is not there', 502, 'origin_refused', async () => closedPort()],
-    [
-      'closes without an answer',
-      502,
-      'origin_reset',
-      () => rawOrigin((socket) => socket.once('data', () => socket.end())),
-    ],
-    ['resets', 502, 'origin_reset', () => rawOrigin((socket) => socket.once('data', () => socket.resetAndDestroy()))],
-    ['speaks another protocol', 502, 'origin_ill_framed', () => rawOrigin((socket) => socket.end('SSH-2.0-x\r\n'))],
-    ['says nothing', 504, 'origin_timeout', () => rawOrigin(() => {})],
-    ['has an address that is none', 500, 'internal', async () => 'nonsense'],
-  ];
-
-  it.each(failures)('that %s becomes a %i', async (_name, status, code, origin) => {
-    await using listener = await openTunnelListener(routeTo(await origin()), { answerTimeoutMs: 200 });
-    await using client = await listener.connect();
-    client.send(`${handshake}early`);
-    const response = await client.response();
-    expect(response?.status).toBe(status);
-    expect(rawValues(response ?? { lines: [] }, 'content-type')).toEqual(['application/problem+json']);
-    expect(await client.rest()).toBe('');
-    await expect.poll(() => listener.tunnelEvents).toEqual([expect.objectContaining({ status, error: code })]);
-    expect((await (await listener.connect()).exchange('GET / HTTP/1.1\r\nHost: a\r\n\r\n')).status).toBe(200);
-  });
-
-  async function closedPort(): Promise<string> {
-    const server = createNetServer();
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as AddressInfo;
-    await new Promise((resolve) => server.close(resolve));
-    return `http://127.0.0.1:${port}`;
-  }
-
-  it('is left when its client leaves before the answer', async () => {
-    const asked = Promise.withResolvers<Socket>();
-    const url = await rawOrigin((socket) => socket.once('data', () => asked.resolve(socket)));
-    await using listener = await openTunnelListener(routeTo(url));
-    await using client = await listener.connect();
-    client.send(handshake);
-    const socket = await asked.promise;
-    socket.resume();
-    client.reset();
-    await expect.poll(() => socket.destroyed).toBe(true);
-    await expect.poll(() => listener.tunnelEvents).toEqual([expect.objectContaining({ error: 'client_gone' })]);
-  });
-});
-
-describe('a request for a tunnel', () => {
-  it.each([
-    ['is refused by the route', () => new ProxyError('no_route'), 404, 'no_route'],
-    [
-      'has a route that fails',
-      () => {
-        throw new Error('secret');
-      },
-      500,
-      'internal',
-    ],
-  ] satisfies [string, TunnelOptions['routeOf'], number, string][])('that %s', async (_name, routeOf, status, code) => {
-    await using listener = await openTunnelListener(routeOf);
-    await using client = await listener.connect();
-    client.send(handshake);
-    const response = await client.response();
-    expect(response?.status).toBe(status);
-    expect(response?.body.toString()).not.toContain('secret');
-    expect(await client.rest()).toBe('');
-    await expect.poll(() => listener.tunnelEvents).toEqual([expect.objectContaining({ status, error: code })]);
-  });
-
-  it('that is malformed is refused like any other', async () => {
-    await using listener = await openTunnelListener(() => new ProxyError('no_route'));
-    await using client = await listener.connect();
-    client.send(upgradeRequest('GET /a#b HTTP/1.1\r\nHost: a\r\n'));
-    expect((await client.response())?.status).toBe(400);
-    expect(await client.rest()).toBe('');
-    expect(listener.events).toEqual([expect.objectContaining({ kind: 'refusal', error: 'malformed_request' })]);
-    expect(listener.tunnelEvents).toEqual([]);
-  });
-
-  const refuseAll = (): ProxyError => new ProxyError('internal');
-  it.each([
-    ['asks for h2c', upgradeRequest('GET / HTTP/1.1\r\nHost: a\r\n', 'h2c')],
-    ['asks for TLS', upgradeRequest('GET / HTTP/1.1\r\nHost: a\r\n', 'TLS/1.0')],
-    ['is a POST', upgradeRequest('POST / HTTP/1.1\r\nHost: a\r\n')],
-    ['has a body', `${upgradeRequest('GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n')}abc`],
-    ['has chunks', `${upgradeRequest('GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n')}0\r\n\r\n`],
-    ['is of HTTP/1.0', upgradeRequest('GET / HTTP/1.0\r\nHost: a\r\n')],
-    ['has no Connection: Upgrade', handshake.replace('keep-alive, Upgrade', 'keep-alive')],
-  ])('that %s is a request like any other', async (_name, request) => {
-    await using listener = await openTunnelListener(refuseAll);
-    await using client = await listener.connect();
-    const response = await client.exchange(request);
-    expect(response.status).toBe(200);
-    expect(response.body.toString()).toBe('plain');
-    expect(listener.requests).toHaveLength(1);
-  });
-
-  it('may name other protocols beside WebSocket', async () => {
-    const origin = await echoOrigin();
-    await using listener = await openTunnelListener(routeTo(origin.url));
-    await using client = await listener.connect();
-    client.send(upgradeRequest('GET / HTTP/1.1\r\nHost: a\r\n', 'h2c, WebSocket'));
-    expect((await client.head())?.status).toBe(101);
-  });
-
-  it('behind a response that is due, or on a listener that is closing, is a request like any other', async () => {
-    await using listener = await openTunnelListener(refuseAll);
-    await using client = await listener.connect();
-    client.send(`GET / HTTP/1.1\r\nHost: a\r\n\r\n${handshake}`);
-    expect((await client.response())?.status).toBe(200);
-    const second = await client.response();
-    expect(second?.status).toBe(200);
-    expect(await client.rest()).toBe('');
   });
 });

@@ -1,0 +1,120 @@
+/** What goes wrong after a request has begun, or behind one that was well: nothing of it may become a request. */
+
+import { describe, expect, it } from 'vitest';
+import { expectRefusal } from '../support/expect-refusal.ts';
+import { openListener, textResponse } from '../support/open-listener.ts';
+
+const chunkedPost = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n';
+
+type BrokenBody = readonly [name: string, body: string];
+const brokenBodies: readonly BrokenBody[] = [
+  ['a chunk size that is no number', 'xyz\r\n\r\n'],
+  ['a chunk size with a sign', '-1\r\n\r\n'],
+  ['a chunk size with a prefix', '0x3\r\nabc\r\n0\r\n\r\n'],
+  ['a chunk size with white space', '3 \r\nabc\r\n0\r\n\r\n'],
+  ['a chunk size of 17 digits', 'fffffffffffffffff\r\nabc\r\n0\r\n\r\n'],
+  ['an empty chunk size', '\r\nabc\r\n0\r\n\r\n'],
+  ['bare LF after a chunk size', '3\nabc\r\n0\r\n\r\n'],
+  ['bare LF after a chunk', '3\r\nabc\n0\r\n\r\n'],
+  ['a chunk longer than its size', '3\r\nabcd\r\n0\r\n\r\n'],
+  ['bare LF in a chunk extension', '3;a\nb\r\nabc\r\n0\r\n\r\n'],
+  ['chunk extensions without end', `3;${'x'.repeat(20_000)}\r\nabc\r\n0\r\n\r\n`],
+  ['a space before the colon of a trailer', '3\r\nabc\r\n0\r\nX : y\r\n\r\n'],
+];
+
+describe('a chunked body that goes wrong', () => {
+  it.each(brokenBodies)('%s: breaks off, and the connection ends', async (_name, body) => {
+    const thrown: unknown[] = [];
+    await using listener = await openListener(async (request) => {
+      try {
+        for await (const _chunk of request.body ?? []);
+      } catch (error) {
+        thrown.push(error);
+      }
+      return textResponse('', { status: 400 });
+    });
+    await using client = await listener.connect();
+    client.send(`${chunkedPost}\r\n${body}GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n`);
+    const response = await client.response();
+    expect(await client.rest()).toBe('');
+    expect(response?.status).toBe(400);
+    expect(thrown).toEqual([expect.objectContaining({ code: 'malformed_request' })]);
+    expect(listener.requests.map(({ target }) => target)).toEqual(['/']);
+  });
+});
+
+describe('a refusal among pipelined requests', () => {
+  it('comes after the responses before it, and nothing after it is read', async () => {
+    const release = Promise.withResolvers<void>();
+    await using listener = await openListener(async ({ target }) => {
+      await release.promise;
+      return textResponse(target);
+    });
+    await using client = await listener.connect();
+    client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\n\r\nGET /3 HTTP/1.1\r\nHost: a\r\n\r\n');
+    await expect.poll(() => listener.events.length).toBe(1);
+    release.resolve();
+    expect((await client.response())?.body.toString()).toBe('/1');
+    expectRefusal(await client.response(), 'malformed_request');
+    expect(await client.rest()).toBe('');
+    expect(listener.requests.map(({ target }) => target)).toEqual(['/1']);
+  });
+
+  it('comes after them where the parser refuses', async () => {
+    const release = Promise.withResolvers<void>();
+    await using listener = await openListener(async ({ target }) => {
+      await release.promise;
+      return textResponse(target);
+    });
+    await using client = await listener.connect();
+    client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n');
+    await expect.poll(() => listener.events.length).toBe(1);
+    release.resolve();
+    expect((await client.response())?.body.toString()).toBe('/1');
+    expectRefusal(await client.response(), 'malformed_request');
+    expect(await client.rest()).toBe('');
+  });
+
+  it('leaves a response alone that is on its way', async () => {
+    const release = Promise.withResolvers<void>();
+    async function* halves(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from('first ');
+      await release.promise;
+      yield Buffer.from('second');
+    }
+    await using listener = await openListener(() => ({
+      ...textResponse(''),
+      body: { kind: 'stream', sizeBytes: 12, stream: Object.assign(halves(), { close: () => {} }) },
+    }));
+    await using client = await listener.connect();
+    client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\n');
+    expect((await client.head())?.status).toBe(200);
+    expect((await client.take(6)).toString()).toBe('first ');
+    client.send('garbage\r\n\r\n');
+    await expect.poll(() => listener.events.length).toBe(1);
+    release.resolve();
+    expect((await client.take(6)).toString()).toBe('second');
+    expectRefusal(await client.response(), 'malformed_request');
+  });
+
+  it('what follows a request that was the last gets no answer', async () => {
+    await using listener = await openListener(({ target }) => textResponse(target));
+    await using client = await listener.connect();
+    client.send('GET /1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n');
+    expect((await client.response())?.body.toString()).toBe('/1');
+    expect(await client.rest()).toBe('');
+    expect(listener.events).toEqual([]);
+    expect(listener.requests).toHaveLength(1);
+  });
+});
+
+describe('a client that goes on sending after its refusal', () => {
+  it('still gets to read it', async () => {
+    await using listener = await openListener(() => textResponse('handled'));
+    await using client = await listener.connect();
+    client.send(`GET / HTTP/1.1\r\nHost: a\r\nX: ${'v'.repeat(60_000)}`);
+    await expect.poll(() => listener.events.length).toBe(1);
+    for (let count = 0; count < 64; count += 1) client.send('v'.repeat(16_384));
+    expectRefusal(await client.response(), 'fields_too_large');
+  });
+});
