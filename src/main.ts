@@ -125,6 +125,7 @@ async function createRoute(config: RouteConfig): Promise<Route> {
   const { origin: originConfig, match, fill } = config;
   const url = new URL(originConfig.url);
   const ca = originConfig.caFile === undefined ? undefined : await readFile(originConfig.caFile, 'utf8');
+  const tls = { ca, rejectUnauthorized: !originConfig.insecureTls };
   const origin = createUndiciOrigin({
     url: originConfig.url,
     connectTimeoutMs: seconds(originConfig.connectTimeoutSeconds),
@@ -132,7 +133,7 @@ async function createRoute(config: RouteConfig): Promise<Route> {
     bodyTimeoutMs: seconds(originConfig.bodyTimeoutSeconds),
     connections: originConfig.connections,
     keepAliveTimeoutMs: seconds(originConfig.keepAliveTimeoutSeconds),
-    tls: { ca, rejectUnauthorized: !originConfig.insecureTls },
+    tls,
   });
   return {
     name: config.name ?? `${match?.hosts?.join(',') ?? '*'}${match?.pathPrefix ?? '/'}`,
@@ -140,6 +141,7 @@ async function createRoute(config: RouteConfig): Promise<Route> {
     stripPathPrefix: config.stripPathPrefix,
     originUrl: url,
     origin: createRetryingOrigin(origin),
+    tls,
     host:
       originConfig.host === 'origin' || originConfig.host === 'keep' ? originConfig.host : { name: originConfig.host },
     cache: config.cache,

@@ -4,6 +4,7 @@ import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { routeRequest } from '../routing/inquiry.ts';
+import type { Route } from '../routing/route.ts';
 import { originTarget, type Router } from '../routing/router.ts';
 import { isLoop } from '../semantics/via.ts';
 import { type ForwardedRequest, forwardedRequestFields } from './forwarding.ts';
@@ -16,6 +17,7 @@ export interface UpgradeRoute {
   readonly target: string;
   /** End-to-end fields; who tunnels adds those of the upgrade. */
   readonly fields: Fields;
+  readonly tls: Route['tls'];
 }
 
 /** Routes a request for an upgrade as any other (RFC 9110 §7.8). */
@@ -32,6 +34,7 @@ export function routeUpgrade(
       url: route.originUrl.origin,
       target: originTarget(route, target.path, target.query),
       fields: forwardedRequestFields(request, facts, pseudonym),
+      tls: route.tls,
     };
   } catch (thrown) {
     return toProxyError(thrown);

@@ -183,7 +183,14 @@ class Http1Listener implements Listener {
       this.#answerRefusal(connection, takeOver(), reception.error);
       return;
     }
-    this.#options.tunnel?.open(reception.head, {
+    const { tunnel } = this.#options;
+    if (tunnel === undefined || !isWebSocketHandshake(message)) {
+      // Node before 24.9 does not ask which upgrades are wanted, and has let go of a connection that it gives over.
+      const detail = 'only upgrades to WebSocket are served';
+      this.#answerRefusal(connection, takeOver(), new ProxyError('malformed_request', { detail }));
+      return;
+    }
+    tunnel.open(reception.head, {
       socket: connection.socket,
       firstBytes,
       answer: (response) => respond(takeOver(), response, this.#options.now),

@@ -26,6 +26,12 @@ export interface Route {
   /** Where the origin is; its path is put before every path. */
   readonly originUrl: URL;
   readonly origin: Origin;
+  /** How an `https:` origin is verified; for tunnels, which do not go through `origin`. */
+  readonly tls: {
+    /** PEM certificates that are trusted instead of the system's. */
+    readonly ca: string | undefined;
+    readonly rejectUnauthorized: boolean;
+  };
   readonly host: HostPolicy;
   readonly cache: {
     /** Whether responses are stored and reused; if not, all is relayed. */

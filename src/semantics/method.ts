@@ -9,8 +9,3 @@ const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRA
 export function isSafeMethod(method: string): boolean {
   return safeMethods.has(method);
 }
-
-/** Whether a request may be sent twice with the effect of once (RFC 9110 §9.2.2). Unknown methods may not. */
-export function isIdempotentMethod(method: string): boolean {
-  return safeMethods.has(method) || method === 'PUT' || method === 'DELETE';
-}

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { isAuthority, readTarget } from '../../src/listener/target.ts';
 
 describe('readTarget', () => {
-  const read: readonly (readonly [method: string, text: string, target: string, authority?: string])[] = [
+  const read: [method: string, text: string, target: string, authority?: string][] = [
     ['GET', '/', '/'],
     ['GET', '//', '//'],
     ['GET', '/?', '/?'],

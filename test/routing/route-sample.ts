@@ -15,6 +15,7 @@ export function routeWith(given: Partial<Omit<Route, 'match'>> & { match?: Parti
     stripPathPrefix: false,
     originUrl: new URL('http://origin.test'),
     origin: unusedOrigin,
+    tls: { ca: undefined, rejectUnauthorized: true },
     host: 'origin',
     cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60 },
     ranges: { maxRanges: 100, coalesceGapBytes: 80 },

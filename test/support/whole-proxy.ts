@@ -86,6 +86,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     stripPathPrefix: false,
     originUrl: new URL('http://origin.example'),
     origin,
+    tls: { ca: undefined, rejectUnauthorized: true },
     host: 'origin',
     cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60 },
     ranges: { maxRanges: 100, coalesceGapBytes: 0 },

@@ -43,7 +43,9 @@ describe('an interim response', () => {
   });
 
   it('is nothing that Node of before 26.2 could not send', async () => {
-    vi.spyOn(ServerResponse.prototype, 'writeInformation', 'get').mockReturnValue(undefined as never);
+    vi.spyOn(ServerResponse.prototype as { writeInformation?: unknown }, 'writeInformation', 'get').mockReturnValue(
+      undefined,
+    );
     const early = vi.spyOn(ServerResponse.prototype, 'writeEarlyHints').mockReturnValue(undefined);
     const processing = vi.spyOn(ServerResponse.prototype, 'writeProcessing').mockReturnValue(undefined);
     await using listener = await openListener((request) => {
