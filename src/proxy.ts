@@ -66,7 +66,8 @@ function travel(
   };
   const attempt = () => whenReady(cache.answer(inquiry), receive);
   // Stored bytes that turn out to be damaged count as absent: the request is answered once more, without them.
-  const retry = (thrown: unknown) => (toProxyError(thrown).code === 'bytes_gone' ? attempt() : Promise.reject(thrown));
+  const mayRetry = (thrown: unknown) => toProxyError(thrown).code === 'bytes_gone' && request.body === undefined;
+  const retry = (thrown: unknown) => (mayRetry(thrown) ? attempt() : Promise.reject(thrown));
   const response = attempt();
   return response instanceof Promise ? response.catch(retry) : response;
 }

@@ -53,7 +53,7 @@ export class Flight implements Clearance {
       this.#landing = landing;
       return landing;
     });
-    // Whoever waits for the landing is attached before the first byte is read.
+    // A fill begins by waiting for its first byte; until that is there, all who waited for the landing are attached.
     this.ended = this.landed.then((landing) => (landing.kind === 'fill' ? landing.fill.run() : undefined));
   }
 

@@ -15,7 +15,7 @@ let store: SteeredStore;
 let proxy: WholeProxy;
 beforeEach(() => {
   store = createSteeredStore();
-  proxy = createWholeProxy({ createStore: () => store });
+  proxy = createWholeProxy({ createStore: () => store, windowBytes: store.blockSizeBytes });
 });
 afterEach(async () => {
   await proxy.close();
@@ -102,6 +102,21 @@ describe('a store that refuses a body of known length in the middle', () => {
     expect(text).toContain(Buffer.from(patternBytes(60_000, 60_010)).toString('latin1'));
     expect(text).toContain(Buffer.from(patternBytes(500, 510)).toString('latin1'));
     await proxy.fillsEnded(1);
+  });
+});
+
+describe('a body of unknown length that is too large for the store', () => {
+  it('is not tried again at once, for each try would empty the store', async () => {
+    store.fail('writeBlock', new StoreFault('too_large', 'too large'));
+    for (const detail of [undefined, 'detail=unshared']) {
+      const client = proxy.send();
+      const exchange = await proxy.origin.next();
+      exchange.head({ fields });
+      void sendWhole(exchange);
+      expect(await client.bytes()).toEqual(Buffer.from(whole));
+      if (detail !== undefined) expect(await client.field('cache-status')).toContain(detail);
+    }
+    expect(proxy.fillEvents()).toHaveLength(1);
   });
 });
 

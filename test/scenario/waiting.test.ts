@@ -2,6 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
+import type { FakeExchange } from '../support/fake-origin.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
 
@@ -81,14 +82,13 @@ describe('a response that each request has to ask for (RFC 9111 §5.2.2.4)', () 
     '%s is not given to those who waited for it',
     async (directives) => {
       const clients = ['alice', 'bob', 'carol'].map((name) => proxy.send({ fields: { cookie: name } }));
-      const answer = async (seed: number) => {
-        const exchange = await proxy.origin.next();
+      const answer = (exchange: FakeExchange, seed: number) =>
         exchange.respond({ fields: { 'cache-control': directives, etag: `"${seed}"` } }, patternBytes(0, 10, seed));
-      };
-      await answer(1);
+      answer(await proxy.origin.next(), 1);
       // The others do not wait for each other.
-      await answer(2);
-      await answer(3);
+      const [second, third] = [await proxy.origin.next(), await proxy.origin.next()];
+      answer(second, 2);
+      answer(third, 3);
       const bodies = await Promise.all(clients.map((client) => client.bytes()));
       expect(bodies).toEqual([1, 2, 3].map((seed) => Buffer.from(patternBytes(0, 10, seed))));
       await proxy.fillsEnded(3);

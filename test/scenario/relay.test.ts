@@ -1,0 +1,106 @@
+/** Responses that are passed on without being stored: ranges cut on their way, conditions, clients that leave. */
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+
+const size = 3000;
+const body = patternBytes(0, size);
+const own = { 'cache-control': 'private', etag: '"v1"' };
+
+let proxy: WholeProxy;
+beforeEach(() => {
+  proxy = createWholeProxy();
+});
+afterEach(() => proxy.close());
+
+/** One request; the first one asks for the whole, those after it leave conditions and ranges to the origin. */
+async function ask(
+  fields: Record<string, string>,
+  head: Record<string, string> = own,
+  bytes = body,
+  isChunked = false,
+) {
+  const client = proxy.send({ fields });
+  const exchange = await proxy.origin.next();
+  if (isChunked) {
+    exchange.head({ fields: head });
+    void exchange.send(bytes);
+    exchange.end();
+  } else {
+    exchange.respond({ fields: head }, bytes);
+  }
+  return { client, exchange };
+}
+
+describe.each(['first', 'second'])('the %s relay of a key', (which) => {
+  beforeEach(async () => {
+    if (which === 'second') await (await ask({})).client.bytes();
+  });
+
+  it.each<[string, Record<string, string>, number, string | undefined]>([
+    ['a range', { range: 'bytes=10-19' }, 206, 'bytes 10-19/3000'],
+    ['a suffix', { range: 'bytes=-10' }, 206, 'bytes 2990-2999/3000'],
+    ['If-Range with the tag', { range: 'bytes=10-19', 'if-range': '"v1"' }, 206, 'bytes 10-19/3000'],
+    ['If-Range with another tag', { range: 'bytes=10-19', 'if-range': '"v2"' }, 200, undefined],
+    ['several ranges', { range: 'bytes=0-9,20-29' }, 200, undefined],
+    ['a range behind the end', { range: 'bytes=3000-' }, 416, 'bytes */3000'],
+    ['an unknown unit', { range: 'lines=1-2' }, 200, undefined],
+  ])('%s', async (_name, fields, status, contentRange) => {
+    const { client, exchange } = await ask(fields);
+    expect(await client.status()).toBe(status);
+    expect(await client.field('content-range')).toBe(contentRange);
+    const bytes = Buffer.from(await client.bytes());
+    const [, first, last] = /(\d+)-(\d+)/.exec(contentRange ?? '') ?? [0, 0, size - 1];
+    if (status < 400) expect(bytes).toEqual(Buffer.from(patternBytes(Number(first), Number(last) + 1)));
+    if (status !== 200) expect(exchange.isClosed).toBe(true);
+  });
+
+  it('of a body of unknown length is whole', async () => {
+    const { client } = await ask({ range: 'bytes=10-19' }, own, body, true);
+    expect(await client.status()).toBe(200);
+    expect(await client.bytes()).toEqual(Buffer.from(body));
+  });
+
+  it('of an empty body has no range (RFC 9110 §14.1.2)', async () => {
+    const { client } = await ask({ range: 'bytes=0-' }, own, new Uint8Array());
+    expect(await client.status()).toBe(416);
+    expect(await client.field('content-range')).toBe('bytes */0');
+  });
+
+  it('gives its connection up when the client leaves in the middle of a range', async () => {
+    const client = proxy.send({ fields: { range: 'bytes=10-2999' } });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: { ...own, 'content-length': String(size) } });
+    void exchange.send(body.subarray(0, 100));
+    await client.readUntil(50);
+    await client.leave();
+    expect(exchange.isClosed || exchange.request.signal.aborted).toBe(true);
+  });
+
+  it('that ends before its range does is cut', async () => {
+    const client = proxy.send({ fields: { range: 'bytes=10-2999' } });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: { ...own, 'content-length': String(size) } });
+    void exchange.send(body.subarray(0, 100));
+    exchange.end();
+    expect(await client.status()).toBe(206);
+    await expect(client.bytes()).rejects.toMatchObject({ code: 'origin_body_short' });
+  });
+});
+
+describe('conditions of a relay', () => {
+  it('are evaluated here where the origin was asked for the whole', async () => {
+    const { client, exchange } = await ask({ 'if-none-match': '"v1"', range: 'bytes=0-9' });
+    expect(exchange.request.fields.map(([name]) => name)).not.toContain('if-none-match');
+    expect(await client.status()).toBe(304);
+    expect(exchange.isClosed).toBe(true);
+  });
+
+  it('are left to the origin where it was sent them', async () => {
+    await (await ask({})).client.bytes();
+    const { client, exchange } = await ask({ 'if-none-match': '"v1"' });
+    expect(exchange.request.fields).toContainEqual(['if-none-match', '"v1"']);
+    expect(await client.status()).toBe(200);
+  });
+});
