@@ -1,12 +1,13 @@
 /** The composition root: puts a server together from a configuration. It knows everyone and holds no rule. */
 
 import { createHash, randomBytes } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
-import { homedir, hostname } from 'node:os';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { homedir, hostname, tmpdir } from 'node:os';
+import { join, sep } from 'node:path';
 import { createCache } from './cache/cache.ts';
 import type { Clock } from './cache/clock.ts';
 import { formatListenAddress } from './config/address.ts';
-import type { Config, RouteConfig } from './config/schema.ts';
+import type { Config, RouteConfig, StoreConfig } from './config/schema.ts';
 import { defaultStoreDirectory } from './config/store-directory.ts';
 import { routeUpgrade } from './guard/upgrade.ts';
 import { openHttp1Listener } from './listener/http1.ts';
@@ -61,7 +62,8 @@ const randomId = () => randomBytes(16).toString('hex');
  */
 export async function start(config: Config, { emit = () => {} }: StartOptions = {}): Promise<RunningServer> {
   await using resources = new AsyncDisposableStack();
-  const store = resources.adopt(await openStore(config, emit), (opened) => opened.close());
+  const storeConfig = await withDirectory(config, resources);
+  const store = resources.adopt(await openStore(storeConfig, emit), (opened) => opened.close());
   const routes = await Promise.all(config.routes.map(createRoute));
   resources.defer(async () => {
     await Promise.all(routes.map((route) => route.origin.close()));
@@ -105,7 +107,8 @@ export async function start(config: Config, { emit = () => {} }: StartOptions = 
     emit({ kind: 'life', stage: 'stopped', addresses: [url], message: 'stopped' });
   };
   let closing: Promise<void> | undefined;
-  emit({ kind: 'life', stage: 'ready', addresses: [url], message: `ready on ${url}` });
+  const message = `ready on ${url}, in front of ${describeOrigins(config)}, storing in ${describePlace(storeConfig)}`;
+  emit({ kind: 'life', stage: 'ready', addresses: [url], message });
   return {
     url,
     addresses: [url],
@@ -113,10 +116,22 @@ export async function start(config: Config, { emit = () => {} }: StartOptions = 
   };
 }
 
-async function openStore({ store, listen }: Config, emit: Emit): Promise<Store> {
+type MemoryStoreConfig = Extract<StoreConfig, { type: 'memory' }>;
+type PlacedStoreConfig = MemoryStoreConfig | (Exclude<StoreConfig, MemoryStoreConfig> & { readonly dir: string });
+
+/** Gives a disk store its directory. One for this start alone is removed with the resources. */
+async function withDirectory({ store, listen }: Config, resources: AsyncDisposableStack): Promise<PlacedStoreConfig> {
+  if (store.type === 'memory') return store;
+  const stated = store.dir ?? defaultStoreDirectory(listen, process.env, homedir());
+  if (stated !== undefined) return { ...store, dir: stated };
+  const dir = await mkdtemp(join(tmpdir(), 'rangeway-'));
+  resources.defer(() => rm(dir, { recursive: true, force: true }));
+  return { ...store, dir };
+}
+
+async function openStore(store: PlacedStoreConfig, emit: Emit): Promise<Store> {
   if (store.type === 'memory') return createMemoryStore({ ...store, randomId });
-  const { maxSizeBytes, memoryBytes, blockSizeBytes } = store;
-  const dir = store.dir ?? defaultStoreDirectory(listen, process.env, homedir());
+  const { dir, maxSizeBytes, memoryBytes, blockSizeBytes } = store;
   const disk = await openDiskStore({ dir, maxSizeBytes, blockSizeBytes, now: systemClock.now, randomId, emit });
   return createTieredStore(createMemoryTier({ maxSizeBytes: memoryBytes }), disk);
 }
@@ -151,6 +166,18 @@ async function createRoute(config: RouteConfig): Promise<Route> {
   };
 }
 
+function describeOrigins({ routes }: Config): string {
+  const [first] = routes;
+  return routes.length === 1 && first !== undefined ? first.origin.url.replace(/\/$/, '') : `${routes.length} routes`;
+}
+
+/** Where a store keeps things, as a shell writes it. */
+function describePlace(store: PlacedStoreConfig): string {
+  if (store.type === 'memory') return 'memory';
+  const home = `${homedir()}${sep}`;
+  return store.dir.startsWith(home) ? `~${sep}${store.dir.slice(home.length)}` : store.dir;
+}
+
 function listenerLimits({ limits }: Config) {
   return {
     targetBytes: limits.targetBytes,
@@ -163,9 +190,13 @@ function listenerLimits({ limits }: Config) {
   };
 }
 
-/** The same for every start of one listener, and another one for each listener, so that chained proxies are no loop. */
+/**
+ * The same for every start of one listener, and another one for each listener, so that chained proxies are no loop.
+ * Listeners whose port the system chooses are told apart by chance.
+ */
 function defaultPseudonym({ listen }: Config): string {
-  const identity = `${hostname()} ${formatListenAddress(listen)}`;
+  const place = listen.port === 0 ? randomId() : formatListenAddress(listen);
+  const identity = `${hostname()} ${place}`;
   return `rangeway-${createHash('sha256').update(identity).digest('hex').slice(0, 8)}`;
 }
 

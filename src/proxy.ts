@@ -6,6 +6,7 @@ import type { Clock } from './cache/clock.ts';
 import { deliver } from './delivery/deliver.ts';
 import { Journey } from './delivery/journey.ts';
 import { forwardedRequestFields, forwardedResponseFields } from './guard/forwarding.ts';
+import { answerAsLast } from './guard/max-forwards.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from './http/message.ts';
 import { ProxyError, toProxyError } from './http/proxy-error.ts';
 import { createInquiry, routeRequest } from './routing/inquiry.ts';
@@ -30,7 +31,7 @@ export function createProxy(context: ProxyContext): Handler {
   return (request) => {
     const journey = new Journey(request, context.clock, context.emit);
     try {
-      const response = travel(context, request, journey);
+      const response = answerAsLast(request) ?? travel(context, request, journey);
       if (!(response instanceof Promise)) return journey.arrive(response);
       return response.then((later) => journey.arrive(later)).catch((thrown) => journey.fail(thrown));
     } catch (thrown) {

@@ -51,7 +51,7 @@ describe('the commands of the README', () => {
 
   itWith(['npm'], 'npm start in front of your own server', async () => {
     await using started = startLine(inFrontOfYours.replace(/8080$/, '0'), { XDG_CACHE_HOME: dir });
-    const [, url = ''] = await started.waitFor(/ready on (http:[^\s"]+)/);
+    const [, url = ''] = await started.waitFor(/ready on (http:[^\s",]+),/);
     // Nobody is there to be proxied.
     expect((await fetch(url)).status).toBe(502);
   });

@@ -3,6 +3,7 @@
 import { hasField } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
+import { freshnessLifetime } from '../semantics/freshness.ts';
 import { storableFields } from '../semantics/storing.ts';
 import { formatVariant, nominatedFields } from '../semantics/vary.ts';
 import type { Store, StoredEntry } from '../store/store.ts';
@@ -72,12 +73,17 @@ export async function createFill(
   });
 }
 
-/** What is stored of a response besides its bytes. */
-function describe(inquiry: Inquiry, { response, requestAt, responseAt }: Received): StoredResponse {
+/**
+ * What is stored of a response besides its bytes. An origin that says nothing of freshness has not thought of caches: its
+ * response may be for the one whose cookies came with the request, and is shared with those who send the same ones only.
+ */
+function describe({ policy, originFields }: Inquiry, { response, requestAt, responseAt }: Received): StoredResponse {
+  const { status, fields } = response;
+  const isUnspoken = freshnessLifetime({ status, fields, responseAt }, policy).source === 'none';
   return {
-    status: response.status,
-    fields: storableFields(response.fields, responseAt),
-    nominated: nominatedFields(response.fields, fillFields(inquiry.originFields)),
+    status,
+    fields: storableFields(fields, responseAt),
+    nominated: nominatedFields(fields, fillFields(originFields), isUnspoken ? ['cookie'] : []),
     requestAt,
     responseAt,
   };

@@ -27,7 +27,7 @@ export function createProgram(io: CliIo, end: (code: number) => void): Command {
     .description('A reverse caching proxy that puts HTTP byte ranges in front of any origin.')
     .version(readVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
-    .helpCommand(false)
+    .helpCommand('help [command]', 'print this help, or that of a command')
     .addHelpText('after', examples)
     .showHelpAfterError('(rangeway --help tells more)')
     .exitOverride()
@@ -53,7 +53,10 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
     .option('-l, --listen <[host:]port>', 'where to listen (default: 127.0.0.1:8080)')
     .option('-c, --config <file>', 'a configuration file; flags take precedence over it')
     .option('--store <disk|memory>', 'where responses are kept (default: disk)')
-    .option('--dir <path>', 'the directory of the disk store (default: rangeway/<host>-<port> in ~/.cache)')
+    .option(
+      '--dir <path>',
+      'the directory of the disk store (default: rangeway/<host>-<port> in ~/.cache; a temporary one for port 0)',
+    )
     .option('--max-size <size>', 'how much is kept, such as 50GB (default: 10GB on disk, 256MB in memory)')
     .option('--memory <size>', 'the memory tier in front of the disk (default: 128MB)')
     .option(
@@ -87,7 +90,10 @@ function addDemo(program: Command, io: CliIo, end: (code: number) => void): void
   program
     .command('demo')
     .description('start a legacy origin and a proxy in front of it, and show what to try')
-    .option('-l, --listen <[host:]port>', 'where the proxy listens')
+    .option(
+      '-l, --listen <[host:]port>',
+      'where the proxy listens (default: 127.0.0.1, the first free port from 8080 on)',
+    )
     .action(async ({ listen }: { listen?: string }) => {
       // Only who asks for the demonstration pays for loading it.
       const { runDemo } = await import('./demo/demo.ts');
@@ -105,7 +111,7 @@ function complainAbout(
   if (origin === undefined) {
     return flags.config === undefined ? 'give the URL of an origin, or a file with --config' : undefined;
   }
-  const names = program.commands.map((command) => command.name());
+  const names = [...program.commands.map((command) => command.name()), 'help'];
   const meant = /^[\w-]+$/.test(origin) ? nearestName(origin, names) : undefined;
   if (meant !== undefined) return `unknown command "${origin}"; did you mean "${meant}"?`;
   return args.length > 1 ? `one origin is served, not ${args.length}: several need a file with routes` : undefined;

@@ -29,7 +29,7 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
     // A start that nobody wants any more is not waited for.
     server = await Promise.race([start(config, { emit }), stop.requested]);
   } catch (error) {
-    io.stderr.write(`rangeway: ${describeStartFailure(error, config)}\n`);
+    io.stderr.write(`rangeway: ${describeStartFailure(error, resolved.config)}\n`);
     return exitCode.failed;
   }
   await stop.requested;

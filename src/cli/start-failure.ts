@@ -2,6 +2,7 @@
 
 import { formatListenAddress } from '../config/address.ts';
 import type { Config } from '../config/schema.ts';
+import { StoreFault } from '../store/store.ts';
 
 interface SystemError {
   readonly code: string;
@@ -10,8 +11,9 @@ interface SystemError {
   readonly path?: unknown;
 }
 
-/** The reason in one line, without a stack. */
-export function describeStartFailure(error: unknown, config: Pick<Config, 'listen'>): string {
+/** The reason in one line, without a stack. The configuration is the one that people wrote, no directory filled in. */
+export function describeStartFailure(error: unknown, config: Pick<Config, 'listen' | 'store'>): string {
+  if (error instanceof StoreFault && error.reason === 'in_use') return describeStoreInUse(config);
   const systemError = findSystemError(error);
   if (systemError?.syscall === 'listen' || systemError?.syscall === 'bind' || systemError?.syscall === 'getaddrinfo') {
     return describeListenFailure(systemError, config.listen);
@@ -19,7 +21,17 @@ export function describeStartFailure(error: unknown, config: Pick<Config, 'liste
   if (typeof systemError?.path === 'string') {
     return `cannot use ${systemError.path}: ${firstLine(systemError.message)}`;
   }
+  // A store speaks in sentences.
+  if (error instanceof StoreFault) return `cannot start. ${firstLine(error.message)}`;
   return `cannot start: ${firstLine(error instanceof Error ? error.message : String(error))}`;
+}
+
+/** The default directory belongs to the address: who uses the one listens on the other. */
+function describeStoreInUse({ listen, store }: Pick<Config, 'listen' | 'store'>): string {
+  const dir = store.type === 'disk' ? store.dir : undefined;
+  return dir === undefined
+    ? `cannot listen on ${formatListenAddress(listen)}: a Rangeway seems to run there already; choose another address with --listen`
+    : `cannot use ${dir}: it is in use by another process; choose another directory with --dir`;
 }
 
 function describeListenFailure(error: SystemError, listen: Config['listen']): string {

@@ -16,10 +16,14 @@ export interface MatchConflict {
 }
 
 /**
- * Every route that repeats the match or the name of an earlier one, or strips a prefix that it does not have.
- * An undefined place is a route that is wrong already; it conflicts with nothing.
+ * Every route that repeats the match or the name of an earlier one, or strips a prefix that it does not have. A route
+ * that is wrong in another way may not match what it was meant to: no later one repeats its match. An undefined place is
+ * a route of which not even the match can be read; it conflicts with nothing.
  */
-export function matchConflicts(routes: readonly (MatchedRoute | undefined)[]): MatchConflict[] {
+export function matchConflicts(
+  routes: readonly (MatchedRoute | undefined)[],
+  isWrong: (index: number) => boolean,
+): MatchConflict[] {
   const conflicts: MatchConflict[] = [];
   const names = new Map<string, number>();
   const matches = new Map<string, number>();
@@ -30,7 +34,8 @@ export function matchConflicts(routes: readonly (MatchedRoute | undefined)[]): M
       conflicts.push({ index, path: ['name'], message: `is the name of routes[${namesake}] too` });
     }
     if (route.name !== undefined && namesake === undefined) names.set(route.name, index);
-    const twin = claimMatch(matches, index, route);
+    // What a wrong route claims is not kept.
+    const twin = claimMatch(isWrong(index) ? new Map(matches) : matches, index, route);
     if (twin !== undefined) {
       conflicts.push({ index, path: ['match'], message: `routes[${twin.index}] serves ${twin.what} too` });
     }

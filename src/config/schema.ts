@@ -15,11 +15,13 @@ const storeOptions = z.strictObject({
     .min(1)
     .optional()
     .describe(
-      'The directory of a disk store, relative to this file. Without it: rangeway/<host>-<port> of the listener, in $XDG_CACHE_HOME or ~/.cache.',
+      'The directory of a disk store, relative to this file. Without it: rangeway/<host>-<port> of the listener, in $XDG_CACHE_HOME or ~/.cache; for port 0 a temporary directory that is removed when the server stops.',
     ),
-  maxSizeBytes: size({ min: '1MB', max: '1000TB' })
-    .optional()
-    .meta({ description: 'How much is kept at most. Without it: "10GB" on disk, "256MB" in memory.', default: '10GB' }),
+  maxSizeBytes: size({ min: '1MB', max: '1000TB' }).optional().meta({
+    description:
+      'How much is kept at most. A body larger than half of it, in memory than a quarter, is not stored. Without it: "10GB" on disk, "256MB" in memory.',
+    default: '10GB',
+  }),
   memoryBytes: size({ min: '1MB', max: '1000TB' })
     .optional()
     .meta({ description: 'The size of the memory tier in front of the disk.', default: '128MB' }),
@@ -98,7 +100,8 @@ const routes = z
   .superRefine(
     (value: readonly unknown[], context) => {
       const comparable = value.map((route) => routeMatchSchema.safeParse(route).data);
-      for (const { index, path, message } of matchConflicts(comparable)) {
+      const wrong = new Set(context.issues.map(({ path }) => path?.[0]));
+      for (const { index, path, message } of matchConflicts(comparable, (at) => wrong.has(at))) {
         context.addIssue({ code: 'custom', path: [index, ...path], message });
       }
     },

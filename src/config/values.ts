@@ -1,10 +1,13 @@
 /** The kinds of value that options have: sizes, seconds, counts, hosts, addresses. */
 
 import * as z from 'zod';
-import { isHostField, isHostName, parseListenAddress } from './address.ts';
+import { formatListenAddress, isHostField, isHostName, parseListenAddress } from './address.ts';
 import { parseSize, sizePattern } from './units.ts';
 
-/** A number of bytes, or text with a unit; the limits are texts, for their own sake in messages. Gives bytes. */
+/**
+ * A number of bytes, or text with a unit; the limits are texts, for their own sake in messages. Gives bytes. What is
+ * beyond a limit is checked no further.
+ */
 export function size(limits: { readonly min: string; readonly max: string }) {
   const min = parseSize(limits.min) ?? 0;
   const max = parseSize(limits.max) ?? Number.MAX_SAFE_INTEGER;
@@ -12,9 +15,9 @@ export function size(limits: { readonly min: string; readonly max: string }) {
     .string()
     .regex(sizePattern, { error: 'expected a size such as "512MiB" or "10GB"', abort: true })
     .transform((value) => parseSize(value) ?? Number.POSITIVE_INFINITY)
-    .refine((bytes) => bytes >= min, `must be at least ${limits.min}`)
-    .refine((bytes) => bytes <= max, `must be at most ${limits.max}`);
-  return z.union([z.int().min(min).max(max), text]);
+    .refine((bytes) => bytes >= min, { error: `must be at least ${limits.min}`, abort: true })
+    .refine((bytes) => bytes <= max, { error: `must be at most ${limits.max}`, abort: true });
+  return z.union([z.int().min(min, { abort: true }).max(max, { abort: true }), text]);
 }
 
 /** A number of seconds, fractions allowed. */
@@ -74,7 +77,7 @@ type OriginUrl =
 function readOriginUrl(text: string): OriginUrl {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
-    return { kind: 'refused', complaint: 'expected the URL of an origin such as "http://127.0.0.1:3000"' };
+    return { kind: 'refused', complaint: notAnOrigin(text) };
   }
   if (url.username !== '' || url.password !== '') {
     // The value is not repeated: a message must not carry the password on.
@@ -84,4 +87,19 @@ function readOriginUrl(text: string): OriginUrl {
     return { kind: 'refused', complaint: 'must not hold a query or a fragment' };
   }
   return { kind: 'ok', href: url.href };
+}
+
+function notAnOrigin(text: string): string {
+  const meant = withScheme(text);
+  return meant === undefined
+    ? 'expected the URL of an origin such as "http://127.0.0.1:3000"'
+    : `expected the URL of an origin; did you mean "${meant}"?`;
+}
+
+/** The URL meant by `localhost:3000/files`, `3000` and the like, which lack its scheme; undefined for other text. */
+function withScheme(text: string): string | undefined {
+  const [, authority = '', path = ''] = /^([^/?#]+)(\/[^?#\s]*)?$/.exec(text) ?? [];
+  const address = parseListenAddress(authority);
+  if (address !== undefined) return `http://${formatListenAddress(address)}${path}`;
+  return authority === 'localhost' ? `http://localhost${path}` : undefined;
 }

@@ -6,6 +6,7 @@ import { normaliseAuthority, portOf } from '../routing/authority.ts';
 import type { HostPolicy } from '../routing/route.ts';
 import { withoutConnectionFields } from '../semantics/end-to-end.ts';
 import { withVia } from '../semantics/via.ts';
+import { withOneForwardLess } from './max-forwards.ts';
 
 /** What of a route decides the fields of its requests. */
 export interface ForwardingFacts {
@@ -65,7 +66,8 @@ const ownResponseFields: ReadonlySet<string> = new Set([
  */
 export function forwardedRequestFields(request: ForwardedRequest, facts: ForwardingFacts, pseudonym: string): Fields {
   const authority = normaliseAuthority(request.authority, request.scheme);
-  const endToEnd = withoutConnectionFields(request.fields).filter(([name]) => !isDropped(name, request.method));
+  const passed = withoutConnectionFields(request.fields).filter(([name]) => !isDropped(name, request.method));
+  const endToEnd = withOneForwardLess(request.method, passed);
   return [
     ['host', hostFor(facts, authority)],
     ...withVia(endToEnd, request.version, pseudonym),

@@ -33,7 +33,7 @@ export function mayFreshen(stored: StoredResponse, notModified: Fields): boolean
 }
 
 function namesSameFields(stored: StoredResponse, notModified: Fields): boolean {
-  return varyNames(notModified).join() === stored.nominated.map(([name]) => name).join();
+  return varyNames(notModified).join() === varyNames(stored.fields).join();
 }
 
 function hasMatchingTag(stored: StoredResponse, theirs: EntityTag): boolean {

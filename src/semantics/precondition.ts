@@ -79,6 +79,8 @@ function isNewToClient(fields: Fields, response: SelectedResponse, now: number, 
   const modifiedSince = isRead ? parseDateField(fields, 'if-modified-since', now) : undefined;
   if (modifiedSince === undefined) return true;
   const modifiedAt = modificationTime(response, now);
+  // Against a Date instead of a Last-Modified, a time that is yet to come would match whatever there is.
+  if (modifiedSince > now && !hasField(response.fields, 'last-modified')) return true;
   return modifiedAt === undefined || modifiedAt > modifiedSince;
 }
 

@@ -15,10 +15,16 @@ export function varyNames(response: Fields): string[] {
 /**
  * The request fields that a response's Vary nominates, with their values in this request, sorted by name. Values are
  * normalised where that cannot change their meaning: Accept-Encoding, Accept-Language and Accept-Charset lose case and
- * white space; the order of a list is kept. Empty when there is no Vary.
+ * white space; the order of a list is kept. Empty when there is no Vary. `more` are names, in lower case, that count as
+ * if Vary had them.
  */
-export function nominatedFields(response: Fields, request: Fields): readonly NominatedField[] {
-  return varyNames(response).map((name) => [name, presentedValue(request, name)]);
+export function nominatedFields(
+  response: Fields,
+  request: Fields,
+  more: readonly string[] = [],
+): readonly NominatedField[] {
+  const names = [...new Set([...varyNames(response), ...more])].sort();
+  return names.map((name) => [name, presentedValue(request, name)]);
 }
 
 /** Whether a request presents the values that the stored response was selected by. `*` never matches. */

@@ -109,8 +109,11 @@ export interface Store {
   close(): Promise<void>;
 }
 
-/** Why a store cannot take something. It never fails a request: what cannot be stored is relayed. */
-export type StoreFaultReason = 'too_large' | 'no_room' | 'io';
+/**
+ * Why a store cannot take something, or, at its opening, cannot be had: `in_use`, another process has it. It never fails
+ * a request: what cannot be stored is relayed.
+ */
+export type StoreFaultReason = 'too_large' | 'no_room' | 'io' | 'in_use';
 
 /** A store could not keep something. */
 export class StoreFault extends Error {

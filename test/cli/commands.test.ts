@@ -27,7 +27,7 @@ async function outcomeOf(...argv: string[]) {
 }
 
 describe('help and version', () => {
-  it.each([['--help'], ['-h'], ['serve', '--help']])('%s %s', async (...argv) => {
+  it.each([['--help'], ['-h'], ['help'], ['serve', '--help'], ['help', 'serve']])('%s %s', async (...argv) => {
     const { code, stdout, stderr } = await outcomeOf(...argv);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^Usage: rangeway/);
@@ -46,7 +46,17 @@ describe('help and version', () => {
 
   it('help names every command', async () => {
     const { stdout } = await outcomeOf('--help');
-    for (const name of ['serve', 'check', 'demo']) expect(stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
+    for (const name of ['serve', 'check', 'demo', 'help']) expect(stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
+  });
+
+  it.each([
+    ['demo', '--help'],
+    ['help', 'demo'],
+  ])('%s %s', async (...argv) => {
+    const { code, stdout, stderr } = await outcomeOf(...argv);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/^Usage: rangeway demo \[options\]\n/);
+    expect(stdout.match(/--[\w-]+/g)).toEqual(['--listen', '--help']);
   });
 
   it.each(['--version', '-V'])('%s', async (flag) => {
@@ -62,12 +72,14 @@ describe('misuse is exit 2 and says what to do', () => {
     ['rangeway: give the URL of an origin, or a file with --config\n'],
     ['rangeway: unknown command "chek"; did you mean "check"?\n', 'chek', good],
     ['rangeway: unknown command "demo1"; did you mean "demo"?\n', 'demo1'],
+    ['rangeway: unknown command "halp"; did you mean "help"?\n', 'halp'],
     ["rangeway: unknown option '--lisen'\n(Did you mean --listen?)\n", origin, '--lisen', '8080'],
     ["rangeway: option '-l, --listen <[host:]port>' argument missing\n", origin, '--listen'],
     ['rangeway: one origin is served, not 2: several need a file with routes\n', origin, origin],
     ["rangeway: missing required argument 'file'\n", 'check'],
     ['Expected a time such as 60s, 5m or 500ms.', origin, '--default-ttl', '60'],
     ['rangeway: <origin>: expected the URL of an origin such as "http://127.0.0.1:3000"\n', 'example.org'],
+    ['rangeway: <origin>: expected the URL of an origin; did you mean "http://localhost:3000"?\n', 'localhost:3000'],
     ['rangeway: <origin>: must not hold a user name or password\n', 'http://a:b@c', '--origin-host', 'keep'],
     ['rangeway: --origin-host: expected "origin", "keep" or a host name', origin, '--origin-host', 'http://x'],
     ['rangeway: --default-ttl: must be at most 31536000, found 86400000\n', origin, '--default-ttl', '1000d'],

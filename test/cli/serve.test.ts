@@ -1,8 +1,8 @@
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { run } from '../../src/cli/main.ts';
 import { createFakeCliIo } from '../support/fake-cli-io.ts';
@@ -30,6 +30,17 @@ const openPlainOrigin = () => openOrigin((response, host) => response.end(`for $
 
 const listening = /http:\/\/127\.0\.0\.1:\d+/;
 const anyPort = ['--listen', '127.0.0.1:0', '--log-format', 'json'];
+
+/** An address of this machine at which nobody listens. */
+async function freeAddress(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  server.close();
+  await once(server, 'close');
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return `127.0.0.1:${address.port}`;
+}
 
 /** The lines of a log for programs. */
 function linesIn(output: string): Record<string, unknown>[] {
@@ -73,13 +84,51 @@ describe('rangeway <origin>', () => {
     expect(await (await fetch(url)).text()).toBe(`for ${want(origin, url)}`);
   });
 
-  it('keeps a disk store where XDG_CACHE_HOME says', async () => {
+  it('keeps a disk store where XDG_CACHE_HOME says, one for each address', async () => {
     const caches = join(dir, 'caches');
-    await using started = startRangeway([await openPlainOrigin(), ...anyPort], { XDG_CACHE_HOME: caches });
-    await started.waitFor(listening);
-    expect(await started.stop('SIGINT'), started.output()).toBe(0);
-    expect(readdirSync(join(caches, 'rangeway'))).toEqual(['127.0.0.1-0']);
-    expect(readdirSync(join(caches, 'rangeway', '127.0.0.1-0'))).not.toEqual([]);
+    const address = await freeAddress();
+    const args = ['http://127.0.0.1:3000', '--listen', address, '--log-format', 'json'];
+    await using first = startRangeway(args, { XDG_CACHE_HOME: caches });
+    await first.waitFor(listening);
+
+    await using second = startRangeway(args, { XDG_CACHE_HOME: caches });
+    expect(await second.ended()).toBe(1);
+    expect(second.output()).toBe(
+      `rangeway: cannot listen on ${address}: a Rangeway seems to run there already; choose another address with --listen\n`,
+    );
+    expect(await first.stop('SIGINT'), first.output()).toBe(0);
+    const directory = address.replace(':', '-');
+    expect(readdirSync(join(caches, 'rangeway'))).toEqual([directory]);
+    expect(readdirSync(join(caches, 'rangeway', directory))).not.toEqual([]);
+  });
+
+  it('keeps the disk store of port 0 in a temporary directory, and removes it at the end', async () => {
+    const [caches, temporary] = [join(dir, 'no-caches'), join(dir, 'temporary')];
+    mkdirSync(temporary);
+    const environment = { XDG_CACHE_HOME: caches, TMPDIR: temporary };
+    await using first = startRangeway(['http://127.0.0.1:3000', ...anyPort], environment);
+    await using second = startRangeway(['http://127.0.0.1:3000', ...anyPort], environment);
+    for (const started of [first, second]) {
+      const [, place = ''] = await started.waitFor(/, storing in ([^"]+)"/);
+      expect(dirname(place)).toBe(temporary);
+      expect(readdirSync(place)).toContain('index.sqlite');
+    }
+    expect(readdirSync(temporary)).toHaveLength(2);
+    for (const started of [first, second]) expect(await started.stop('SIGTERM'), started.output()).toBe(0);
+    expect(readdirSync(temporary)).toEqual([]);
+    expect(existsSync(caches)).toBe(false);
+  });
+
+  it.each<[store: string[], want: string]>([
+    [['--store', 'memory'], 'memory'],
+    [['--dir', join(dir, 'home', 'a-store')], join('~', 'a-store')],
+    [['--dir', join(dir, 'a-store')], join(dir, 'a-store')],
+  ])('says where it is, what is behind it and where it stores: %j', async (store, want) => {
+    await using started = startRangeway(['http://127.0.0.1:3000/', ...anyPort, ...store], { HOME: join(dir, 'home') });
+    const [url] = await started.waitFor(listening);
+    expect(linesIn(started.output())[0]).toMatchObject({
+      msg: `ready on ${url}, in front of http://127.0.0.1:3000, storing in ${want}`,
+    });
   });
 });
 
@@ -97,6 +146,7 @@ describe('rangeway --config', () => {
     );
     await using started = startRangeway(['--config', file]);
     const [url] = await started.waitFor(listening);
+    expect(started.output()).toContain(`ready on ${url}, in front of 2 routes, storing in memory`);
     expect(await (await fetch(`${url}/one`)).text()).toBe('for one.example');
     expect(await (await fetch(`${url}/two`)).text()).toBe('for two.example');
   });
@@ -128,6 +178,12 @@ describe('a server that cannot start says why in one line, and ends with 1', () 
     await using started = startRangeway([origin, ...anyPort, '--dir', file]);
     expect(await started.ended()).toBe(1);
     expect(started.output()).toMatch(/^rangeway: cannot use .*a-file.*: E.*\n$/);
+  });
+
+  it.skipIf(!existsSync('/proc/self'))('a directory in which none can be created', async () => {
+    await using started = startRangeway([origin, ...anyPort, '--dir', '/proc/rangeway/store']);
+    expect(await started.ended()).toBe(1);
+    expect(started.output()).toMatch(/^rangeway: cannot use \/proc\/rangeway.*: ENOENT.*\n$/);
   });
 });
 

@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { describeStartFailure } from '../../src/cli/start-failure.ts';
+import { checkConfig } from '../../src/config/load.ts';
+import { StoreFault } from '../../src/store/store.ts';
 
 function systemError(code: string, syscall: string, path?: string): Error {
   return Object.assign(new Error(`${code}: reason, ${syscall}\n    at somewhere`), {
@@ -7,6 +9,13 @@ function systemError(code: string, syscall: string, path?: string): Error {
     syscall,
     ...(path && { path }),
   });
+}
+
+/** A configuration for [::1]:80 with this store. */
+function configWith(store: object) {
+  const checked = checkConfig({ listen: '[::1]:80', store, routes: [{ origin: 'http://127.0.0.1:3000' }] }, '/');
+  if (checked.kind === 'invalid') throw new Error(JSON.stringify(checked.problems));
+  return checked.config;
 }
 
 describe('describeStartFailure', () => {
@@ -27,7 +36,19 @@ describe('describeStartFailure', () => {
       'cannot use /var/x: EROFS: reason, open',
       new Error('store', { cause: new Error('index', { cause: systemError('EROFS', 'open', '/var/x') }) }),
     ],
+    [
+      'cannot use /var/x: ENOENT: reason, mkdir',
+      new StoreFault('io', 'It cannot be created: why', { cause: systemError('ENOENT', 'mkdir', '/var/x') }),
+    ],
+    ['cannot start. The store is newer. Choose another.', new StoreFault('io', 'The store is newer. Choose another.')],
     ['cannot start: it is late', new Error('it is late\nvery')],
     ['cannot start: late', 'late'],
-  ])('%s', (want, error) => expect(describeStartFailure(error, { listen: { host: '::1', port: 80 } })).toBe(want));
+  ])('%s', (want, error) => expect(describeStartFailure(error, configWith({}))).toBe(want));
+
+  it.each<[store: object, want: string]>([
+    [{}, 'cannot listen on [::1]:80: a Rangeway seems to run there already; choose another address with --listen'],
+    [{ dir: '/var/x' }, 'cannot use /var/x: it is in use by another process; choose another directory with --dir'],
+  ])('a store in use that is configured as %j', (store, want) => {
+    expect(describeStartFailure(new StoreFault('in_use', 'It is in use.'), configWith(store))).toBe(want);
+  });
 });

@@ -92,6 +92,7 @@ describe('checkConfig fills in', () => {
 describe('checkConfig tells', () => {
   const tooDistant = 'known here: $schema, listen, pseudonym, store, limits, log, shutdownGraceSeconds, routes';
   const notAUrl = 'expected the URL of an origin such as "http://127.0.0.1:3000"';
+  const meant = (path: string, url: string) => `${path}: expected the URL of an origin; did you mean "${url}"?`;
   const notASize = 'expected a size such as "512MiB" or "10GB"';
   const notAHost = 'expected a host name such as "media.example.org" or "*.example.org", without scheme and port';
   const notAnAddress = 'expected [host:]port such as "8080", "0.0.0.0:8080" or "[::1]:8080"';
@@ -132,6 +133,9 @@ describe('checkConfig tells', () => {
     [{ routes, store: { maxSizeBytes: true } }, 'store.maxSizeBytes: expected a number or text, found true'],
     [{ routes, store: { blockSizeBytes: 100_000 } }, 'store.blockSizeBytes: must be a power of two'],
     [{ routes, store: { blockSizeBytes: '8KiB' } }, 'store.blockSizeBytes: must be at least 16KiB'],
+    [{ routes, store: { blockSizeBytes: 1000 } }, 'store.blockSizeBytes: must be at least 16384, found 1000'],
+    [{ routes, store: { blockSizeBytes: '1KB' } }, 'store.blockSizeBytes: must be at least 16KiB'],
+    [{ routes, store: { blockSizeBytes: '5MB' } }, 'store.blockSizeBytes: must be at most 4MiB'],
     [
       { routes, store: { type: 'memory', dir: 'x', memoryBytes: '1GB' } },
       'store.dir: means something for a store of type "disk" only',
@@ -140,7 +144,12 @@ describe('checkConfig tells', () => {
     [{ routes: [{ origin: 4 }] }, 'routes[0].origin: expected text or an object, found 4'],
     [{ routes: [{ origin: 'example.org' }] }, `routes[0].origin: ${notAUrl}`],
     [{ routes: [{ origin: 'ftp://example.org' }] }, `routes[0].origin: ${notAUrl}`],
-    [{ routes: [{ origin: { url: 'localhost:3000' } }] }, `routes[0].origin.url: ${notAUrl}`],
+    [{ routes: [{ origin: 'rangeway.json' }] }, `routes[0].origin: ${notAUrl}`],
+    [{ routes: [{ origin: 'ada:lovelace@a:80' }] }, `routes[0].origin: ${notAUrl}`],
+    [{ routes: [{ origin: { url: 'localhost:3000' } }] }, meant('routes[0].origin.url', 'http://localhost:3000')],
+    [{ routes: [{ origin: 'localhost/a' }] }, meant('routes[0].origin', 'http://localhost/a')],
+    [{ routes: [{ origin: '[::1]:80/a/' }] }, meant('routes[0].origin', 'http://[::1]:80/a/')],
+    [{ routes: [{ origin: '3000' }] }, meant('routes[0].origin', 'http://127.0.0.1:3000')],
     [{ routes: [{ origin: { host: 'keep' } }] }, 'routes[0].origin.url: is required'],
     [{ routes: [{ origin: 'http://example.org/?x' }] }, 'routes[0].origin: must not hold a query or a fragment'],
     [{ routes: [{ origin: { url: 'http://a/#x' } }] }, 'routes[0].origin.url: must not hold a query or a fragment'],
@@ -168,6 +177,11 @@ describe('checkConfig tells', () => {
     ],
     [{ routes: [{ ...routes[0], stripPathPrefix: true }] }, 'routes[0].stripPathPrefix: needs match.pathPrefix'],
     [{ routes: [...routes, ...routes] }, 'routes[1].match: routes[0] serves every path of every host too'],
+    [
+      { routes: [{ ...routes[0], mach: {} }, ...routes, ...routes] },
+      'routes[0].mach: unknown option "mach"; did you mean "match"?',
+      'routes[2].match: routes[1] serves every path of every host too',
+    ],
     [
       {
         routes: [

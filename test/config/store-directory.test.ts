@@ -11,4 +11,8 @@ describe('defaultStoreDirectory', () => {
   ])('%s', (_what, host, xdgCacheHome, want) => {
     expect(defaultStoreDirectory({ host, port: 8080 }, { XDG_CACHE_HOME: xdgCacheHome }, '/home/ada')).toBe(want);
   });
+
+  it('none for port 0', () => {
+    expect(defaultStoreDirectory({ host: 'localhost', port: 0 }, {}, '/home/ada')).toBeUndefined();
+  });
 });

@@ -251,6 +251,32 @@ describe('an origin without validators', () => {
   });
 });
 
+describe('an origin that says nothing of freshness, and clients with cookies', () => {
+  it('is asked for each of them, and none gets what was made for another', async () => {
+    const clients = ['a', 'b', undefined].map((cookie) =>
+      proxy.send(cookie === undefined ? {} : { fields: { cookie } }),
+    );
+    for (const _ of clients) {
+      const exchange = await proxy.origin.next();
+      const cookie = exchange.request.fields.find(([name]) => name === 'cookie')?.[1] ?? 'none';
+      exchange.respond({}, Buffer.from(`for ${cookie}`));
+    }
+    const bodies = await Promise.all(clients.map(async (client) => String(await client.bytes())));
+    expect(bodies).toEqual(['for a', 'for b', 'for none']);
+    await proxy.fillsEnded(3);
+    const range = proxy.send({ fields: { cookie: 'b', range: 'bytes=4-' } });
+    expect(String(await range.bytes())).toBe('b');
+    expect(proxy.origin.requests).toBe(3);
+  });
+
+  it('is asked once for all where it gives a lifetime', async () => {
+    const clients = ['a', 'b'].map((cookie) => proxy.send({ fields: { cookie } }));
+    (await proxy.origin.next()).respond({ fields: { 'cache-control': 'max-age=9' } }, whole);
+    for (const client of clients) expect(await client.bytes()).toHaveLength(size);
+    expect(proxy.origin.requests).toBe(1);
+  });
+});
+
 describe('a store that cannot take it', () => {
   it('leaves a body that is larger than an entry may be to be relayed, ranges cut on its way', async () => {
     await proxy.close();

@@ -48,7 +48,7 @@ describe('mayFreshen, RFC 9111 §4.3.4', () => {
     [['Vary:'], false],
   ];
   it.each(varying)('stored with Vary: Foo, Bar, 304 with %j: %s', (vary, may) => {
-    const stored = storedWith(['ETag: "a"'], {
+    const stored = storedWith(['ETag: "a"', 'Vary: Foo, Bar'], {
       nominated: [
         ['bar', null],
         ['foo', '1'],

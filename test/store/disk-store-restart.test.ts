@@ -162,7 +162,7 @@ describe('the directory', () => {
     const first = await openTestStore();
     await expect(openTestStore({ dir: first.dir })).rejects.toMatchObject({
       name: 'StoreFault',
-      reason: 'io',
+      reason: 'in_use',
       message: `The directory ${first.dir} is in use by another process. Choose another one with --dir.`,
     });
     await storeSample(first.store, { key: 'k', sizeBytes: 1 });
@@ -175,6 +175,7 @@ describe('the directory', () => {
     await writeFile(file, '');
     await expect(openTestStore({ dir: join(file, 'store') })).rejects.toMatchObject({
       name: 'StoreFault',
+      reason: 'io',
       message: expect.stringContaining('cannot be created'),
     });
   });

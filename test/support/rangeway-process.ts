@@ -102,7 +102,7 @@ export async function startProxy(
   flags: readonly string[] = ['--store', 'memory'],
 ): Promise<RangewayProcess & { readonly url: string }> {
   const started = startRangeway([origin, '--listen', '127.0.0.1:0', ...flags]);
-  const [, url = ''] = await started.waitFor(/ready on (http:[^\s"]+)["\s]/);
+  const [, url = ''] = await started.waitFor(/ready on (http:[^\s",]+),/);
   return { ...started, url };
 }
 

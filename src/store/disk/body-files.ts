@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import { BlockFile, type BlockFilePaths } from './block-file.ts';
+import { createDirectory } from './create-directory.ts';
 import { type FileSystem, systemCode } from './file-system.ts';
 
 /** What the files are kept with. */
@@ -36,7 +37,7 @@ export class BodyFiles {
       return await create();
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw error;
-      await fileSystem.mkdir(this.#shardDir(generation), { recursive: true, mode: 0o700 });
+      await createDirectory(fileSystem, this.#shardDir(generation));
       return await create();
     }
   }

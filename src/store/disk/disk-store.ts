@@ -10,6 +10,7 @@ import type { EntryWriter, NewEntry, Store, StoredEntry } from '../store.ts';
 import { StoreFault } from '../store.ts';
 import { BackgroundTasks } from './background-tasks.ts';
 import { BodyFiles } from './body-files.ts';
+import { createDirectory } from './create-directory.ts';
 import { createDiskEntry } from './disk-entry.ts';
 import { DiskIndex } from './disk-index.ts';
 import type { DiskParts } from './disk-parts.ts';
@@ -42,15 +43,16 @@ const maxEntryShare = 1 / 2;
 /**
  * Opens the store of a directory, and locks it for this process. In the directory are `index.sqlite`, bodies as
  * `blocks/ab/<generation>.body` with their checksums as `.sums`, and `index.sqlite.damaged` where one was set aside.
- * Throws `StoreFault` with a sentence for people when the directory cannot be used, is in use by another process, or is
- * of a newer format.
+ * Throws `StoreFault` with a sentence for people: `in_use` when another process has the directory, `io` when it cannot
+ * be used or is of a newer format.
  */
 export async function openDiskStore(options: DiskStoreOptions): Promise<Store> {
   const fileSystem = options.fileSystem ?? promises;
   try {
-    await fileSystem.mkdir(join(options.dir, 'blocks'), { recursive: true, mode: 0o700 });
+    await createDirectory(fileSystem, join(options.dir, 'blocks'));
   } catch (error) {
-    throw new StoreFault('io', `The directory ${options.dir} cannot be created: ${String(error)}`, { cause: error });
+    const why = error instanceof Error ? error.message : String(error);
+    throw new StoreFault('io', `The directory ${options.dir} cannot be created: ${why}`, { cause: error });
   }
   return new DiskStore(options, fileSystem);
 }

@@ -75,7 +75,7 @@ export function openIndexDatabase(dir: string, blockSizeBytes: number): Database
   } catch (error) {
     database?.close();
     if (error instanceof StoreFault || isUnusable(error)) throw error;
-    throw new StoreFault('io', openingFailure(error, dir), { cause: error });
+    throw openingFault(error, dir);
   }
 }
 
@@ -154,12 +154,14 @@ function declarations(database: DatabaseSync): string {
   return JSON.stringify(database.prepare('SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name').all());
 }
 
-function openingFailure(error: unknown, dir: string): string {
+function openingFault(error: unknown, dir: string): StoreFault {
   const code = sqliteCode(error);
   if (code === sqlite.busy || code === sqlite.locked) {
-    return `The directory ${dir} is in use by another process. Choose another one with --dir.`;
+    const message = `The directory ${dir} is in use by another process. Choose another one with --dir.`;
+    return new StoreFault('in_use', message, { cause: error });
   }
-  return `The store in ${dir} cannot be opened: ${error instanceof Error ? error.message : String(error)}`;
+  const why = error instanceof Error ? error.message : String(error);
+  return new StoreFault('io', `The store in ${dir} cannot be opened: ${why}`, { cause: error });
 }
 
 /** The primary result code of an error of SQLite; undefined for another error. */
