@@ -44,7 +44,7 @@ async function run(options: BenchOptions, { cores }: Place): Promise<number> {
   const machine = describeMachine(cores !== undefined);
   console.log(
     `${machine}\n${peers.map(({ name, version }) => `${name} ${version}`).join(', ')}; ` +
-      `${options.rounds} rounds of ${options.seconds} s in turns, medians\n`,
+      `in turns, ${options.rounds} × ${options.seconds} s each; medians\n`,
   );
 
   const context: RunContext = { ...options, peers, generators, cores, scratch };

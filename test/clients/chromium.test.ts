@@ -1,8 +1,12 @@
+import { readFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
 import { chromium, type Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import type { LegacyStats } from '../../src/cli/demo/legacy-origin.ts';
 import { findProgram, itWith } from '../support/programs.ts';
 import { startDemo } from '../support/rangeway-process.ts';
+import { wholeFileOrigins } from '../support/whole-file-origins.ts';
+import { withProxyBefore } from './proxied-file.ts';
 
 const switches = [
   '--no-sandbox',
@@ -54,18 +58,39 @@ const seek = `async (second) => {
   return { at: video.currentTime, ready: video.readyState, shown: (orange / canvas.width) * 60 };
 }`;
 
+/** Seeks here and there, and sees the frame of each second. */
+async function expectSeeking(page: Page): Promise<void> {
+  for (const second of [45, 5, 58, 30]) {
+    const { at, ready, shown } = await page.evaluate<Seen>(`(${seek})(${second})`);
+    expect(at).toBe(second);
+    expect(ready).toBeGreaterThanOrEqual(2);
+    // The picture has a bar that is as long as the time that has passed.
+    expect(Math.abs(shown - second), `the frame shows second ${shown}`).toBeLessThan(0.5);
+  }
+}
+
+describe.each(wholeFileOrigins)('chromium, in front of $name', ({ programs, open }) => {
+  itWith(['chromium', ...programs], 'seeks a video with its index at the end', async () =>
+    withProxyBefore(
+      open,
+      ({ url }) =>
+        withPage(async (page) => {
+          // A document of the proxy's own origin, whatever it says, so that the frames may be looked at.
+          await page.goto(new URL('/', url).href);
+          await page.setContent(`<video src="${url}" preload="auto" muted></video>`);
+          await expectSeeking(page);
+        }),
+      await readFile(fileURLToPath(new URL('../../assets/demo/range-test.mp4', import.meta.url))),
+    ),
+  );
+});
+
 describe('chromium, on the page of the demo', () => {
   itWith(['chromium'], 'seeks a video whose origin cannot, and the origin is asked once', async () => {
     await using demo = await startDemo();
     await withPage(async (page) => {
       await page.goto(demo.url);
-      for (const second of [45, 5, 58, 30]) {
-        const { at, ready, shown } = await page.evaluate<Seen>(`(${seek})(${second})`);
-        expect(at).toBe(second);
-        expect(ready).toBeGreaterThanOrEqual(2);
-        // The picture has a bar that is as long as the time that has passed.
-        expect(Math.abs(shown - second), `the frame shows second ${shown}`).toBeLessThan(0.5);
-      }
+      await expectSeeking(page);
       const { stats } = (await (await fetch(`${demo.origin}/demo.json`)).json()) as { stats: LegacyStats };
       expect(stats.files['/range-test.mp4']).toMatchObject({ requests: 1 });
     });
