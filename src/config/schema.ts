@@ -138,7 +138,3 @@ export type Config = z.output<typeof configSchema>;
 export type RouteConfig = Config['routes'][number];
 /** The store of the configuration. */
 export type StoreConfig = Config['store'];
-/** What clients may send. */
-export type LimitsConfig = Config['limits'];
-/** The log. */
-export type LogConfig = Config['log'];

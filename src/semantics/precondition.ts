@@ -23,13 +23,6 @@ export interface ConditionalRequest {
 /** The parts of a stored response that preconditions are evaluated against. */
 export type SelectedResponse = Validated & Pick<StoredResponse, 'status'>;
 
-/**
- * Whose conditions are evaluated (RFC 9110 §13.2.2):
- * - `gateway`: all of them. To its clients a gateway is the origin (§3.7), and nobody else knows the tags it made.
- * - `cache`: not If-Match and If-Unmodified-Since, which are the origin's. For a caller that forwards such requests.
- */
-export type Evaluator = 'gateway' | 'cache';
-
 /** What a request gets. `range` says whether its Range field is to be applied or the whole is to be sent. */
 export type PreconditionOutcome =
   | { readonly kind: 'proceed'; readonly range: 'apply' | 'ignore' }
@@ -43,6 +36,8 @@ const methodsWithoutSelection: ReadonlySet<string> = new Set(['CONNECT', 'OPTION
  * Evaluates the preconditions of a request against the response that it would get without them, in the order of
  * RFC 9110 §13.2.2: If-Match, else If-Unmodified-Since; If-None-Match, else If-Modified-Since; If-Range. Unless that
  * response is a 2xx there is nothing to evaluate (§13.2.1). Range comes last, for a GET that would get a 200 (§14.2).
+ * If-Match and If-Unmodified-Since, which a cache leaves to the origin, are evaluated too: to its clients a gateway is
+ * the origin (§3.7), and nobody else knows the tags that it made.
  *
  * A malformed list of entity tags matches nothing: If-Match fails, If-None-Match holds. A malformed date makes its
  * condition void (§13.1.3, §13.1.4). `now` is in epoch milliseconds and only settles two-digit years.
@@ -51,11 +46,10 @@ export function evaluatePreconditions(
   request: ConditionalRequest,
   response: SelectedResponse,
   now: number,
-  evaluator: Evaluator = 'gateway',
 ): PreconditionOutcome {
   const isSuccessful = response.status >= 200 && response.status <= 299;
   if (!isSuccessful || methodsWithoutSelection.has(request.method)) return { kind: 'proceed', range: 'ignore' };
-  if (evaluator === 'gateway' && !isUnchanged(request.fields, response, now)) return { kind: 'precondition-failed' };
+  if (!isUnchanged(request.fields, response, now)) return { kind: 'precondition-failed' };
   const isRead = request.method === 'GET' || request.method === 'HEAD';
   if (!isNewToClient(request.fields, response, now, isRead)) {
     return isRead ? { kind: 'not-modified' } : { kind: 'precondition-failed' };
