@@ -61,6 +61,8 @@ async function run(options: BenchOptions, { cores }: Place): Promise<number> {
       if (!(error instanceof BenchFault)) throw error;
       faults.push(`${workload.name}: ${error.message}`);
       console.log(`${workload.name}: FAILED: ${error.message}\n`);
+    } finally {
+      rmSync(profileDir, { recursive: true, force: true });
     }
   }
   console.log(formatSummary(results));

@@ -1,6 +1,6 @@
 /** Where Rangeway's time goes: its functions by self time, from the profile that Node writes. */
 
-import { readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Period } from './rounds.ts';
 import { formatTable } from './table.ts';
@@ -27,12 +27,11 @@ export function profileArgs(dir: string): readonly string[] {
   return ['--cpu-prof', `--cpu-prof-dir=${dir}`];
 }
 
-/** The functions with most self time in these periods, waiting left out, as a table. Removes the profile, which is as long as the run. */
+/** The functions with most self time in these periods, waiting left out, as a table. */
 export async function formatProfile(dir: string, periods: readonly Period[]): Promise<string> {
   const [name] = await readdir(dir);
   if (name === undefined) throw new Error(`no profile in ${dir}`);
   const profile = JSON.parse(await readFile(join(dir, name), 'utf8')) as CpuProfile;
-  await rm(dir, { recursive: true });
   const times = selfTimes(profile, periods);
   times.delete('(idle)');
   const total = times.values().reduce((sum, time) => sum + time, 0);

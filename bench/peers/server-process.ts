@@ -32,8 +32,9 @@ export async function startServer(
   { port, core }: { readonly port: number; readonly core: number | undefined },
 ): Promise<RunningPeer> {
   const [program = '', ...args] = pinned(core, command);
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
-  const kill = () => void child.kill('SIGKILL');
+  // A process group of its own, so that its workers can be killed with it.
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  const kill = () => killGroup(child);
   // Ahead of what removes the files that it has open.
   process.prependOnceListener('exit', kill);
   child.once('exit', () => process.off('exit', kill));
@@ -58,9 +59,13 @@ async function stop(child: ChildProcess): Promise<void> {
   if (isOver(child)) return;
   const exited = once(child, 'exit');
   child.kill('SIGTERM');
-  const impatience = setTimeout(() => child.kill('SIGKILL'), patienceMs);
+  const impatience = setTimeout(() => killGroup(child), patienceMs);
   await exited;
   clearTimeout(impatience);
+}
+
+function killGroup(child: ChildProcess): void {
+  if (child.pid !== undefined && !isOver(child)) process.kill(-child.pid, 'SIGKILL');
 }
 
 function isOver(child: ChildProcess): boolean {

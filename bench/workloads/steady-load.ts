@@ -84,9 +84,11 @@ function figures({ unit, request }: SteadyLoad, result: LoadResult, usage: Usage
   const { requests, bytes, seconds, p50Us, p99Us } = result;
   const percent = (part: number | undefined) => (part === undefined ? undefined : (part / usage.seconds) * 100);
   const per = (work: number) => (usage.peerSeconds === undefined ? undefined : usage.peerSeconds / work);
+  const others = difference(usage.coreSeconds, usage.peerSeconds);
   const shares = {
     busyPercent: percent(usage.peerSeconds),
-    othersPercent: percent(difference(usage.coreSeconds, usage.peerSeconds)),
+    // A core's time is sampled, a process's is not: small differences may come out negative.
+    othersPercent: percent(others === undefined ? undefined : Math.max(0, others)),
   };
   if (unit === 'requests') {
     return { rate: requests / seconds, cpu: per(requests / 1e6), ...shares, p50Ms: p50Us / 1e3, p99Ms: p99Us / 1e3 };

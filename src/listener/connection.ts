@@ -25,6 +25,8 @@ export interface RunningExchange {
   readonly isBroken: boolean;
   /** Its request's body cannot come whole any more. */
   breakBody(error: ProxyError): void;
+  /** Nothing more can be sent or received. */
+  connectionClosed(): void;
 }
 
 /** What a connection is made with. */
@@ -52,6 +54,9 @@ export class Connection {
     this.peer = { address: plainAddress(socket.remoteAddress ?? ''), port: socket.remotePort ?? 0 };
     // Node's server closes with destroySoon, which loses the response where the client is still sending.
     socket.destroySoon = () => this.end();
+    socket.once('close', () => {
+      for (const exchange of [...this.#exchanges]) exchange.connectionClosed();
+    });
     // Node ends its side as soon as the client has ended its own, which would make this body look whole.
     socket.prependListener('end', () => {
       if (this.#exchanges[0]?.isCloseDelimited === true) socket.resetAndDestroy();

@@ -150,7 +150,13 @@ export class Exchange implements RunningExchange, RequestOwner {
     return this.#body !== undefined && this.#body.missingBytes > drainedBytes;
   }
 
+  /** The connection is gone. Node before 24.9 does not tell it to a response that waits behind others. */
+  connectionClosed(): void {
+    if (this.response.socket === null) this.#settle();
+  }
+
   #settle(): void {
+    if (this.#isSettled) return;
     this.#isSettled = true;
     const isWhole = this.response.writableFinished;
     if (isWhole) this.#leaveRest();
