@@ -53,7 +53,7 @@ export function planAnswer(
 ): Plan {
   const { originFields, policy } = inquiry;
   const asked = fillFields(originFields);
-  const entry = entries.find((candidate) => matchesNominated(candidate.metadata.nominated, asked));
+  const entry = entries.find(({ isComplete, metadata }) => isComplete && matchesNominated(metadata.nominated, asked));
   if (entry === undefined) return { kind: 'fill', reason: entries.length === 0 ? 'uri-miss' : 'vary-miss' };
   const reuse = decideReuse({
     requestFields: originFields,

@@ -3,11 +3,12 @@
  * blocks. It knows no HTTP rule. Read this file first.
  *
  * The promises, proven by the contract suite in test/contract:
- * - a writer that is disposed before it commits never existed;
+ * - a writer that is disposed before it publishes or commits never existed;
  * - metadata can be replaced without touching a byte;
  * - a reader never sees bytes of two generations, and keeps its bytes although the entry is replaced or evicted;
- * - no byte is given that was not checksummed since it was last read from disk;
- * - what is kept stays within the store's size; the entries that were used least recently go first.
+ * - no byte is given that was not checksummed since it was last read from disk; a block that turns out to be damaged is
+ *   absent from then on, and its entry incomplete;
+ * - what is kept stays within the store's size; entries that are not used go first, and one that is being written never.
  *
  * A store knows an entry by its key, variant and generation; an entry that another store wraps is as good as its own.
  */
@@ -28,14 +29,17 @@ export interface EntryReader extends BlockSource {
   close(): void;
 }
 
-/** One stored representation of one variant, complete. A value: it does not change when the store does. */
+/** One stored representation of one variant, whole or in part. A value: it does not change when the store does. */
 export interface StoredEntry {
   readonly key: string;
   readonly variant: string;
   /** Names this version of the bytes; new bytes are a new generation. */
   readonly generation: string;
   readonly metadata: StoredResponse;
+  /** The length of the whole representation, however much of it is there. */
   readonly sizeBytes: number;
+  /** Whether it was committed, and no block was found damaged since. What is absent can be added: see `Store.resume`. */
+  readonly isComplete: boolean;
   /** A block that is in memory now, or undefined. Never waits, never copies; counts as a use of the entry. */
   peekBlock(index: number): Uint8Array | undefined;
   /**
@@ -55,23 +59,34 @@ export interface NewEntry {
 }
 
 /**
- * Writes one generation. Nothing of it can be found in the store before `commit`. What was written can be read through
- * the writer, before and after the commit, until the writer is disposed.
+ * Writes one generation. Nothing of it can be found in the store before `publish` or `commit`. What was written can be
+ * read through the writer, before and after, until the writer is disposed. That goes on when the generation is replaced
+ * or removed after it was published; only `commit` throws then, `StoreFault` `removed`. Calls may overlap.
  */
 export interface EntryWriter extends BlockSource, AsyncDisposable {
   readonly generation: string;
+  /** Whether a block is there. A block that turned out to be damaged is not. */
+  hasBlock(index: number): boolean;
   /**
-   * Keeps a block. The caller gives its bytes away and changes them no more. Blocks come in order, each after the one
-   * before it was kept; every one but the last has the full size, and none is empty (`RangeError` otherwise: a mistake
-   * of the caller). Throws `StoreFault`; the generation can then not be committed, but what was kept can be read.
+   * Keeps a block. The caller gives its bytes away and changes them no more. Blocks come in any order where the length
+   * is known, and in order otherwise; every one but the last has the full size, and none is empty (`RangeError`
+   * otherwise: a mistake of the caller). A block that is there already is left as it is. Throws `StoreFault`; what was
+   * kept before can still be read.
    */
   writeBlock(index: number, bytes: Uint8Array): Promise<void>;
   /**
+   * Makes the generation findable although blocks are absent, in place of an earlier one of its key and variant. Blocks
+   * that are written later belong to it, and survive the process. Does nothing when it was published before. The length
+   * must be known (`RangeError` otherwise). Throws `StoreFault`.
+   */
+  publish(metadata: StoredResponse): Promise<void>;
+  /**
    * Makes the generation the current one of its key and variant, in place of an earlier one, and tells its entry.
-   * All its blocks must have been written (`RangeError` otherwise). Throws `StoreFault`; the earlier one then stays.
+   * All its blocks must have been written (`RangeError` otherwise). Throws `StoreFault`, `io` where a block was damaged
+   * since it was written; the earlier one then stays.
    */
   commit(final: { readonly metadata: StoredResponse; readonly sizeBytes: number }): Promise<StoredEntry>;
-  /** Gives back what the writer holds; without a commit before it, forgets all that was written. Never rejects. */
+  /** Gives back what the writer holds; forgets all that was written unless it was published or committed. Never rejects. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -93,6 +108,12 @@ export interface Store {
   /** Begins a generation. Throws `StoreFault` when there is no room or nothing can be written. */
   openWriter(entry: NewEntry): Promise<EntryWriter>;
   /**
+   * Opens an entry whose blocks are not all there for writing the rest. Undefined when its generation has been replaced
+   * or removed meanwhile. One writer at a time has a generation open (`Error` otherwise: a mistake of the caller). Throws
+   * `StoreFault`.
+   */
+  resume(entry: StoredEntry): Promise<EntryWriter | undefined>;
+  /**
    * Replaces the metadata of an entry, if its generation is still the current one; its place among the variants stays.
    * Gives the new entry, or undefined when the generation has been replaced or removed meanwhile. When the metadata
    * cannot be kept, the new entry is given all the same, but the old one goes on being found.
@@ -110,10 +131,10 @@ export interface Store {
 }
 
 /**
- * Why a store cannot take something, or, at its opening, cannot be had: `in_use`, another process has it. It never fails
- * a request: what cannot be stored is relayed.
+ * Why a store cannot take something: `removed`, it was published, and was replaced or removed meanwhile; or, at its
+ * opening, cannot be had: `in_use`, another process has it. It never fails a request: what cannot be stored is relayed.
  */
-export type StoreFaultReason = 'too_large' | 'no_room' | 'io' | 'in_use';
+export type StoreFaultReason = 'too_large' | 'no_room' | 'removed' | 'io' | 'in_use';
 
 /** A store could not keep something. */
 export class StoreFault extends Error {
@@ -124,4 +145,9 @@ export class StoreFault extends Error {
     this.name = 'StoreFault';
     this.reason = reason;
   }
+}
+
+/** The fault of a writer that would commit a generation which was published and removed. */
+export function removedFault(generation: string): StoreFault {
+  return new StoreFault('removed', `Generation ${generation} was replaced or removed while it was written.`);
 }

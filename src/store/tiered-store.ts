@@ -40,19 +40,14 @@ class TieredStore implements Store {
   }
 
   async openWriter(entry: NewEntry): Promise<EntryWriter> {
-    const writer = await this.#store.openWriter(entry);
-    const { generation } = writer;
-    return {
-      generation,
-      peekBlock: (index) => this.#blocks.peek(generation, writer, index),
-      readBlock: (index) => this.#blocks.read(generation, writer, index),
-      writeBlock: async (index, bytes) => {
-        await writer.writeBlock(index, bytes);
-        this.#memory.keepBlock(generation, index, bytes);
-      },
-      commit: async (final) => this.#wrap(await this.#changing(entry.key, writer.commit(final))),
-      [Symbol.asyncDispose]: () => writer[Symbol.asyncDispose](),
-    };
+    return this.#wrapWriter(entry.key, await this.#store.openWriter(entry));
+  }
+
+  async resume(entry: StoredEntry): Promise<EntryWriter | undefined> {
+    const writer = await this.#store.resume(entry);
+    if (writer !== undefined) return this.#wrapWriter(entry.key, writer);
+    this.#forget(entry.key);
+    return undefined;
   }
 
   async replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined> {
@@ -100,14 +95,40 @@ class TieredStore implements Store {
     this.#finding.delete(key);
   }
 
+  #wrapWriter(key: string, writer: EntryWriter): EntryWriter {
+    const { generation } = writer;
+    const writing = new Set<number>();
+    return {
+      generation,
+      hasBlock: (index) => writer.hasBlock(index),
+      peekBlock: (index) => this.#blocks.peek(generation, writer, index),
+      readBlock: (index) => this.#unlessGone(key, this.#blocks.read(generation, writer, index)),
+      writeBlock: async (index, bytes) => {
+        // Of a block that is there already these bytes are not kept, so they must not be told either.
+        if (writer.hasBlock(index) || writing.has(index)) return await writer.writeBlock(index, bytes);
+        writing.add(index);
+        try {
+          await writer.writeBlock(index, bytes);
+          this.#memory.keepBlock(generation, index, bytes);
+        } finally {
+          writing.delete(index);
+        }
+      },
+      publish: (metadata) => this.#changing(key, writer.publish(metadata)),
+      commit: async (final) => this.#wrap(await this.#changing(key, writer.commit(final))),
+      [Symbol.asyncDispose]: () => writer[Symbol.asyncDispose](),
+    };
+  }
+
   #wrap(entry: StoredEntry): StoredEntry {
-    const { key, variant, generation, metadata, sizeBytes } = entry;
+    const { key, variant, generation, metadata, sizeBytes, isComplete } = entry;
     return {
       key,
       variant,
       generation,
       metadata,
       sizeBytes,
+      isComplete,
       peekBlock: (index) => this.#blocks.peek(generation, entry, index),
       open: async () => {
         const reader = await this.#unlessGone(key, entry.open());

@@ -4,6 +4,7 @@ import { describe, it, onTestFinished } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { finding } from './store-finding.ts';
 import { storeModel } from './store-model.ts';
+import { parts } from './store-parts.ts';
 import { reading } from './store-reading.ts';
 import { room } from './store-room.ts';
 import { writing } from './store-writing.ts';
@@ -30,6 +31,7 @@ export function storeContract(name: string, create: CreateStore, { blockSizeByte
   describe(name, () => {
     describe('writing', () => writing(openStore, blockSizeBytes));
     describe('reading', () => reading(openStore, blockSizeBytes));
+    describe('being there in part', () => parts(openStore, blockSizeBytes));
     describe('finding and changing', () => finding(openStore, blockSizeBytes));
     describe('room', () => room(openStore, blockSizeBytes));
     it('does what the simplest model does, in any order of steps', () => storeModel(create, blockSizeBytes));

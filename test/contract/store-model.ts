@@ -2,38 +2,42 @@
 
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import type { EntryReader, EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { readEntry, sampleMetadata } from '../support/stored-sample.ts';
+import type { BlockSource, EntryReader, EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
+import { blockOf, type Sample, sampleMetadata } from '../support/stored-sample.ts';
 import type { CreateStore } from './store-contract.ts';
 
+/** The bytes of one generation, and which of its blocks are there. */
+interface ModelBody extends Required<Sample> {
+  readonly present: Set<number>;
+}
+
 interface ModelEntry {
-  readonly variant: string;
   readonly generation: string;
-  readonly seed: number;
-  readonly sizeBytes: number;
+  readonly body: ModelBody;
+  isComplete: boolean;
   mark: number | string;
 }
 
 interface ModelWriter {
   readonly writer: EntryWriter;
-  readonly key: string;
-  readonly variant: string;
-  readonly seed: number;
-  readonly sizeBytes: number;
-  written: number;
+  readonly body: ModelBody;
+  readonly isLengthKnown: boolean;
+  isPublished: boolean;
 }
 
-interface Committed {
+/** What the store has told of an entry, and whose bytes it has. */
+interface Told {
   readonly entry: StoredEntry;
-  readonly seed: number;
+  readonly body: ModelBody;
 }
 
 const stepNames = [
   'open',
   'write',
+  'publish',
   'commit',
   'dispose',
+  'resume',
   'find',
   'freshen',
   'removeEntry',
@@ -73,7 +77,7 @@ export async function storeModel(create: CreateStore, blockSizeBytes: number): P
         await store.close();
       }
     }),
-    { numRuns: 30 },
+    { numRuns: 60 },
   );
 }
 
@@ -81,8 +85,8 @@ class StoreModel {
   readonly #store: Store;
   readonly #entries = new Map<string, ModelEntry[]>();
   readonly #writers: ModelWriter[] = [];
-  readonly #committed: Committed[] = [];
-  readonly #readers: (Committed & { reader: EntryReader })[] = [];
+  readonly #told: Told[] = [];
+  readonly #readers: (Told & { reader: EntryReader })[] = [];
   #seed = 0;
 
   constructor(store: Store) {
@@ -106,26 +110,46 @@ class StoreModel {
       const block = this.#store.blockSizeBytes;
       const sizeBytes = [0, 1, block - 1, block, block + 1, 2 * block, 3 * block - 1, 4 * block][detail] ?? 0;
       const place = { key: keyOf(which), variant: which > 2 ? 'b' : 'a', seed: this.#seed, sizeBytes };
+      const isLengthKnown = (which + detail) % 3 > 0;
       const writer = await this.#store.openWriter({
         ...place,
         metadata: sampleMetadata('unfinished'),
-        sizeBytes: detail % 2 === 0 ? sizeBytes : undefined,
+        sizeBytes: isLengthKnown ? sizeBytes : undefined,
       });
-      this.#writers.push({ ...place, writer, written: 0 });
+      const body = { ...place, present: new Set<number>() };
+      this.#writers.push({ writer, body, isLengthKnown, isPublished: false });
     },
-    write: async (which) => {
+    write: async (which, detail) => {
       const chosen = pick(this.#writers, which);
-      if (chosen !== undefined) await this.#writeNext(chosen);
+      if (chosen === undefined) return;
+      const count = this.#blockCount(chosen.body);
+      const next = chosen.isLengthKnown ? detail % Math.max(1, count) : chosen.body.present.size;
+      if (next < count) await this.#write(chosen, next);
+      await this.#expectBlocks(chosen.writer, chosen.body);
+    },
+    publish: async (which) => {
+      const chosen = pick(this.#writers, which);
+      if (chosen === undefined || !chosen.isLengthKnown) return;
+      const { writer, body } = chosen;
+      await writer.publish(sampleMetadata(body.seed));
+      if (chosen.isPublished) return;
+      chosen.isPublished = true;
+      this.#put(writer.generation, body, false);
+      const entry = (await this.#store.find(body.key))[0] as StoredEntry;
+      this.#told.push({ entry, body });
     },
     commit: async (which) => {
       const chosen = pick(this.#writers, which);
       if (chosen === undefined) return;
-      const { writer, key, variant, seed, sizeBytes } = chosen;
-      while (chosen.written < sizeBytes) await this.#writeNext(chosen);
-      const entry = await writer.commit({ metadata: sampleMetadata(seed), sizeBytes });
-      const others = this.#under(key).filter((other) => other.variant !== variant);
-      this.#entries.set(key, [{ variant, generation: entry.generation, seed, sizeBytes, mark: seed }, ...others]);
-      this.#committed.push({ entry, seed });
+      const { writer, body, isPublished } = chosen;
+      for (let index = 0; index < this.#blockCount(body); index += 1) await this.#write(chosen, index);
+      const commit = writer.commit({ metadata: sampleMetadata(body.seed), sizeBytes: body.sizeBytes });
+      if (isPublished && this.#current(body.key, writer.generation) === undefined) {
+        await expect(commit).rejects.toMatchObject({ reason: 'removed' });
+      } else {
+        this.#told.push({ entry: await commit, body });
+        this.#put(writer.generation, body, true);
+      }
       await this.#steps.dispose(which, 0);
     },
     dispose: async (which) => {
@@ -134,12 +158,22 @@ class StoreModel {
       this.#writers.splice(this.#writers.indexOf(chosen), 1);
       await chosen.writer[Symbol.asyncDispose]();
     },
+    resume: async (which) => {
+      const chosen = pick(this.#told, which);
+      if (chosen === undefined) return;
+      const { entry, body } = chosen;
+      if (this.#writers.some(({ writer }) => writer.generation === entry.generation)) return;
+      const writer = await this.#store.resume(entry);
+      expect(writer?.generation).toBe(this.#current(entry.key, entry.generation)?.generation);
+      if (writer !== undefined) this.#writers.push({ writer, body, isLengthKnown: true, isPublished: true });
+    },
     find: async (which) => {
       const expected = this.#under(keyOf(which));
-      const told = expected.map(({ variant, generation, sizeBytes, mark }) => ({
-        variant,
+      const told = expected.map(({ generation, body, isComplete, mark }) => ({
+        variant: body.variant,
         generation,
-        sizeBytes,
+        sizeBytes: body.sizeBytes,
+        isComplete,
         metadata: sampleMetadata(mark),
       }));
       const found = await this.#store.find(keyOf(which));
@@ -147,48 +181,42 @@ class StoreModel {
         expect(entries.map(plain)).toEqual(told);
       }
       for (const [at, entry] of found.entries()) {
-        const { sizeBytes, seed } = expected[at] as ModelEntry;
-        expect(await readEntry(this.#store, entry)).toEqual(Buffer.from(patternBytes(0, sizeBytes, seed)));
+        const reader = await entry.open();
+        await this.#expectBlocks(reader, (expected[at] as ModelEntry).body);
+        reader.close();
       }
     },
     freshen: async (which, detail) => {
-      const chosen = pick(this.#committed, which);
+      const chosen = pick(this.#told, which);
       if (chosen === undefined) return;
-      const current = this.#current(chosen.entry);
+      const current = this.#current(chosen.entry.key, chosen.entry.generation);
       const fresh = await this.#store.replaceMetadata(chosen.entry, sampleMetadata(`fresh ${detail}`));
       expect(fresh?.generation).toBe(current?.generation);
+      expect(fresh?.isComplete).toBe(current?.isComplete);
       if (current !== undefined) current.mark = `fresh ${detail}`;
     },
     removeEntry: async (which) => {
-      const chosen = pick(this.#committed, which);
+      const chosen = pick(this.#told, which);
       if (chosen === undefined) return;
-      const { key } = chosen.entry;
-      const current = this.#current(chosen.entry);
+      const { key, generation } = chosen.entry;
       await this.#store.removeEntry(chosen.entry);
-      this.#entries.set(
-        key,
-        this.#under(key).filter((other) => other !== current),
-      );
+      const others = this.#under(key).filter((other) => other.generation !== generation);
+      this.#entries.set(key, others);
     },
     removeKey: async (which) => {
       expect(await this.#store.removeKey(keyOf(which))).toBe(this.#under(keyOf(which)).length);
       this.#entries.delete(keyOf(which));
     },
     openReader: async (which) => {
-      const chosen = pick(this.#committed, which);
-      if (chosen === undefined || this.#current(chosen.entry) === undefined) return;
-      this.#readers.push({ ...chosen, reader: await chosen.entry.open() });
-    },
-    read: async (which, detail) => {
-      const chosen = pick(this.#readers, which);
+      const chosen = pick(this.#told, which);
       if (chosen === undefined) return;
-      const block = this.#store.blockSizeBytes;
-      const { sizeBytes } = chosen.entry;
-      const start = Math.floor(detail / 2) * block;
-      if (start >= sizeBytes) return;
-      const bytes = await chosen.reader.readBlock(Math.floor(detail / 2));
-      const expected = patternBytes(start, Math.min(start + block, sizeBytes), chosen.seed);
-      expect(Buffer.compare(bytes, expected)).toBe(0);
+      const { entry } = chosen;
+      if (this.#current(entry.key, entry.generation) === undefined) return;
+      this.#readers.push({ ...chosen, reader: await entry.open() });
+    },
+    read: async (which) => {
+      const chosen = pick(this.#readers, which);
+      if (chosen !== undefined) await this.#expectBlocks(chosen.reader, chosen.body);
     },
     closeReader: async (which) => {
       const chosen = pick(this.#readers, which);
@@ -198,21 +226,41 @@ class StoreModel {
     },
   };
 
-  async #writeNext(chosen: ModelWriter): Promise<void> {
-    const { writer, sizeBytes, seed, written } = chosen;
-    const block = this.#store.blockSizeBytes;
-    if (written >= sizeBytes) return;
-    const end = Math.min(written + block, sizeBytes);
-    await writer.writeBlock(written / block, patternBytes(written, end, seed));
-    chosen.written = end;
+  async #write({ writer, body }: ModelWriter, index: number): Promise<void> {
+    expect(writer.hasBlock(index)).toBe(body.present.has(index));
+    await writer.writeBlock(index, blockOf(body, this.#store.blockSizeBytes, index));
+    body.present.add(index);
+  }
+
+  /** The source has the blocks that are there, and no others. */
+  async #expectBlocks(source: BlockSource, body: ModelBody): Promise<void> {
+    for (let index = 0; index <= this.#blockCount(body); index += 1) {
+      if (body.present.has(index)) {
+        const expected = blockOf(body, this.#store.blockSizeBytes, index);
+        expect(Buffer.compare(await source.readBlock(index), expected)).toBe(0);
+        expect(Buffer.compare(source.peekBlock(index) ?? expected, expected)).toBe(0);
+      } else {
+        await expect(source.readBlock(index)).rejects.toMatchObject({ code: 'bytes_gone' });
+        expect(source.peekBlock(index)).toBeUndefined();
+      }
+    }
+  }
+
+  #put(generation: string, body: ModelBody, isComplete: boolean): void {
+    const others = this.#under(body.key).filter((other) => other.body.variant !== body.variant);
+    this.#entries.set(body.key, [{ generation, body, isComplete, mark: body.seed }, ...others]);
+  }
+
+  #blockCount({ sizeBytes }: ModelBody): number {
+    return Math.ceil(sizeBytes / this.#store.blockSizeBytes);
   }
 
   #under(key: string): ModelEntry[] {
     return this.#entries.get(key) ?? [];
   }
 
-  #current(entry: StoredEntry): ModelEntry | undefined {
-    return this.#under(entry.key).find((other) => other.generation === entry.generation);
+  #current(key: string, generation: string): ModelEntry | undefined {
+    return this.#under(key).find((other) => other.generation === generation);
   }
 }
 
@@ -225,6 +273,6 @@ function pick<T>(list: readonly T[], which: number): T | undefined {
   return list.at(-1 - (which % Math.max(1, list.length)));
 }
 
-function plain({ variant, generation, sizeBytes, metadata }: StoredEntry) {
-  return { variant, generation, sizeBytes, metadata };
+function plain({ variant, generation, sizeBytes, isComplete, metadata }: StoredEntry) {
+  return { variant, generation, sizeBytes, isComplete, metadata };
 }

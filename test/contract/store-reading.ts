@@ -3,7 +3,7 @@
 import { expect, it } from 'vitest';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { readAll, sampleMetadata, storeSample } from '../support/stored-sample.ts';
+import { pushOut, readAll, sampleMetadata, storeSample } from '../support/stored-sample.ts';
 import type { OpenStore } from './store-contract.ts';
 
 const key = 'https://example.org/film.mp4';
@@ -68,9 +68,4 @@ export function reading(openStore: OpenStore, block: number): void {
     await expect(reader.readBlock(4)).rejects.toMatchObject({ code: 'bytes_gone' });
     reader.close();
   });
-}
-
-/** Stores others until what was there first has had to leave. */
-async function pushOut(store: Store, sizeBytes: number): Promise<void> {
-  for (let at = 0; at < 60; at += 1) await storeSample(store, { key: `other${at}`, sizeBytes, seed: at });
 }

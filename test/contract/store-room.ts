@@ -3,7 +3,18 @@
 import { expect, it } from 'vitest';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { findFirst, openSampleWriter, readKey, storeSample } from '../support/stored-sample.ts';
+import {
+  canOpen,
+  findFirst,
+  openSampleWriter,
+  pushOut,
+  readKey,
+  sampleMetadata,
+  storePart,
+  storeSample,
+  writeBlocks,
+  writeSample,
+} from '../support/stored-sample.ts';
 import type { OpenStore } from './store-contract.ts';
 
 const key = 'https://example.org/film.mp4';
@@ -63,14 +74,58 @@ export function room(openStore: OpenStore, block: number): void {
   it('counts what writers hold, refuses more than fits, and has the room again afterwards', async () => {
     const store = await openStore(64);
     const writers: Awaited<ReturnType<typeof openSampleWriter>>[] = [];
-    const openMany = async () => {
+    const sizeBytes = store.maxEntryBytes - (store.maxEntryBytes % block);
+    const writeMany = async () => {
       for (let at = 0; at < 20; at += 1) {
-        writers.push(await openSampleWriter(store, { key: `w${at}`, sizeBytes: store.maxEntryBytes }));
+        const writer = await openSampleWriter(store, { key: `w${at}`, sizeBytes });
+        writers.push(writer);
+        await writeSample(writer, block, { key: `w${at}`, sizeBytes });
       }
     };
-    await expect(openMany()).rejects.toMatchObject({ name: 'StoreFault', reason: 'no_room' });
+    await expect(writeMany()).rejects.toMatchObject({ name: 'StoreFault', reason: 'no_room' });
     for (const writer of writers) await writer[Symbol.asyncDispose]();
     await storeSample(store, { key, sizeBytes: 4 * block, seed: 9 });
     expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, 4 * block, 9)));
+  });
+
+  it('pushes nothing out that is being written', async () => {
+    const store = await openStore(64);
+    const sample = { key, sizeBytes: 8 * block, seed: 1 };
+    const written = await storePart(store, { ...sample, key: 'resumed' }, [0, 1]);
+    const resumed = await store.resume(written);
+    const published = await openSampleWriter(store, sample);
+    await writeBlocks(published, block, sample, [3]);
+    await published.publish(sampleMetadata(1));
+    await pushOut(store, 4 * block);
+    for (const each of [key, 'resumed']) expect(await canOpen(store, each)).toBe(true);
+    await published[Symbol.asyncDispose]();
+    await resumed?.[Symbol.asyncDispose]();
+    for (const name of ['more', 'yet more']) await pushOut(store, 4 * block, name);
+    for (const each of [key, 'resumed']) expect(await canOpen(store, each)).toBe(false);
+  });
+
+  it('counts of an entry that is there in part only what is there', async () => {
+    const store = await openStore(256);
+    const sizeBytes = 60 * block;
+    const keys = [...Array(8).keys()].map((at) => `part${at}`);
+    for (const each of keys) await storePart(store, { key: each, sizeBytes }, [59, 3]);
+    expect(await Promise.all(keys.map((each) => canOpen(store, each)))).toEqual(keys.map(() => true));
+  });
+
+  it('counts what is added to an entry that is there in part', async () => {
+    const store = await openStore(64);
+    const sample = { key, sizeBytes: 14 * block };
+    await storeSample(store, { key: 'earlier', sizeBytes: 8 * block });
+    for (let at = 0; at < 8; at += 1) {
+      const part = { ...sample, key: `part${at}` };
+      const writer = await store.resume(await storePart(store, part, [0]));
+      if (writer === undefined) throw new Error('a part is gone');
+      await writeSample(writer, block, part);
+      await writer[Symbol.asyncDispose]();
+    }
+    expect(await canOpen(store, 'earlier')).toBe(false);
+    const isThere = await Promise.all([...Array(8).keys()].map((at) => canOpen(store, `part${at}`)));
+    expect(isThere.filter(Boolean).length).toBeLessThanOrEqual(64 / 14);
+    expect(isThere.at(-1)).toBe(true);
   });
 }

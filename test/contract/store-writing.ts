@@ -3,12 +3,14 @@
 import { expect, it } from 'vitest';
 import { patternBytes } from '../support/pattern-body.ts';
 import {
+  blockOf,
   findFirst,
   openSampleWriter,
   readAll,
   readKey,
   sampleMetadata,
   storeSample,
+  writeBlocks,
   writeSample,
 } from '../support/stored-sample.ts';
 import type { OpenStore } from './store-contract.ts';
@@ -105,26 +107,86 @@ export function writing(openStore: OpenStore, block: number): void {
     expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, 2 * block, 3)));
   });
 
-  const misplaced: readonly [string, number, number][] = [
-    ['a block too early', 1, 5],
-    ['a block again', 0, 5],
-    ['an empty block', 1, 0],
-    ['a block that is too long', 1, block + 1],
+  const misplaced: readonly [string, 'known' | 'unknown', number, number][] = [
+    ['a block too early', 'unknown', 2, block],
+    ['a block before the first', 'known', -1, block],
+    ['a block between two', 'known', 1.5, block],
+    ['a block after the last', 'known', 4, block],
+    ['an empty block', 'known', 1, 0],
+    ['an empty block', 'unknown', 1, 0],
+    ['a block that is too short', 'known', 1, block - 1],
+    ['a block that is too long', 'known', 1, block + 1],
+    ['a block that is too long', 'unknown', 1, block + 1],
+    ['a last block that is too long', 'known', 3, block],
   ];
-  for (const [what, index, sizeBytes] of misplaced) {
-    it(`refuses ${what}`, async () => {
+  for (const [what, length, index, sizeBytes] of misplaced) {
+    it(`refuses ${what}, length ${length} beforehand`, async () => {
       const store = await openStore();
-      await using writer = await openSampleWriter(store, { key, sizeBytes: 4 * block });
-      if (what !== 'a block too early') await writer.writeBlock(0, patternBytes(0, block));
+      await using writer = await openSampleWriter(store, { key, sizeBytes: 4 * block - 1 }, length);
+      await writer.writeBlock(0, patternBytes(0, block));
       await expect(writer.writeBlock(index, patternBytes(0, sizeBytes))).rejects.toThrow(RangeError);
+      expect(writer.hasBlock(index)).toBe(false);
     });
   }
 
   it('refuses a block after a short one', async () => {
     const store = await openStore();
-    await using writer = await openSampleWriter(store, { key, sizeBytes: 4 * block });
+    await using writer = await openSampleWriter(store, { key, sizeBytes: 4 * block }, 'unknown');
     await writer.writeBlock(0, patternBytes(0, block - 1));
     await expect(writer.writeBlock(1, patternBytes(0, 1))).rejects.toThrow(RangeError);
+  });
+
+  const orders: readonly (readonly number[])[] = [
+    [5, 4, 3, 2, 1, 0],
+    [2, 0, 5, 1, 4, 3],
+    [5, 0, 1, 2, 3, 4],
+  ];
+  for (const order of orders) {
+    it(`takes blocks in the order ${order.join(' ')}`, async () => {
+      const store = await openStore();
+      const sample = { key, sizeBytes: 5 * block + 7, seed: 4 };
+      await using writer = await openSampleWriter(store, sample);
+      for (const [at, index] of order.entries()) {
+        expect(order.map((each) => writer.hasBlock(each))).toEqual(order.map((_, each) => each < at));
+        await writer.writeBlock(index, blockOf(sample, block, index));
+      }
+      await writer.commit({ metadata: sampleMetadata(4), sizeBytes: sample.sizeBytes });
+      expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, sample.sizeBytes, 4)));
+    });
+  }
+
+  for (const length of ['known', 'unknown'] as const) {
+    it(`leaves a block that is there as it is, length ${length} beforehand`, async () => {
+      const store = await openStore();
+      await using writer = await openSampleWriter(store, { key, sizeBytes: 2 * block }, length);
+      await Promise.all([1, 2, 3].map((seed) => writer.writeBlock(0, patternBytes(0, block, seed))));
+      await writer.writeBlock(0, patternBytes(0, 5, 4));
+      expect(Buffer.from(await writer.readBlock(0))).toEqual(Buffer.from(patternBytes(0, block, 1)));
+      await writer.writeBlock(1, patternBytes(block, 2 * block, 1));
+      await writer.commit({ metadata: sampleMetadata(), sizeBytes: 2 * block });
+      expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, 2 * block, 1)));
+    });
+  }
+
+  it('takes many blocks at once', async () => {
+    const store = await openStore();
+    const sample = { key, sizeBytes: 20 * block, seed: 3 };
+    await using writer = await openSampleWriter(store, sample);
+    const indexes = [...Array(20).keys()].reverse();
+    await Promise.all(indexes.map((index) => writer.writeBlock(index, blockOf(sample, block, index))));
+    await writer.commit({ metadata: sampleMetadata(3), sizeBytes: sample.sizeBytes });
+    expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, sample.sizeBytes, 3)));
+  });
+
+  it('commits only when every block is there', async () => {
+    const store = await openStore();
+    const sample = { key, sizeBytes: 3 * block };
+    await using writer = await openSampleWriter(store, sample);
+    await writeBlocks(writer, block, sample, [0, 2]);
+    const final = { metadata: sampleMetadata(), sizeBytes: sample.sizeBytes };
+    await expect(writer.commit(final)).rejects.toThrow(RangeError);
+    await writeBlocks(writer, block, sample, [1]);
+    expect(await writer.commit(final)).toMatchObject({ isComplete: true });
   });
 
   it('refuses a commit of bytes that were not written', async () => {

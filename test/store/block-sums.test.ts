@@ -1,51 +1,64 @@
-/** Checksums of blocks: what was noted matches, and nothing else. */
+/** Checksums of blocks: what was noted is the same as what is right, and as nothing else. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BlockSums } from '../../src/store/disk/block-sums.ts';
+import { BlockSums, encodeSum, isSameSum, sumOf, sumsSizeBytes } from '../../src/store/disk/block-sums.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 
 const bytes = patternBytes(0, 100);
 
 function sumsOf(...blocks: readonly (readonly [number, Uint8Array])[]): BlockSums {
-  const sums = new BlockSums('generation');
-  for (const [index, block] of blocks) sums.note(index, block);
+  const sums = new BlockSums();
+  for (const [index, block] of blocks) sums.set(index, sumOf('generation', index, block));
   return sums;
 }
 
-describe('a block matches', () => {
+describe('a block has the sum that was noted', () => {
   const flipped = bytes.map((byte, at) => (at === 99 ? byte ^ 1 : byte));
-  const rows: readonly [string, BlockSums, number, Uint8Array, boolean][] = [
-    ['as it was noted', sumsOf([0, bytes]), 0, bytes, true],
-    ['at a far index', sumsOf([100_000, bytes]), 100_000, bytes, true],
-    ['not when it was not noted', sumsOf(), 0, bytes, false],
-    ['not when another one was noted', sumsOf([1, bytes]), 0, bytes, false],
-    ['not at another index', sumsOf([0, bytes], [1, flipped]), 1, bytes, false],
-    ['not when a bit is flipped', sumsOf([0, bytes]), 0, flipped, false],
-    ['not when it is shorter', sumsOf([0, bytes]), 0, bytes.subarray(0, 99), false],
-    ['not when it is empty', sumsOf(), 0, new Uint8Array(), false],
-    ['not in another generation', new BlockSums('other', sumsOf([0, bytes]).encode()), 0, bytes, false],
+  const rows: readonly [string, BlockSums, string, number, Uint8Array, boolean][] = [
+    ['as it was', sumsOf([0, bytes]), 'generation', 0, bytes, true],
+    ['at a far index', sumsOf([100_000, bytes]), 'generation', 100_000, bytes, true],
+    ['not when none was noted', sumsOf(), 'generation', 0, bytes, false],
+    ['not when another one was noted', sumsOf([1, bytes]), 'generation', 0, bytes, false],
+    ['not before one that was noted', sumsOf([1, bytes]), 'generation', -1, bytes, false],
+    ['not at another index', sumsOf([0, bytes], [1, flipped]), 'generation', 1, bytes, false],
+    ['not when a bit is flipped', sumsOf([0, bytes]), 'generation', 0, flipped, false],
+    ['not when it is shorter', sumsOf([0, bytes]), 'generation', 0, bytes.subarray(0, 99), false],
+    ['not in another generation', sumsOf([0, bytes]), 'other', 0, bytes, false],
   ];
-  it.each(rows)('%s', (_, sums, index, block, expected) => {
-    expect(sums.match(index, block)).toBe(expected);
+  it.each(rows)('%s', (_, sums, generation, index, block, expected) => {
+    expect(isSameSum(sums.get(index), sumOf(generation, index, block))).toBe(expected);
   });
 });
 
-it('sums survive being written and read; what is cut off is absent', () => {
+it('a block that is made absent is absent, and the others stay', () => {
+  const sums = sumsOf([0, bytes], [1, bytes], [2, bytes]);
+  sums.set(1, undefined);
+  sums.set(100, undefined);
+  expect([0, 1, 2, 3, 100].map((index) => sums.get(index) !== undefined)).toEqual([true, false, true, false, false]);
+});
+
+it('records in a sidecar are read as they were written, in any order; what is cut off or was left out is absent', () => {
+  const blocks = fc.uniqueArray(fc.tuple(fc.nat(30), fc.uint8Array({ minLength: 1, maxLength: 20 })), {
+    selector: ([index]) => index,
+    maxLength: 20,
+  });
   fc.assert(
-    fc.property(
-      fc.array(fc.uint8Array({ minLength: 1, maxLength: 20 }), { maxLength: 40 }),
-      fc.nat(400),
-      (blocks, cut) => {
-        const encoded = sumsOf(...blocks.map((block, index) => [index, block] as const)).encode();
-        expect(encoded).toHaveLength(8 * blocks.length);
-        const read = new BlockSums('generation', encoded.subarray(0, Math.min(cut, encoded.length)));
-        for (const [index, block] of blocks.entries()) {
-          const isThere = 8 * (index + 1) <= cut;
-          expect(read.lengthOf(index)).toBe(isThere ? block.length : 0);
-          expect(read.match(index, block)).toBe(isThere);
-        }
-      },
-    ),
+    fc.property(blocks, fc.nat(260), (written, cut) => {
+      const sidecar = new Uint8Array(sumsSizeBytes(31));
+      for (const [index, block] of written) {
+        sidecar.set(encodeSum(sumOf('generation', index, block)), sumsSizeBytes(index));
+      }
+      const read = new BlockSums(sidecar.subarray(0, cut));
+      for (let index = 0; index < 31; index += 1) {
+        const block = written.find(([at]) => at === index)?.[1];
+        const isThere = block !== undefined && sumsSizeBytes(index + 1) <= cut;
+        expect(read.get(index)).toEqual(isThere ? sumOf('generation', index, block) : undefined);
+      }
+    }),
   );
+});
+
+it('the record of an absent block is that of one that was never written', () => {
+  expect(encodeSum(undefined)).toEqual(new Uint8Array(8));
 });

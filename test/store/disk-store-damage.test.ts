@@ -1,27 +1,26 @@
-/** What damage on the disk costs: the damaged entry or index, told once; never a wrong byte, never the service. */
+/** What damage to the bodies on the disk costs: the damaged blocks, told once; never a wrong byte, never the rest. */
 
-import { open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import { readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
+import { flipBit } from '../support/damage.ts';
 import { bodyFiles, openTestStore } from '../support/disk-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { findFirst, readAll, readKey, sampleMetadata, storeSample } from '../support/stored-sample.ts';
+import {
+  blockOf,
+  findFirst,
+  readAll,
+  readKey,
+  sampleMetadata,
+  storePart,
+  storeSample,
+} from '../support/stored-sample.ts';
 
 const block = 16 * 1024;
 const sizeBytes = 4 * block + 100;
+const sample = { key: 'k', sizeBytes, seed: 1 };
 const bytes = Buffer.from(patternBytes(0, sizeBytes, 1));
-
-/** Changes one bit of a file. */
-async function flipBit(path: string, offset: number, bit = 0): Promise<void> {
-  const file = await open(path, 'r+');
-  const byte = Buffer.alloc(1);
-  await file.read(byte, 0, 1, offset);
-  await file.write(Buffer.from([(byte[0] ?? 0) ^ (1 << bit)]), 0, 1, offset);
-  await file.close();
-}
 
 /** A store with one entry in files, and where these are. */
 async function storeWithFiles() {
@@ -49,6 +48,24 @@ async function firstRefusedBlock(store: Store): Promise<number | undefined> {
   return undefined;
 }
 
+/** Writes what the entry lacks, reading all of it first; gives the indexes of what was written. */
+async function repair(store: Store): Promise<number[]> {
+  const entry = await findFirst(store, 'k');
+  if (entry === undefined) throw new Error('the entry is gone');
+  expect(entry.isComplete).toBe(false);
+  await using writer = await store.resume(entry);
+  const rewritten: number[] = [];
+  for (let index = 0; index * block < sizeBytes; index += 1) {
+    const read = await writer?.readBlock(index).catch(() => undefined);
+    expect(writer?.hasBlock(index)).toBe(read !== undefined);
+    if (read !== undefined) continue;
+    rewritten.push(index);
+    await writer?.writeBlock(index, blockOf(sample, block, index));
+  }
+  await writer?.commit({ metadata: sampleMetadata(1), sizeBytes });
+  return rewritten;
+}
+
 describe('a damaged body', () => {
   type Files = Awaited<ReturnType<typeof storeWithFiles>>;
   const damages: readonly [string, number, (files: Files) => Promise<unknown>][] = [
@@ -64,14 +81,63 @@ describe('a damaged body', () => {
     ['the sidecar cut within the last record', 4, ({ sums }) => truncate(sums, 4 * 8 + 5)],
     ['the sidecar cut to nothing', 0, ({ sums }) => truncate(sums, 0)],
   ];
-  it.each(damages)('%s: refused at block %i, and gone', async (_, refused, damage) => {
+  it.each(damages)('%s: refused at block %i, and only what is damaged is written again', async (_, refused, damage) => {
     const files = await storeWithFiles();
     await damage(files);
     expect(await firstRefusedBlock(files.store)).toBe(refused);
-    expect(await files.store.find('k')).toEqual([]);
     expect(files.events).toMatchObject([{ level: 'warn', message: expect.stringContaining('damaged') }]);
+    const rewritten = await repair(files.store);
+    expect(rewritten).toContain(refused);
+    expect(await readKey(files.store, 'k')).toEqual(bytes);
+    expect(await findFirst(files.store, 'k')).toMatchObject({ isComplete: true });
     await files.store.close();
-    expect(await bodyFiles(files.dir)).toEqual([]);
+    const { store, events } = await openTestStore({ dir: files.dir });
+    expect(await readKey(store, 'k')).toEqual(bytes);
+    expect(events).toEqual([]);
+  });
+
+  it('stays absent over a restart', async () => {
+    const files = await storeWithFiles();
+    await flipBit(files.body, 2 * block);
+    expect(await firstRefusedBlock(files.store)).toBe(2);
+    await files.store.close();
+    const { store, events } = await openTestStore({ dir: files.dir });
+    const entry = await findFirst(store, 'k');
+    expect(entry).toMatchObject({ isComplete: false });
+    await using writer = entry && (await store.resume(entry));
+    expect([0, 1, 2, 3, 4].map((index) => writer?.hasBlock(index))).toEqual([true, true, false, true, true]);
+    expect(events).toEqual([]);
+  });
+
+  it('is found by its writer, who writes it again', async () => {
+    const files = await storeWithFiles();
+    await flipBit(files.body, 2 * block);
+    const entry = await findFirst(files.store, 'k');
+    await using writer = entry && (await files.store.resume(entry));
+    expect(writer?.hasBlock(2)).toBe(true);
+    await expect(writer?.readBlock(2)).rejects.toMatchObject({ code: 'bytes_gone' });
+    expect(writer?.hasBlock(2)).toBe(false);
+    expect(await findFirst(files.store, 'k')).toMatchObject({ isComplete: false });
+    const final = { metadata: sampleMetadata(1), sizeBytes };
+    await expect(writer?.commit(final)).rejects.toMatchObject({ name: 'StoreFault', reason: 'io' });
+    await writer?.writeBlock(2, blockOf(sample, block, 2));
+    expect(await writer?.commit(final)).toMatchObject({ isComplete: true });
+    expect(await readKey(files.store, 'k')).toEqual(bytes);
+    expect(files.events).toHaveLength(1);
+  });
+
+  it('of an entry that is there in part is told, and an absent one is not', async () => {
+    const { store, dir, events } = await openTestStore();
+    const entry = await storePart(store, sample, [1, 3]);
+    const [body = ''] = await bodyFiles(dir);
+    await flipBit(body, 3 * block);
+    const reader = await entry.open();
+    for (const index of [0, 3, 3, 2])
+      await expect(reader.readBlock(index)).rejects.toMatchObject({ code: 'bytes_gone' });
+    expect(events).toMatchObject([{ level: 'warn', detail: expect.stringContaining('Block 3') }]);
+    reader.close();
+    await using writer = await store.resume(entry);
+    expect([0, 1, 2, 3, 4].map((index) => writer?.hasBlock(index))).toEqual([false, true, false, false, false]);
   });
 
   const losses: readonly [string, (files: Files) => Promise<unknown>][] = [
@@ -139,161 +205,10 @@ describe('a damaged body', () => {
   });
 });
 
-describe('a damaged index', () => {
-  /** Fills a store with entries inline and in files, and closes it. */
-  async function closedStore(entries = 40) {
-    const { store, dir } = await openTestStore();
-    for (let at = 0; at < entries; at += 1) {
-      await storeSample(store, { key: `k${at}`, sizeBytes: at % 8 === 0 ? sizeBytes : 700, seed: at });
-    }
-    await store.close();
-    return { dir, index: join(dir, 'index.sqlite') };
-  }
-
-  const damages: readonly [string, (index: string) => Promise<unknown>][] = [
-    ['is no database', (index) => writeFile(index, 'not a database, but long enough to look at '.repeat(200))],
-    ['has not our tables', (index) => writeFile(index, foreignDatabase())],
-    ['is cut', (index) => truncate(index, 4096 * 3 + 17)],
-    ['has a first page of zeros', (index) => overwrite(index, 0, Buffer.alloc(4096))],
-    ['has noise after the first page', (index) => overwrite(index, 4096, Buffer.from(patternBytes(0, 4096 * 30)))],
-  ];
-  it.each(damages)('that %s is set aside; the store begins empty', async (_, damage) => {
-    const { dir, index } = await closedStore();
-    await damage(index);
-    const { store, events } = await openTestStore({ dir });
-    expect(await store.find('k1')).toEqual([]);
-    await storeSample(store, { key: 'k1', sizeBytes, seed: 99 });
-    expect(await readKey(store, 'k1')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 99)));
-    expect(events[0]).toMatchObject({ level: 'error', message: expect.stringContaining(`${index}.damaged`) });
-    expect((await stat(`${index}.damaged`)).isFile()).toBe(true);
-  });
-
-  it('that is empty begins a store, and the bodies of the old one are swept', async () => {
-    const { dir, index } = await closedStore();
-    await writeFile(index, '');
-    const { store } = await openTestStore({ dir });
-    expect(await store.find('k1')).toEqual([]);
-    await expect.poll(() => bodyFiles(dir)).toEqual([]);
-  });
-
-  it('that shows its damage only later is set aside then; what is being written goes on', async () => {
-    const { dir, index } = await closedStore(400);
-    await trashTable(index, 'entries');
-    const { store, events } = await openTestStore({ dir });
-    await using writer = await store.openWriter({ key: 'new', variant: '', metadata: sampleMetadata(), sizeBytes });
-    for (let start = 0; start < sizeBytes; start += block) {
-      await writer.writeBlock(start / block, patternBytes(start, Math.min(start + block, sizeBytes)));
-    }
-    for (let at = 0; at < 400; at += 1) expect(await readKey(store, `k${at}`)).toBeUndefined();
-    expect(events.filter((event) => event.level === 'error')).toHaveLength(1);
-    await expect.poll(() => bodyFiles(dir)).toHaveLength(1);
-    await writer.commit({ metadata: sampleMetadata(), sizeBytes });
-    expect(await readKey(store, 'new')).toEqual(Buffer.from(patternBytes(0, sizeBytes)));
-  });
-
-  it('gives nothing wrong, wherever a bit flips', async () => {
-    const { dir, index } = await closedStore();
-    const intact = await readFile(index);
-    await fc.assert(
-      fc.asyncProperty(fc.nat(intact.length - 1), fc.nat(7), async (offset, bit) => {
-        // The number of the format is not damaged but taken at its word.
-        fc.pre(offset < 60 || offset >= 64);
-        await writeFile(index, intact);
-        await flipBit(index, offset, bit);
-        const { store } = await openTestStore({ dir });
-        try {
-          await expectNothingWrong(store);
-        } finally {
-          await store.close();
-        }
-      }),
-      { numRuns: 40 },
-    );
-  });
-
-  const rowDamages: readonly [string, string][] = [
-    ['another key', "UPDATE entries SET key = 'k2' WHERE key = 'k1'"],
-    ['another size', 'UPDATE entries SET size_bytes = 699'],
-    ['another variant', "UPDATE entries SET variant = 'w'"],
-    ['other metadata', "UPDATE entries SET metadata = replace(metadata, '200', '206')"],
-    ['metadata that is no JSON', "UPDATE entries SET metadata = '{'"],
-    ['a size beyond all sizes', 'UPDATE entries SET size_bytes = 9223372036854775807'],
-    ['another body', 'UPDATE bodies SET bytes = zeroblob(700)'],
-    ['a longer body', "UPDATE bodies SET bytes = CAST(bytes || x'00' AS BLOB)"],
-    ['no body', 'DELETE FROM bodies'],
-  ];
-  it.each(rowDamages)('row with %s is not used', async (_, sql) => {
-    const { store: first, dir } = await openTestStore();
-    await storeSample(first, { key: 'k1', sizeBytes: 700, seed: 1 });
-    await first.close();
-    const database = new DatabaseSync(join(dir, 'index.sqlite'));
-    database.exec(sql);
-    database.close();
-    const { store } = await openTestStore({ dir });
-    for (const key of ['k1', 'k2']) {
-      expect(await readKey(store, key)).toBeUndefined();
-      expect(await store.find(key)).toEqual([]);
-    }
-    await storeSample(store, { key: 'k1', sizeBytes: 700, seed: 2 });
-    expect(await readKey(store, 'k1')).toEqual(Buffer.from(patternBytes(0, 700, 2)));
-  });
-
-  it('row is not made right by other metadata', async () => {
-    const { store: first, dir } = await openTestStore();
-    const entry = await storeSample(first, { key: 'k1', sizeBytes: 700, seed: 1 });
-    await first.close();
-    const database = new DatabaseSync(join(dir, 'index.sqlite'));
-    database.exec('UPDATE entries SET size_bytes = 699');
-    database.close();
-    const { store } = await openTestStore({ dir });
-    expect(await store.replaceMetadata(entry, sampleMetadata('fresh'))).toBeUndefined();
-    expect(await store.find('k1')).toEqual([]);
-  });
-});
-
-/** Each of the entries of `closedStore` is as it was stored, or is not there; and another one can be stored. */
-async function expectNothingWrong(store: Store): Promise<void> {
-  for (let at = 0; at < 40; at += 1) {
-    const entry = await findFirst(store, `k${at}`);
-    if (entry === undefined) continue;
-    expect(entry.metadata).toEqual(sampleMetadata(at));
-    expect(entry.sizeBytes).toBe(at % 8 === 0 ? sizeBytes : 700);
-    const read = await readKey(store, `k${at}`);
-    if (read !== undefined) expect(read).toEqual(Buffer.from(patternBytes(0, entry.sizeBytes, at)));
-  }
-  await storeSample(store, { key: 'new', sizeBytes: 10 });
-  expect(await store.find('new')).toHaveLength(1);
-}
-
-/** A sound database of our format's number, with tables of somebody else. */
-function foreignDatabase(): Uint8Array {
-  const database = new DatabaseSync(':memory:');
-  database.exec('CREATE TABLE entries (id); PRAGMA user_version = 1');
-  const file = database.serialize();
-  database.close();
-  return file;
-}
-
 async function exchangeBlocks(path: string): Promise<void> {
   const body = await readFile(path);
   await writeFile(
     path,
     Buffer.concat([body.subarray(block, 2 * block), body.subarray(0, block), body.subarray(2 * block)]),
   );
-}
-
-async function overwrite(path: string, offset: number, noise: Buffer): Promise<void> {
-  const file = await open(path, 'r+');
-  await file.write(noise, 0, noise.length, offset);
-  await file.close();
-}
-
-/** Overwrites the leaves of a table, and nothing else. */
-async function trashTable(path: string, table: string): Promise<void> {
-  const database = new DatabaseSync(path);
-  const leaves = database.prepare("SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'");
-  const pages = leaves.all(table).map(({ pageno }) => Number(pageno));
-  database.close();
-  expect(pages.length).toBeGreaterThan(3);
-  for (const page of pages) await overwrite(path, (page - 1) * 4096, Buffer.alloc(4096, 0xa5));
 }

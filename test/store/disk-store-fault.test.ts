@@ -2,11 +2,18 @@
 
 import { readdir } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
-import { StoreFault } from '../../src/store/store.ts';
+import { type Store, StoreFault } from '../../src/store/store.ts';
 import { bodyFiles, openTestStore } from '../support/disk-store.ts';
 import { FailingFileSystem } from '../support/failing-file-system.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { findFirst, openSampleWriter, readKey, storeSample } from '../support/stored-sample.ts';
+import {
+  openSampleWriter,
+  readKey,
+  sampleMetadata,
+  storePart,
+  storeSample,
+  writeBlocks,
+} from '../support/stored-sample.ts';
 
 const block = 16 * 1024;
 const sizeBytes = 4 * block;
@@ -68,27 +75,62 @@ describe('a disk that cannot be written', () => {
     disk.writeFault = 'ENOSPC';
     const last = patternBytes(3 * block, 4 * block);
     await expect(writer.writeBlock(3, last)).rejects.toMatchObject({ reason: 'no_room' });
+    expect(writer.hasBlock(3)).toBe(false);
     disk.writeFault = undefined;
-    await expect(writer.writeBlock(3, last)).rejects.toMatchObject({ reason: 'io' });
     expect(Buffer.from(await writer.readBlock(2))).toEqual(Buffer.from(patternBytes(2 * block, 3 * block)));
     await writer[Symbol.asyncDispose]();
     expect(await bodyFiles(dir)).toEqual([]);
   });
 
-  it('at the commit leaves the earlier generation in its place', async () => {
+  it('at the last block leaves the earlier generation in its place', async () => {
     const { disk, store, dir } = await openOnFailingDisk();
     await storeSample(store, { key: 'k', sizeBytes, seed: 1 });
-    const writer = await openSampleWriter(store, { key: 'k', sizeBytes, seed: 2 });
-    for (let index = 0; index < 4; index += 1) {
-      await writer.writeBlock(index, patternBytes(index * block, (index + 1) * block, 2));
-    }
+    const sample = { key: 'k', sizeBytes, seed: 2 };
+    const writer = await openSampleWriter(store, sample);
+    await writeBlocks(writer, block, sample, [0, 1, 2]);
     disk.writeFault = 'EIO';
-    const { metadata } = (await findFirst(store, 'k')) ?? {};
-    if (metadata === undefined) throw new Error('nothing was stored');
-    await expect(writer.commit({ metadata, sizeBytes })).rejects.toMatchObject({ reason: 'io' });
+    await expect(writeBlocks(writer, block, sample, [3])).rejects.toMatchObject({ reason: 'io' });
     await writer[Symbol.asyncDispose]();
     expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
     expect(await bodyFiles(dir)).toHaveLength(2);
+  });
+
+  it('in the middle of a part leaves what was written before, for those who come later', async () => {
+    const { disk, store, clock } = await openOnFailingDisk();
+    const sample = { key: 'k', sizeBytes, seed: 1 };
+    const entry = await storePart(store, sample, [0]);
+    disk.writeFault = 'ENOSPC';
+    const writer = await store.resume(entry);
+    if (writer === undefined) throw new Error('the part is gone');
+    await expect(writeBlocks(writer, block, sample, [2])).rejects.toMatchObject({ reason: 'no_room' });
+    expect(Buffer.from(await writer.readBlock(0))).toEqual(Buffer.from(patternBytes(0, block, 1)));
+    await writer[Symbol.asyncDispose]();
+    disk.writeFault = undefined;
+    clock.advance(11_000);
+    const second = await store.resume(entry);
+    if (second === undefined) throw new Error('the part is gone');
+    expect([0, 1, 2, 3].map((index) => second.hasBlock(index))).toEqual([true, false, false, false]);
+    await writeBlocks(second, block, sample, [3, 2, 1]);
+    await second.commit({ metadata: sampleMetadata(1), sizeBytes });
+    await second[Symbol.asyncDispose]();
+    expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+  });
+
+  it('lets parts be read, and admits one writer now and then', async () => {
+    const { disk, store, clock } = await openOnFailingDisk();
+    const sample = { key: 'k', sizeBytes, seed: 1 };
+    const entry = await storePart(store, sample, [0]);
+    disk.writeFault = 'EIO';
+    await expect(storeSample(store, { key: 'other', sizeBytes })).rejects.toMatchObject({ reason: 'io' });
+    disk.writeFault = undefined;
+    const writer = await store.resume(entry);
+    if (writer === undefined) throw new Error('the part is gone');
+    expect(Buffer.from(await writer.readBlock(0))).toEqual(Buffer.from(patternBytes(0, block, 1)));
+    await expect(writeBlocks(writer, block, sample, [1])).rejects.toMatchObject({ reason: 'io' });
+    clock.advance(11_000);
+    await writeBlocks(writer, block, sample, [1]);
+    await writer[Symbol.asyncDispose]();
+    await storeSample(store, { key: 'other', sizeBytes });
   });
 });
 
@@ -212,6 +254,7 @@ describe('open files', () => {
         await abandoned.writeBlock(index, patternBytes(index * block, (index + 1) * block));
       }
       await abandoned[Symbol.asyncDispose]();
+      await addToPart(store, at % 4, at % 5 === 0);
       await entry.open().then(
         (reader) => reader.close(),
         () => {},
@@ -222,3 +265,11 @@ describe('open files', () => {
     expect(await descriptors()).toBeLessThan(before);
   });
 });
+
+/** Stores a part of one block and adds another one, before which it may be removed. */
+async function addToPart(store: Store, index: number, isRemoved: boolean): Promise<void> {
+  const writer = await store.resume(await storePart(store, { key: 'p', sizeBytes }, [index]));
+  if (isRemoved) await store.removeKey('p');
+  await writer?.writeBlock(0, patternBytes(0, block));
+  await writer?.[Symbol.asyncDispose]();
+}

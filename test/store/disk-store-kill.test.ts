@@ -7,15 +7,18 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { bodyFiles, openTestStore, temporaryDirectory } from '../support/disk-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { findFirst, readEntry, type Sample } from '../support/stored-sample.ts';
+import { blockOf, findFirst, readEntry, readKey, type Sample, sampleMetadata } from '../support/stored-sample.ts';
 
 const program = fileURLToPath(new URL('../support/store-until-killed.ts', import.meta.url));
 
+/** What the program tells: an entry that it has stored, and a block that it has added to the one that is in parts. */
+type Told = Required<Pick<Sample, 'key' | 'sizeBytes' | 'seed'>> & { readonly partBlock: number };
+
 /** Runs the program until it has told of so many commits, kills it, and gives all that it told. */
-async function storeUntilKilled(dir: string, commits: number): Promise<Sample[]> {
+async function storeUntilKilled(dir: string, commits: number): Promise<Told[]> {
   const child = spawn(process.execPath, [program, dir], { stdio: ['ignore', 'pipe', 'ignore'] });
   const gone = once(child, 'exit');
-  const told: Sample[] = [];
+  const told: Told[] = [];
   for await (const line of createInterface({ input: child.stdout })) {
     told.push(JSON.parse(line));
     if (told.length === commits) child.kill('SIGKILL');
@@ -23,6 +26,28 @@ async function storeUntilKilled(dir: string, commits: number): Promise<Sample[]>
   await gone;
   return told;
 }
+
+it.each([1, 25])('keeps each block that was added to a part when it is killed after %i of them', async (commits) => {
+  const dir = await temporaryDirectory();
+  const told = await storeUntilKilled(dir, commits);
+  const { store, events } = await openTestStore({ dir });
+  const entry = await findFirst(store, 'part');
+  if (entry === undefined) throw new Error('the part is gone');
+  expect(entry.isComplete).toBe(false);
+  const writer = await store.resume(entry);
+  if (writer === undefined) throw new Error('the part cannot be resumed');
+  for (const { partBlock } of told) expect(writer.hasBlock(partBlock)).toBe(true);
+  const part = { key: 'part', sizeBytes: entry.sizeBytes, seed: 7 };
+  for (let index = 0; index < 512; index += 1) {
+    const expected = blockOf(part, 16 * 1024, index);
+    if (writer.hasBlock(index)) expect(Buffer.compare(await writer.readBlock(index), expected)).toBe(0);
+    else await writer.writeBlock(index, expected);
+  }
+  await writer.commit({ metadata: sampleMetadata(7), sizeBytes: part.sizeBytes });
+  await writer[Symbol.asyncDispose]();
+  expect(await readKey(store, 'part')).toEqual(Buffer.from(patternBytes(0, part.sizeBytes, 7)));
+  expect(events.filter((event) => event.level !== 'info')).toEqual([]);
+});
 
 it.each([1, 7, 40])('keeps all that was committed when it is killed after %i commits', async (commits) => {
   const dir = await temporaryDirectory();
@@ -49,5 +74,5 @@ it.each([1, 7, 40])('keeps all that was committed when it is killed after %i com
       if (entry !== undefined && entry.sizeBytes > 32 * 1024) inFiles.add(entry.generation);
     }
   }
-  expect(await bodyFiles(dir)).toHaveLength(2 * inFiles.size);
+  expect(await bodyFiles(dir)).toHaveLength(2 * (inFiles.size + 1));
 });

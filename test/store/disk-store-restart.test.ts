@@ -132,7 +132,7 @@ describe('closing', () => {
     await writer.writeBlock(0, patternBytes(0, block));
     await writer.writeBlock(1, patternBytes(block, 2 * block));
     await writer.writeBlock(2, patternBytes(2 * block, 3 * block));
-    expect(await bodyFiles(dir)).toHaveLength(1);
+    expect(await bodyFiles(dir)).toHaveLength(2);
     await store.close();
     expect(await bodyFiles(dir)).toEqual([]);
     await expect(writer.writeBlock(3, patternBytes(3 * block, 4 * block))).rejects.toMatchObject({ reason: 'io' });
@@ -199,7 +199,7 @@ describe('the directory', () => {
     database.close();
     await expect(openTestStore({ dir })).rejects.toMatchObject({
       name: 'StoreFault',
-      message: expect.stringMatching(/format 7; this version knows formats up to 1\. Choose another directory/),
+      message: expect.stringMatching(/format 7; this version knows formats up to 2\. Choose another directory/),
     });
   });
 });

@@ -2,10 +2,17 @@
 
 import { describe, expect, it } from 'vitest';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
-import type { Store, StoredEntry } from '../../src/store/store.ts';
+import type { EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { sequentialIds } from '../support/sequential-ids.ts';
-import { openSampleWriter, readAll, sampleMetadata, storeSample } from '../support/stored-sample.ts';
+import {
+  openSampleWriter,
+  readAll,
+  sampleMetadata,
+  storePart,
+  storeSample,
+  writeSample,
+} from '../support/stored-sample.ts';
 
 const block = 1024;
 const maxSizeBytes = 64 * block;
@@ -28,7 +35,7 @@ describe('what somebody reads', () => {
   it('is not pushed out, and others are refused meanwhile', async () => {
     const store = createStore();
     const readers = await Promise.all((await fill(store)).map((entry) => entry.open()));
-    await expect(openSampleWriter(store, { key: 'new', sizeBytes })).rejects.toMatchObject({ reason: 'no_room' });
+    await expect(storeSample(store, { key: 'new', sizeBytes })).rejects.toMatchObject({ reason: 'no_room' });
     expect(store.peek('k1')).toHaveLength(1);
     readers[0]?.close();
     await storeSample(store, { key: 'new', sizeBytes });
@@ -44,33 +51,75 @@ describe('what somebody reads', () => {
     const [one, two] = [await first.open(), await first.open()];
     for (const entry of others) await entry.open();
     await store.removeEntry(first);
-    const opening = () => openSampleWriter(store, { key: 'new', sizeBytes });
-    await expect(opening()).rejects.toMatchObject({ reason: 'no_room' });
+    const storing = () => storeSample(store, { key: 'new', sizeBytes });
+    await expect(storing()).rejects.toMatchObject({ reason: 'no_room' });
     one.close();
     one.close();
-    await expect(opening()).rejects.toMatchObject({ reason: 'no_room' });
+    await expect(storing()).rejects.toMatchObject({ reason: 'no_room' });
     expect(await readAll(two, sizeBytes, block)).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
     two.close();
-    await (await opening())[Symbol.asyncDispose]();
+    await storing();
   });
 });
 
 it('what a writer still gives counts after its entry was removed', async () => {
   const store = createStore();
-  const size = 12 * block;
-  const opening = () => openSampleWriter(store, { key: 'k', sizeBytes: size });
-  const writers = [await opening(), await opening(), await opening()] as const;
-  for (const writer of writers) {
-    for (let index = 0; index < 12; index += 1) {
-      await writer.writeBlock(index, patternBytes(index * block, (index + 1) * block));
-    }
-    await writer.commit({ metadata: sampleMetadata(), sizeBytes: size });
+  const sample = { key: 'k', sizeBytes: 12 * block };
+  const writers: EntryWriter[] = [];
+  for (let at = 0; at < 3; at += 1) {
+    const writer = await openSampleWriter(store, sample);
+    await writeSample(writer, block, sample);
+    await writer.commit({ metadata: sampleMetadata(), sizeBytes: sample.sizeBytes });
+    writers.push(writer);
   }
   await store.removeKey('k');
-  await expect(opening()).rejects.toMatchObject({ reason: 'no_room' });
-  expect(await readAll(writers[0], size, block)).toEqual(Buffer.from(patternBytes(0, size)));
-  await writers[0][Symbol.asyncDispose]();
-  await (await opening())[Symbol.asyncDispose]();
+  const [first] = writers;
+  if (first === undefined) throw new Error('there is no writer');
+  await expect(storeSample(store, sample)).rejects.toMatchObject({ reason: 'no_room' });
+  expect(await readAll(first, sample.sizeBytes, block)).toEqual(Buffer.from(patternBytes(0, sample.sizeBytes)));
+  await first[Symbol.asyncDispose]();
+  await storeSample(store, sample);
+});
+
+describe('the room of a part', () => {
+  const sample = { key: 'k', sizeBytes: 15 * block };
+
+  it('grows with its blocks, and is given back with it', async () => {
+    const store = createStore();
+    const writers: EntryWriter[] = [];
+    for (let at = 0; at < 3; at += 1) {
+      const part = { ...sample, key: `k${at}` };
+      const writer = await store.resume(await storePart(store, part, [3]));
+      if (writer === undefined) throw new Error('the part is gone');
+      await writeSample(writer, block, part);
+      writers.push(writer);
+    }
+    // Three times 15 blocks leave no room for as many again.
+    await expect(storeSample(store, sample)).rejects.toMatchObject({ reason: 'no_room' });
+    await store.removeKey('k0');
+    await expect(storeSample(store, sample)).rejects.toMatchObject({ reason: 'no_room' });
+    for (const writer of writers) await writer[Symbol.asyncDispose]();
+    expect(store.peek('k1')).toHaveLength(1);
+    await storeSample(store, sample);
+    expect(store.peek('k1')).toHaveLength(1);
+  });
+
+  it('counts what is written after it was removed', async () => {
+    const store = createStore();
+    const writers: EntryWriter[] = [];
+    for (let at = 0; at < 3; at += 1) {
+      const part = { ...sample, key: `k${at}` };
+      const writer = await store.resume(await storePart(store, part, []));
+      if (writer === undefined) throw new Error('the part is gone');
+      await store.removeKey(part.key);
+      await writeSample(writer, block, part);
+      writers.push(writer);
+    }
+    await expect(storeSample(store, sample)).rejects.toMatchObject({ reason: 'no_room' });
+    for (const writer of writers) await writer[Symbol.asyncDispose]();
+    for (let at = 0; at < 3; at += 1) await storeSample(store, { ...sample, key: `k${at}` });
+    for (let at = 0; at < 3; at += 1) expect(store.peek(`k${at}`)).toHaveLength(1);
+  });
 });
 
 it('entries without bytes do not come for nothing', async () => {

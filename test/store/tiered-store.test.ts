@@ -9,12 +9,15 @@ import { createTieredStore } from '../../src/store/tiered-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { sequentialIds } from '../support/sequential-ids.ts';
 import {
+  blockOf,
   findFirst,
   openSampleWriter,
   readAll,
   readKey,
   sampleMetadata,
+  storePart,
   storeSample,
+  writeBlocks,
 } from '../support/stored-sample.ts';
 
 const block = 1024;
@@ -46,6 +49,7 @@ class SlowStore {
       return found.map((entry) => this.#slow(entry));
     },
     openWriter: (entry) => this.#below.openWriter(entry),
+    resume: (entry) => this.#below.resume(entry),
     replaceMetadata: (entry, metadata) => this.#below.replaceMetadata(entry, metadata),
     removeEntry: (entry) => this.#below.removeEntry(entry),
     removeKey: (key) => this.#below.removeKey(key),
@@ -125,6 +129,37 @@ describe('in the same tick', () => {
     await readKey(store, 'k');
     await readKey(store, 'k');
     expect(slow).toMatchObject({ finds: 1, reads: 4 });
+  });
+
+  it('blocks of a part are there as soon as they are written, and a part that was completed is told as complete', async () => {
+    const { memory, below } = createTier();
+    const store = createTieredStore(memory, below);
+    const sample = { key: 'k', sizeBytes, seed: 1 };
+    const entry = await storePart(store, sample, [1]);
+    expect(store.peek('k')?.[0]).toMatchObject({ isComplete: false });
+    const writer = await store.resume(entry);
+    await writer?.writeBlock(3, blockOf(sample, block, 3));
+    expect(entry.peekBlock(3)).toEqual(blockOf(sample, block, 3));
+    expect(entry.peekBlock(0)).toBeUndefined();
+    if (writer !== undefined) await writeBlocks(writer, block, sample, [0, 2]);
+    await writer?.commit({ metadata: sampleMetadata(1), sizeBytes });
+    await writer?.[Symbol.asyncDispose]();
+    expect(await findFirst(store, 'k')).toMatchObject({ isComplete: true });
+  });
+
+  it('of a block that was there before, nothing else is told', async () => {
+    const { memory, below } = createTier();
+    const sample = { key: 'k', sizeBytes, seed: 1 };
+    const entry = await storePart(below, sample, [1]);
+    const store = createTieredStore(memory, below);
+    const writer = await store.resume(entry);
+    const other = { ...sample, seed: 2 };
+    const [first] = [1, 2].map((seed) => writer?.writeBlock(0, blockOf({ ...sample, seed }, block, 0)));
+    await writer?.writeBlock(1, blockOf(other, block, 1));
+    await first;
+    await writer?.writeBlock(0, blockOf(other, block, 0));
+    for (const index of [0, 1]) expect(await writer?.readBlock(index)).toEqual(blockOf(sample, block, index));
+    await writer?.[Symbol.asyncDispose]();
   });
 
   it('there is nothing when memory is too small, but all of it can be read', async () => {
@@ -226,6 +261,14 @@ describe('nothing stale', () => {
     await expect(reader?.readBlock(0)).rejects.toMatchObject({ code: 'bytes_gone' });
     expect(store.peek('k')).toBeUndefined();
     reader?.close();
+  });
+
+  it('is told of an entry that could not be resumed', async () => {
+    const { store, slow } = await tierOverStored();
+    const entry = (await findFirst(store, 'k')) as StoredEntry;
+    await slow.evict('k');
+    expect(await store.resume(entry)).toBeUndefined();
+    expect(store.peek('k')).toBeUndefined();
   });
 
   it('is known of keys that had no entry', async () => {

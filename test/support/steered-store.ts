@@ -47,6 +47,8 @@ export function createSteeredStore({ blockSizeBytes = 1024, maxSizeBytes = 16 * 
     open.add(writer);
     return {
       generation: writer.generation,
+      hasBlock: (index) => writer.hasBlock(index),
+      publish: (metadata) => writer.publish(metadata),
       peekBlock: (index) => (isDisposed ? undefined : writer.peekBlock(index)),
       readBlock: async (index) => {
         if (isDisposed) throw new ProxyError('bytes_gone', { detail: 'the writer was disposed' });
@@ -102,6 +104,10 @@ export function createSteeredStore({ blockSizeBytes = 1024, maxSizeBytes = 16 * 
     openWriter: async (entry: NewEntry) => {
       await pass('openWriter');
       return wrapWriter(await below.openWriter(entry));
+    },
+    resume: async (entry) => {
+      const writer = await below.resume(entry);
+      return writer === undefined ? undefined : wrapWriter(writer);
     },
     replaceMetadata: async (entry, metadata) => {
       const replaced = await below.replaceMetadata(entry, metadata);

@@ -2,7 +2,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { openDiskStore } from '../../src/store/disk/disk-store.ts';
-import { openSampleWriter, storeSample } from './stored-sample.ts';
+import { blockOf, openSampleWriter, sampleMetadata, storeSample } from './stored-sample.ts';
 
 const [dir = ''] = process.argv.slice(2);
 const store = await openDiskStore({
@@ -13,6 +13,10 @@ const store = await openDiskStore({
   randomId: randomUUID,
   emit: () => {},
 });
+// One entry is there only in part, and gets its blocks one by one, here and there.
+const part = { key: 'part', sizeBytes: 512 * 16 * 1024, seed: 7 };
+const partial = await openSampleWriter(store, part);
+await partial.publish(sampleMetadata(part.seed));
 const sizes = [0, 700, 30_000, 40_000, 100_000, 1_000_000];
 for (let at = 0; ; at += 1) {
   const sizeBytes = sizes[at % sizes.length] ?? 0;
@@ -21,6 +25,8 @@ for (let at = 0; ; at += 1) {
   const unfinished = await openSampleWriter(store, { key: 'never', sizeBytes: 64 * 1024 });
   for (let index = 0; index < 3; index += 1) await unfinished.writeBlock(index, new Uint8Array(16 * 1024));
   await storeSample(store, { key, sizeBytes, seed: at });
-  process.stdout.write(`${JSON.stringify({ key, sizeBytes, seed: at })}\n`);
+  const partBlock = (at * 37) % 512;
+  await partial.writeBlock(partBlock, blockOf(part, 16 * 1024, partBlock));
+  process.stdout.write(`${JSON.stringify({ key, sizeBytes, seed: at, partBlock })}\n`);
   if (at % 3 === 1) await unfinished[Symbol.asyncDispose]();
 }

@@ -38,11 +38,26 @@ export function openSampleWriter(store: Store, sample: Sample, length: 'known' |
   });
 }
 
+/** One block of a sample. */
+export function blockOf({ sizeBytes, seed = 0 }: Sample, blockSizeBytes: number, index: number): Uint8Array {
+  const start = index * blockSizeBytes;
+  return patternBytes(start, Math.min(start + blockSizeBytes, sizeBytes), seed);
+}
+
+/** Writes some blocks of a sample, in this order. */
+export async function writeBlocks(
+  writer: EntryWriter,
+  blockSizeBytes: number,
+  sample: Sample,
+  indexes: Iterable<number>,
+): Promise<void> {
+  for (const index of indexes) await writer.writeBlock(index, blockOf(sample, blockSizeBytes, index));
+}
+
 /** Writes all blocks of a sample, in order. */
-export async function writeSample(writer: EntryWriter, blockSizeBytes: number, { sizeBytes, seed = 0 }: Sample) {
-  for (let start = 0, index = 0; start < sizeBytes; start += blockSizeBytes, index += 1) {
-    await writer.writeBlock(index, patternBytes(start, Math.min(start + blockSizeBytes, sizeBytes), seed));
-  }
+export function writeSample(writer: EntryWriter, blockSizeBytes: number, sample: Sample): Promise<void> {
+  const count = Math.ceil(sample.sizeBytes / blockSizeBytes);
+  return writeBlocks(writer, blockSizeBytes, sample, Array(count).keys());
 }
 
 /** Stores a sample: opens, writes, commits, disposes. */
@@ -50,6 +65,37 @@ export async function storeSample(store: Store, sample: Sample, length?: 'known'
   await using writer = await openSampleWriter(store, sample, length);
   await writeSample(writer, store.blockSizeBytes, sample);
   return await writer.commit({ metadata: sampleMetadata(sample.seed ?? 0), sizeBytes: sample.sizeBytes });
+}
+
+/** Stores a part of a sample: opens, writes some blocks, publishes, disposes. */
+export async function storePart(store: Store, sample: Sample, indexes: Iterable<number>): Promise<StoredEntry> {
+  await using writer = await openSampleWriter(store, sample);
+  await writeBlocks(writer, store.blockSizeBytes, sample, indexes);
+  await writer.publish(sampleMetadata(sample.seed ?? 0));
+  const found = (await store.find(sample.key)).find((entry) => entry.generation === writer.generation);
+  if (found === undefined) throw new Error(`${sample.key} was published and is not found`);
+  return found;
+}
+
+/** Whether the first entry of a key can be opened; that counts as a use of it. */
+export async function canOpen(store: Store, key: string): Promise<boolean> {
+  const entry = await findFirst(store, key);
+  try {
+    const reader = await entry?.open();
+    reader?.close();
+    return reader !== undefined;
+  } catch (error) {
+    if (error instanceof ProxyError && error.code === 'bytes_gone') return false;
+    throw error;
+  }
+}
+
+/** Stores others, of this name and a number, and uses each, until what is not used has had to leave. */
+export async function pushOut(store: Store, sizeBytes: number, name = 'other'): Promise<void> {
+  for (let at = 0; at < 60; at += 1) {
+    await storeSample(store, { key: `${name}${at}`, sizeBytes, seed: at });
+    await canOpen(store, `${name}${at}`);
+  }
 }
 
 /** All bytes of a source, read block by block. */

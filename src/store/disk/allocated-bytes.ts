@@ -15,11 +15,15 @@ export function rowBytes(key: string, variant: string, metadata: string): number
   return rowOverheadBytes + 2 * (key.length + variant.length) + metadata.length;
 }
 
-/** What a body takes, in bytes. */
-export function bodyBytes(sizeBytes: number, blockSizeBytes: number): number {
-  // Small bodies share pages, which may be half empty.
-  if (sizeBytes <= inlineMaxBytes) return Math.min(wholePages(sizeBytes), 2 * sizeBytes);
-  return wholePages(sizeBytes) + wholePages(sumsSizeBytes(Math.ceil(sizeBytes / blockSizeBytes)));
+/** What a body in the index takes, in bytes. Small bodies share pages, which may be half empty. */
+export function inlineBytes(sizeBytes: number): number {
+  return Math.min(wholePages(sizeBytes), 2 * sizeBytes);
+}
+
+/** What a body in files takes of which so many blocks were written, in bytes. The holes between them take nothing. */
+export function fileBytes(sizeBytes: number, writtenBlocks: number, blockSizeBytes: number): number {
+  const body = Math.min(wholePages(sizeBytes), writtenBlocks * wholePages(blockSizeBytes));
+  return body + wholePages(sumsSizeBytes(Math.ceil(sizeBytes / blockSizeBytes)));
 }
 
 function wholePages(bytes: number): number {

@@ -1,10 +1,9 @@
-/** One body in a file, its blocks at their offsets, and the sidecar file of their checksums. */
+/** One body in a file, its blocks at their offsets, and what its sidecar file says of them. */
 
-import type { FileHandle } from 'node:fs/promises';
-import { spanOfBlock } from '../../bytes/span.ts';
+import { spanOfBlock, spanSize } from '../../bytes/span.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
-import { BlockSums } from './block-sums.ts';
-import { type FileSystem, systemCode } from './file-system.ts';
+import { type BlockSum, BlockSums, encodeSum, isSameSum, sumOf, sumsSizeBytes } from './block-sums.ts';
+import { type FileSystem, type OpenFile, readFully, systemCode, writeFully } from './file-system.ts';
 
 /** Where the two files of a generation are. */
 export interface BlockFilePaths {
@@ -12,139 +11,174 @@ export interface BlockFilePaths {
   readonly sums: string;
 }
 
-/** What the file of a generation is opened with. */
+/** A block that somebody wanted to read and that is not there. */
+export interface LostBlock {
+  readonly generation: string;
+  readonly detail: string;
+  /** Whether the sidecar said that it was there. */
+  readonly isDamaged: boolean;
+}
+
+/** What the files of a generation are opened with. */
 export interface BlockFileOptions {
   readonly generation: string;
   readonly blockSizeBytes: number;
-  /** Is told once for each read that found the body damaged. */
-  readonly onDamaged: (generation: string, detail: string) => void;
+  readonly fileSystem: FileSystem;
+  readonly paths: BlockFilePaths;
+  /** Is told when a block turns out to be absent, once for each that is damaged. */
+  readonly onBlockLost: (lost: LostBlock) => void;
+  /** Is told when the body cannot be opened. */
+  readonly onBodyLost: (generation: string, detail: string) => void;
 }
 
-/** Errors of the system that say nothing about a file, only that there are too few of something to open it now. */
+/** Errors of the system that say nothing about a file, only that there are too few of something to read it now. */
 const shortages: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN']);
 
-/** An open body. Every block that is read is checked against its checksum. */
+/**
+ * An open body, shared by all who read and write it. Every block that is read is checked against its checksum; one that
+ * does not match is absent from then on, here and in the sidecar.
+ */
 export class BlockFile {
+  readonly generation: string;
   readonly #options: BlockFileOptions;
-  readonly #handle: FileHandle;
+  readonly #file: OpenFile;
   readonly #sums: BlockSums;
-  /** The size of a finished body; while it is being written, only the sums say which blocks there are. */
-  readonly #sizeBytes: number | undefined;
+  readonly #lost = new Set<number>();
+  #sizeBytes: number | undefined;
+  #erasing: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
-  private constructor(options: BlockFileOptions, handle: FileHandle, sums: BlockSums, sizeBytes?: number) {
+  /** Takes over a file that was opened, what its sidecar says, and its whole length where it is known. */
+  constructor(options: BlockFileOptions, file: OpenFile, sums: BlockSums, sizeBytes: number | undefined) {
+    this.generation = options.generation;
     this.#options = options;
-    this.#handle = handle;
+    this.#file = file;
     this.#sums = sums;
     this.#sizeBytes = sizeBytes;
   }
 
-  /** Creates the body's file for writing and reading. Throws the system's error. */
-  static async create(fileSystem: FileSystem, path: string, options: BlockFileOptions): Promise<BlockFile> {
-    const handle = await fileSystem.open(path, 'wx+', 0o600);
-    return new BlockFile(options, handle, new BlockSums(options.generation));
-  }
-
-  /** Opens a finished body for reading. Throws `ProxyError` `bytes_gone`. */
-  static async open(
-    fileSystem: FileSystem,
-    paths: BlockFilePaths,
-    options: BlockFileOptions & { readonly sizeBytes: number },
-  ): Promise<BlockFile> {
-    const { generation, sizeBytes, onDamaged } = options;
-    let handle: FileHandle | undefined;
+  /** Opens the body of an entry for reading. Throws `ProxyError` `bytes_gone`. */
+  static async open(options: BlockFileOptions, sizeBytes: number): Promise<BlockFile> {
+    const { generation, fileSystem, paths, blockSizeBytes, onBodyLost } = options;
+    let file: OpenFile | undefined;
     try {
-      handle = await fileSystem.open(paths.body, 'r');
-      const sums = await readSums(fileSystem, paths.sums);
-      return new BlockFile(options, handle, new BlockSums(generation, sums), sizeBytes);
+      file = await fileSystem.open(paths.body, 'r');
+      const sums = await readSums(fileSystem, paths.sums, Math.ceil(sizeBytes / blockSizeBytes));
+      return new BlockFile(options, file, sums, sizeBytes);
     } catch (error) {
-      await handle?.close();
+      await file?.close();
       const detail = `Generation ${generation} cannot be opened: ${String(error)}`;
-      if (!shortages.has(systemCode(error) ?? '')) onDamaged(generation, detail);
+      if (!isShortage(error)) onBodyLost(generation, detail);
       throw gone(detail, error);
     }
   }
 
-  /** Writes a block. Throws the system's error. */
-  async write(index: number, bytes: Uint8Array): Promise<void> {
-    await writeAll(this.#handle, bytes, index * this.#options.blockSizeBytes);
-    this.#sums.note(index, bytes);
+  /** Whether a block is there, as far as is known without reading it. */
+  has(index: number): boolean {
+    return this.#fits(index, this.#sums.get(index));
   }
 
-  /** Writes the sidecar: from now on the body can be opened. Throws the system's error. */
-  async finish(fileSystem: FileSystem, sumsPath: string): Promise<void> {
-    const handle = await fileSystem.open(sumsPath, 'wx', 0o600);
-    try {
-      await writeAll(handle, this.#sums.encode(), 0);
-    } finally {
-      await handle.close();
-    }
+  /** Whether a block was there, and turned out to be damaged. */
+  hasLost(index: number): boolean {
+    return this.#lost.has(index);
   }
 
   /** Reads a block and checks it. Throws `ProxyError` `bytes_gone` when it is absent, damaged or cannot be read. */
   async read(index: number): Promise<Uint8Array> {
     const { generation, blockSizeBytes } = this.#options;
+    const name = `Block ${index} of generation ${generation}`;
     if (this.#closing !== undefined) throw gone(`Generation ${generation} was closed.`);
-    const length = this.#lengthOf(index);
-    if (length === 0) throw gone(`Generation ${generation} has no block ${index}.`);
+    if (this.#expectedSize(index) === 0) throw gone(`There is no block ${index} in generation ${generation}.`);
+    const sum = this.#sums.get(index);
+    if (!this.#fits(index, sum)) throw this.#lose(index, sum, `${name} is not in the sidecar.`);
     try {
-      const bytes = Buffer.allocUnsafeSlow(length);
-      const count = await readInto(this.#handle, bytes, index * blockSizeBytes);
-      if (this.#sums.match(index, bytes.subarray(0, count))) return bytes;
+      const bytes = Buffer.allocUnsafeSlow(sum.sizeBytes);
+      const count = await readFully(this.#file, bytes, index * blockSizeBytes);
+      if (isSameSum(sum, sumOf(generation, index, bytes.subarray(0, count)))) return bytes;
     } catch (error) {
-      throw this.#damaged(`Block ${index} of generation ${generation} cannot be read: ${String(error)}`, error);
+      if (isShortage(error)) throw gone(`${name} cannot be read now: ${String(error)}`, error);
+      throw this.#lose(index, sum, `${name} cannot be read: ${String(error)}`, error);
     }
-    throw this.#damaged(`Block ${index} of generation ${generation} does not match its checksum.`);
+    throw this.#lose(index, sum, `${name} does not match its checksum.`);
+  }
+
+  /** Notes what was written of a block: from now on it is there. */
+  note(index: number, sum: BlockSum): void {
+    this.#sums.set(index, sum);
+    this.#lost.delete(index);
+  }
+
+  /** Notes how long the whole is, when that was not known before. */
+  end(sizeBytes: number): void {
+    this.#sizeBytes = sizeBytes;
+  }
+
+  /** Resolves when the sidecar says of lost blocks that they are absent. Only then they may be written anew. */
+  whenErased(): Promise<void> {
+    return this.#erasing;
   }
 
   /** Closes the file when what is being read has been read. Never rejects. */
   close(): Promise<void> {
     // An error here says that written bytes were lost; their checksums will tell.
-    this.#closing ??= this.#handle.close().catch(() => {});
+    this.#closing ??= this.#erasing.then(() => this.#file.close()).catch(() => {});
     return this.#closing;
   }
 
-  /** How long a block must be; 0 when there is none of this index. */
-  #lengthOf(index: number): number {
-    if (this.#sizeBytes === undefined) return this.#sums.lengthOf(index);
-    const { start, end } = spanOfBlock(index, this.#options.blockSizeBytes, this.#sizeBytes);
-    return Math.max(0, end - start);
+  #fits(index: number, sum: BlockSum | undefined): sum is BlockSum {
+    return sum !== undefined && sum.sizeBytes === (this.#expectedSize(index) ?? sum.sizeBytes);
   }
 
-  #damaged(detail: string, cause?: unknown): ProxyError {
-    this.#options.onDamaged(this.#options.generation, detail);
+  /** How long a block must be; 0 when there is none of this index, undefined while that is not known. */
+  #expectedSize(index: number): number | undefined {
+    if (this.#sizeBytes === undefined) return undefined;
+    if (index < 0) return 0;
+    return Math.max(0, spanSize(spanOfBlock(index, this.#options.blockSizeBytes, this.#sizeBytes)));
+  }
+
+  /** Makes a block absent, unless somebody did before or has written it anew. Gives what to throw. */
+  #lose(index: number, sum: BlockSum | undefined, detail: string, cause?: unknown): ProxyError {
+    const { generation } = this.#options;
+    if (isSameSum(sum, this.#sums.get(index))) {
+      if (sum !== undefined) this.#erase(index);
+      this.#options.onBlockLost({ generation, detail, isDamaged: sum !== undefined });
+    }
     return gone(detail, cause);
   }
+
+  #erase(index: number): void {
+    const { fileSystem, paths } = this.#options;
+    this.#sums.set(index, undefined);
+    this.#lost.add(index);
+    // What the sidecar cannot be told is found out again by the next one who reads the block.
+    this.#erasing = this.#erasing.then(() => eraseSum(fileSystem, paths.sums, index)).catch(() => {});
+  }
+}
+
+async function readSums(fileSystem: FileSystem, path: string, blockCount: number): Promise<BlockSums> {
+  const file = await fileSystem.open(path, 'r');
+  try {
+    const bytes = Buffer.alloc(sumsSizeBytes(blockCount));
+    const count = await readFully(file, bytes, 0);
+    return new BlockSums(bytes.subarray(0, count));
+  } finally {
+    await file.close();
+  }
+}
+
+async function eraseSum(fileSystem: FileSystem, path: string, index: number): Promise<void> {
+  const file = await fileSystem.open(path, 'r+');
+  try {
+    await writeFully(file, encodeSum(undefined), sumsSizeBytes(index));
+  } finally {
+    await file.close();
+  }
+}
+
+function isShortage(error: unknown): boolean {
+  return shortages.has(systemCode(error) ?? '');
 }
 
 function gone(detail: string, cause?: unknown): ProxyError {
   return new ProxyError('bytes_gone', { detail, cause });
-}
-
-async function readSums(fileSystem: FileSystem, path: string): Promise<Uint8Array> {
-  const handle = await fileSystem.open(path, 'r');
-  try {
-    return await handle.readFile();
-  } finally {
-    await handle.close();
-  }
-}
-
-/** Reads until the bytes are full or the file ends; gives how many were read. */
-async function readInto(handle: FileHandle, bytes: Uint8Array, position: number): Promise<number> {
-  let count = 0;
-  while (count < bytes.length) {
-    const { bytesRead } = await handle.read(bytes, count, bytes.length - count, position + count);
-    if (bytesRead === 0) break;
-    count += bytesRead;
-  }
-  return count;
-}
-
-async function writeAll(handle: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
-  let count = 0;
-  while (count < bytes.length) {
-    const { bytesWritten } = await handle.write(bytes, count, bytes.length - count, position + count);
-    count += bytesWritten;
-  }
 }

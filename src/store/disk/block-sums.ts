@@ -1,54 +1,47 @@
-/** One checksum per block of a body: what a sidecar file holds. */
+/** One checksum per block of a body: what a sidecar file holds, and how it says which blocks are there. */
 
 import { crc32 } from 'node:zlib';
 
 /** A record: the block's length and its checksum, 32 bits each, little-endian. Length 0: the block is absent. */
 const recordBytes = 8;
 
-/**
- * The checksums of one generation's blocks. A checksum covers the block's bytes, its index and its generation, so that
- * right bytes in a wrong place are found out too.
- */
+/** What is known of one block. */
+export interface BlockSum {
+  readonly sizeBytes: number;
+  readonly checksum: number;
+}
+
+/** The checksums of one body's blocks, as far as they are there. */
 export class BlockSums {
-  readonly #generation: string;
   #records: DataView<ArrayBuffer>;
   #count: number;
 
-  /** The sums of a new body, or those that `encode` gave; what is cut off at the end of them is absent. */
-  constructor(generation: string, encoded: Uint8Array = new Uint8Array()) {
-    this.#generation = generation;
+  /** The sums of a new body, or those of a sidecar; what is cut off at the end of it is absent. */
+  constructor(encoded: Uint8Array = new Uint8Array()) {
     this.#records = new DataView(new Uint8Array(encoded).buffer);
     this.#count = Math.floor(encoded.length / recordBytes);
   }
 
-  /** Notes the checksum of a block. */
-  note(index: number, bytes: Uint8Array): void {
-    this.#growTo(index + 1);
-    this.#records.setUint32(index * recordBytes, bytes.length, true);
-    this.#records.setUint32(index * recordBytes + 4, blockSum(this.#generation, index, bytes), true);
+  /** The sum of a block; undefined when the block is absent. */
+  get(index: number): BlockSum | undefined {
+    if (index < 0 || index >= this.#count) return undefined;
+    const sizeBytes = this.#records.getUint32(index * recordBytes, true);
+    if (sizeBytes === 0) return undefined;
+    return { sizeBytes, checksum: this.#records.getUint32(index * recordBytes + 4, true) };
   }
 
-  /** The length of a block in bytes; 0 when it is absent. */
-  lengthOf(index: number): number {
-    return index < this.#count ? this.#records.getUint32(index * recordBytes, true) : 0;
-  }
-
-  /** Whether these are the bytes that were noted for the block. */
-  match(index: number, bytes: Uint8Array): boolean {
-    return (
-      bytes.length > 0 &&
-      bytes.length === this.lengthOf(index) &&
-      blockSum(this.#generation, index, bytes) === this.#records.getUint32(index * recordBytes + 4, true)
-    );
-  }
-
-  /** The sums as a sidecar file holds them. */
-  encode(): Uint8Array {
-    return new Uint8Array(this.#records.buffer, 0, this.#count * recordBytes);
+  /** Notes the sum of a block; undefined makes it absent. */
+  set(index: number, sum: BlockSum | undefined): void {
+    if (index >= this.#count) {
+      if (sum === undefined) return;
+      this.#growTo(index + 1);
+    }
+    this.#records.setUint32(index * recordBytes, sum?.sizeBytes ?? 0, true);
+    this.#records.setUint32(index * recordBytes + 4, sum?.checksum ?? 0, true);
   }
 
   #growTo(count: number): void {
-    this.#count = Math.max(this.#count, count);
+    this.#count = count;
     const neededBytes = this.#count * recordBytes;
     if (neededBytes <= this.#records.byteLength) return;
     const grown = new Uint8Array(Math.max(neededBytes, 2 * this.#records.byteLength));
@@ -57,12 +50,33 @@ export class BlockSums {
   }
 }
 
-/** The checksum of a block in its place: CRC-32 of its bytes, begun with that of its generation and index. */
+/** The sum of a block in its place. */
+export function sumOf(generation: string, index: number, bytes: Uint8Array): BlockSum {
+  return { sizeBytes: bytes.length, checksum: blockSum(generation, index, bytes) };
+}
+
+/** Whether two sums are the same. */
+export function isSameSum(a: BlockSum | undefined, b: BlockSum | undefined): boolean {
+  return a?.sizeBytes === b?.sizeBytes && a?.checksum === b?.checksum;
+}
+
+/**
+ * The checksum of a block: CRC-32 of its bytes, begun with that of its generation and index, so that right bytes in a
+ * wrong place are found out too.
+ */
 export function blockSum(generation: string, index: number, bytes: Uint8Array): number {
   return crc32(bytes, crc32(`${generation}/${index}`));
 }
 
-/** How many bytes the sums of so many blocks take in a sidecar. */
+/** A sum as its record in a sidecar; undefined gives the record of an absent block. */
+export function encodeSum(sum: BlockSum | undefined): Uint8Array {
+  const record = new DataView(new ArrayBuffer(recordBytes));
+  record.setUint32(0, sum?.sizeBytes ?? 0, true);
+  record.setUint32(4, sum?.checksum ?? 0, true);
+  return new Uint8Array(record.buffer);
+}
+
+/** How many bytes the sums of so many blocks take in a sidecar; the record of block `i` begins at that of `i` blocks. */
 export function sumsSizeBytes(blockCount: number): number {
   return blockCount * recordBytes;
 }

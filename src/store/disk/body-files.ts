@@ -1,18 +1,15 @@
 /** The files of all bodies that are not in the index: `blocks/ab/<generation>.body` and its `.sums`. */
 
 import { join } from 'node:path';
-import { BlockFile, type BlockFilePaths } from './block-file.ts';
+import { BlockFile, type BlockFileOptions } from './block-file.ts';
+import { BlockFileWriter } from './block-file-writer.ts';
 import { createDirectory } from './create-directory.ts';
-import { type FileSystem, systemCode } from './file-system.ts';
+import { systemCode } from './file-system.ts';
 
 /** What the files are kept with. */
-export interface BodyFilesOptions {
+export interface BodyFilesOptions extends Omit<BlockFileOptions, 'generation' | 'paths'> {
   /** The store's directory. */
   readonly dir: string;
-  readonly blockSizeBytes: number;
-  readonly fileSystem: FileSystem;
-  /** Is told when a body turns out to be damaged or gone. */
-  readonly onDamaged: (generation: string, detail: string) => void;
 }
 
 const shardPattern = /^[0-9a-zA-Z_-]{2}$/;
@@ -28,29 +25,26 @@ export class BodyFiles {
     this.#blocksDir = join(options.dir, 'blocks');
   }
 
-  /** Creates the file of a new generation. Throws the system's error. */
-  async create(generation: string): Promise<BlockFile> {
-    const { fileSystem } = this.#options;
-    const { body } = this.#paths(generation);
-    const create = () => BlockFile.create(fileSystem, body, { ...this.#options, generation });
+  /** Creates the files of a new generation; its length may be unknown yet. Throws the system's error. */
+  async create(generation: string, sizeBytes: number | undefined): Promise<BlockFileWriter> {
+    const create = () => BlockFileWriter.create(this.#fileOptions(generation), sizeBytes);
     try {
       return await create();
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw error;
-      await createDirectory(fileSystem, this.#shardDir(generation));
+      await createDirectory(this.#options.fileSystem, this.#shardDir(generation));
       return await create();
     }
   }
 
-  /** Writes the sidecar of a generation whose blocks are all written. Throws the system's error. */
-  finish(generation: string, file: BlockFile): Promise<void> {
-    return file.finish(this.#options.fileSystem, this.#paths(generation).sums);
+  /** Opens a generation for reading. Throws `ProxyError` `bytes_gone`. */
+  open(generation: string, sizeBytes: number): Promise<BlockFile> {
+    return BlockFile.open(this.#fileOptions(generation), sizeBytes);
   }
 
-  /** Opens a finished generation. Throws `ProxyError` `bytes_gone`. */
-  open(generation: string, sizeBytes: number): Promise<BlockFile> {
-    const { fileSystem } = this.#options;
-    return BlockFile.open(fileSystem, this.#paths(generation), { ...this.#options, generation, sizeBytes });
+  /** Opens what is open for reading for writing too. Throws the system's error. */
+  openForWriting(file: BlockFile): Promise<BlockFileWriter> {
+    return BlockFileWriter.open(this.#fileOptions(file.generation), file);
   }
 
   /** Removes the files of a generation; whoever has them open keeps the bytes. Never rejects: see `sweepBodies`. */
@@ -77,11 +71,15 @@ export class BodyFiles {
     }
   }
 
+  #fileOptions(generation: string): BlockFileOptions {
+    return { ...this.#options, generation, paths: this.#paths(generation) };
+  }
+
   #shardDir(generation: string): string {
     return join(this.#blocksDir, generation.slice(0, 2));
   }
 
-  #paths(generation: string): BlockFilePaths {
+  #paths(generation: string): BlockFileOptions['paths'] {
     const path = join(this.#shardDir(generation), generation);
     return { body: `${path}.body`, sums: `${path}.sums` };
   }

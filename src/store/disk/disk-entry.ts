@@ -8,19 +8,20 @@ import type { IndexedEntry } from './index-row.ts';
 
 /** An entry as the store gives it out. Nothing of it is in memory, but asking for it counts as its use. */
 export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): StoredEntry {
-  const { key, variant, generation, metadata, sizeBytes, isInline } = indexed;
+  const { key, variant, generation, metadata, sizeBytes, isComplete, isInline } = indexed;
   return {
     key,
     variant,
     generation,
     metadata,
     sizeBytes,
+    isComplete,
     peekBlock: () => {
-      parts.index.touch(generation);
+      parts.eviction.touch(generation);
       return undefined;
     },
     open: async () => {
-      parts.index.touch(generation);
+      parts.eviction.touch(generation);
       return isInline ? openInline(parts, indexed) : await openFile(parts, indexed);
     },
   };

@@ -3,6 +3,7 @@
 import type { BodyFiles } from './body-files.ts';
 import type { DiskIndex } from './disk-index.ts';
 import type { DiskSpace } from './disk-space.ts';
+import type { Eviction } from './eviction.ts';
 import type { OpenBodies } from './open-bodies.ts';
 import type { StoringSwitch } from './storing-switch.ts';
 
@@ -11,6 +12,7 @@ export interface DiskParts {
   readonly blockSizeBytes: number;
   readonly maxEntryBytes: number;
   readonly index: DiskIndex;
+  readonly eviction: Eviction;
   readonly files: BodyFiles;
   readonly bodies: OpenBodies;
   readonly space: DiskSpace;

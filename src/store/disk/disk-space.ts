@@ -3,6 +3,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { StoreFault } from '../store.ts';
 import type { DiskIndex } from './disk-index.ts';
+import type { Eviction } from './eviction.ts';
 import type { FileSystem } from './file-system.ts';
 
 /** What the room is measured with. */
@@ -10,23 +11,24 @@ export interface DiskSpaceOptions {
   readonly dir: string;
   readonly maxSizeBytes: number;
   readonly index: DiskIndex;
+  readonly eviction: Eviction;
   readonly fileSystem: FileSystem;
 }
 
-/** The room of one generation while it is written. */
+/** The room of one generation while it is written: what its row in the index does not count. */
 export interface Reservation {
-  /** Reserves so many bytes in all, evicting the least used entries where it must. Throws `StoreFault` `no_room`. */
+  /** Sees that so many bytes in all are counted or reserved, evicting entries where it must. Throws `StoreFault` `no_room`. */
   growTo(bytes: number): Promise<void>;
   /** Notes that so many of the reserved bytes are on the disk by now. */
   wrote(bytes: number): void;
-  /** Gives all of it back; may be called more than once. */
-  release(): void;
+  /** How many bytes were written since the row was last counted. */
+  readonly uncountedBytes: number;
+  /** Gives all of it back, for a row counts so many bytes from now on; 0 when there is no row any more. */
+  count(bytes: number): void;
 }
 
 /** When room is needed, this share of the bound is left in use, so that not each writer has to evict. */
 const lowWater = 0.95;
-/** So many entries are evicted before other work gets its turn. */
-const evictedAtOnce = 32;
 /** So much of the disk, but not more than this share of it, is left free: the index needs room to evict. */
 const keptFreeBytes = 32 * 1024 * 1024;
 const keptFreeShare = 1 / 4;
@@ -50,21 +52,27 @@ export class DiskSpace {
 
   /** Begins to reserve room. */
   reservation(): Reservation {
+    let counted = 0;
     let reserved = 0;
     let written = 0;
     return {
       growTo: async (bytes) => {
-        if (bytes <= reserved) return;
-        await this.#reserve(bytes - reserved);
-        reserved = bytes;
+        const missing = bytes - counted - reserved;
+        if (missing <= 0) return;
+        await this.#reserve(missing);
+        reserved += missing;
       },
       wrote: (bytes) => {
         written += bytes;
         this.#writtenBytes += bytes;
       },
-      release: () => {
+      get uncountedBytes() {
+        return written;
+      },
+      count: (bytes) => {
         this.#reservedBytes -= reserved;
         this.#writtenBytes -= written;
+        counted = bytes;
         reserved = 0;
         written = 0;
       },
@@ -115,7 +123,7 @@ export class DiskSpace {
     for (;;) {
       const excess = this.#usedBytes - Math.floor(this.#limitBytes * lowWater);
       if (excess <= 0) return 'low water';
-      if (!this.#options.index.evict(excess, evictedAtOnce)) return 'nothing left';
+      if (!this.#options.eviction.step(excess)) return 'nothing left';
       await setImmediate();
     }
   }

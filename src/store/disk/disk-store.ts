@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { Emit } from '../../telemetry/events.ts';
-import { checkEntrySize } from '../block-sequence.ts';
 import type { EntryWriter, NewEntry, Store, StoredEntry } from '../store.ts';
 import { StoreFault } from '../store.ts';
 import { BackgroundTasks } from './background-tasks.ts';
+import type { LostBlock } from './block-file.ts';
 import { BodyFiles } from './body-files.ts';
 import { createDirectory } from './create-directory.ts';
 import { createDiskEntry } from './disk-entry.ts';
@@ -16,7 +16,9 @@ import { DiskIndex } from './disk-index.ts';
 import type { DiskParts } from './disk-parts.ts';
 import { DiskSpace } from './disk-space.ts';
 import { DiskWriter } from './disk-writer.ts';
+import { Eviction } from './eviction.ts';
 import type { FileSystem } from './file-system.ts';
+import { IndexConnection } from './index-connection.ts';
 import { OpenBodies } from './open-bodies.ts';
 import { StoringSwitch } from './storing-switch.ts';
 import { sweepBodies } from './sweep.ts';
@@ -61,6 +63,7 @@ class DiskStore implements Store {
   readonly blockSizeBytes: number;
   readonly maxEntryBytes: number;
   readonly #options: DiskStoreOptions;
+  readonly #connection: IndexConnection;
   readonly #parts: DiskParts;
   readonly #background = new BackgroundTasks();
   readonly #writers = new Map<string, DiskWriter>();
@@ -72,28 +75,11 @@ class DiskStore implements Store {
     this.blockSizeBytes = blockSizeBytes;
     this.maxEntryBytes = Math.floor(maxSizeBytes * maxEntryShare);
     this.#options = options;
-    const background = this.#background;
-    const files = new BodyFiles({
-      ...options,
-      fileSystem,
-      onDamaged: (generation, detail) => index.removeDamaged(generation, detail),
-    });
-    const index = new DiskIndex({
-      ...options,
-      onFilesUnneeded: (generation) => background.add(files.remove(generation)),
-      onFresh: () => background.add(this.#sweep()),
-    });
-    this.#parts = {
-      blockSizeBytes,
-      maxEntryBytes: this.maxEntryBytes,
-      index,
-      files,
-      bodies: new OpenBodies((generation, sizeBytes) => files.open(generation, sizeBytes), background),
-      space: new DiskSpace({ ...options, index, fileSystem }),
-      storing: new StoringSwitch(options),
-    };
-    background.add(this.#sweep());
-    background.add(this.#parts.space.shrink());
+    this.#connection = new IndexConnection(options);
+    this.#parts = this.#createParts(fileSystem);
+    this.#connection.onFresh(() => this.#background.add(this.#sweep()));
+    this.#background.add(this.#sweep());
+    this.#background.add(this.#parts.space.shrink());
   }
 
   /** Asks the index only in `find`, for looking things up there may wait for the disk. */
@@ -106,12 +92,7 @@ class DiskStore implements Store {
   }
 
   async openWriter(entry: NewEntry): Promise<EntryWriter> {
-    if (this.#closing !== undefined) throw new StoreFault('io', 'The store is closed.');
-    checkEntrySize(entry.sizeBytes ?? 0, this.maxEntryBytes);
-    this.#parts.storing.check();
-    const generation = this.#options.randomId();
-    const writer = new DiskWriter(this.#parts, generation, entry, () => this.#writers.delete(generation));
-    this.#writers.set(generation, writer);
+    const writer = this.#addWriter(this.#options.randomId(), entry);
     try {
       await writer.begin();
       return writer;
@@ -119,6 +100,21 @@ class DiskStore implements Store {
       await writer[Symbol.asyncDispose]();
       throw error;
     }
+  }
+
+  async resume({ key, generation }: StoredEntry): Promise<EntryWriter | undefined> {
+    if (this.#writers.has(generation)) throw new Error(`Generation ${generation} is being written already.`);
+    const found = this.#parts.index.get(key, generation);
+    if (found === undefined) return undefined;
+    const writer = this.#addWriter(generation, found.entry);
+    const failure = await writer.resume(found.entry, found.allocatedBytes).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    if (failure === undefined && !writer.isRemoved) return writer;
+    await writer[Symbol.asyncDispose]();
+    if (failure === undefined || !this.#parts.index.has(generation)) return undefined;
+    throw new StoreFault('io', `Generation ${generation} cannot be opened now.`, { cause: failure });
   }
 
   async replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined> {
@@ -146,7 +142,55 @@ class DiskStore implements Store {
     await Promise.all([...this.#writers.values()].map((writer) => writer[Symbol.asyncDispose]()));
     this.#parts.bodies.closeAll();
     await this.#background.settled();
-    this.#parts.index.close();
+    this.#parts.eviction.flush();
+    this.#parts.index.flush();
+    this.#connection.close();
+  }
+
+  #createParts(fileSystem: FileSystem): DiskParts {
+    const options = this.#options;
+    const background = this.#background;
+    const files = new BodyFiles({
+      ...options,
+      fileSystem,
+      onBlockLost: (lost) => this.#tellLostBlock(lost),
+      onBodyLost: (generation, detail) => index.removeDamaged(generation, detail),
+    });
+    const index = new DiskIndex({
+      ...options,
+      connection: this.#connection,
+      onRemoved: (generation) => this.#writers.get(generation)?.noteRemoval(),
+      onFilesUnneeded: (generation) => background.add(files.remove(generation)),
+    });
+    const isHeld = (generation: string) => this.#writers.has(generation);
+    const eviction = new Eviction({ connection: this.#connection, index, isHeld });
+    return {
+      blockSizeBytes: this.blockSizeBytes,
+      maxEntryBytes: this.maxEntryBytes,
+      index,
+      eviction,
+      files,
+      bodies: new OpenBodies((generation, sizeBytes) => files.open(generation, sizeBytes), background),
+      space: new DiskSpace({ ...options, index, eviction, fileSystem }),
+      storing: new StoringSwitch(options),
+    };
+  }
+
+  #addWriter(generation: string, entry: NewEntry): DiskWriter {
+    if (this.#closing !== undefined) throw new StoreFault('io', 'The store is closed.');
+    const { key, variant, metadata, sizeBytes } = entry;
+    const onDisposed = () => void this.#writers.delete(generation);
+    const writer = new DiskWriter({ parts: this.#parts, generation, key, variant, metadata, sizeBytes, onDisposed });
+    this.#writers.set(generation, writer);
+    return writer;
+  }
+
+  /** An entry that lost a block is not complete any more; the block is fetched again. */
+  #tellLostBlock({ generation, detail, isDamaged }: LostBlock): void {
+    const wasComplete = this.#parts.index.markIncomplete(generation);
+    if (!wasComplete && !isDamaged) return;
+    const message = 'A stored block was damaged or gone, and is absent from now on.';
+    this.#options.emit({ kind: 'store', level: 'warn', message, detail });
   }
 
   /** Removes what a crash has left, and tells of it. Begins in a later turn, so that it delays nobody's start. */

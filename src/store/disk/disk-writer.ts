@@ -1,75 +1,150 @@
-/** Writes one generation to the disk: a small body into the index, a larger one block by block into its file. */
+/** Writes one generation to the disk: a small body into the index, a larger one block by block into its files. */
 
-import { ProxyError } from '../../http/proxy-error.ts';
+import { spanOfBlock } from '../../bytes/span.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
-import { BlockSequence } from '../block-sequence.ts';
-import type { EntryWriter, NewEntry, StoredEntry } from '../store.ts';
-import { StoreFault } from '../store.ts';
-import { bodyBytes, inlineMaxBytes, rowBytes } from './allocated-bytes.ts';
-import type { BlockFile } from './block-file.ts';
+import { BlockPlan } from '../block-plan.ts';
+import { type EntryWriter, removedFault, type StoredEntry, StoreFault } from '../store.ts';
+import { fileBytes, inlineBytes, inlineMaxBytes, rowBytes } from './allocated-bytes.ts';
+import { DiskBody } from './disk-body.ts';
 import { createDiskEntry } from './disk-entry.ts';
 import type { DiskParts } from './disk-parts.ts';
 import type { Reservation } from './disk-space.ts';
+import type { IndexedEntry } from './index-row.ts';
 import { toStoreFault } from './storing-switch.ts';
 
-/** A writer. Its body is in memory until it outgrows what is kept inline; from then on it is in a file. */
+/** What a writer is made with. */
+export interface DiskWriterOptions {
+  readonly parts: DiskParts;
+  readonly generation: string;
+  readonly key: string;
+  readonly variant: string;
+  readonly metadata: StoredResponse;
+  readonly sizeBytes: number | undefined;
+  readonly onDisposed: () => void;
+}
+
+/** The row of a published generation is brought up to date when so many bytes were written. */
+const uncountedMaxBytes = 8 * 1024 * 1024;
+
+/** A writer. It takes one step after the other. */
 export class DiskWriter implements EntryWriter {
   readonly generation: string;
+  readonly #options: DiskWriterOptions;
   readonly #parts: DiskParts;
-  readonly #entry: NewEntry;
-  readonly #onDisposed: (writer: DiskWriter) => void;
-  readonly #sequence: BlockSequence;
-  readonly #rowBytes: number;
-  readonly #reservation: Reservation;
-  #blocks: Uint8Array[] = [];
-  #file: BlockFile | undefined;
-  /** The write or commit under way: what holds files is given back after it. */
+  readonly #plan: BlockPlan;
+  readonly #body: DiskBody;
+  readonly #room: Reservation;
+  #rowBytes: number;
+  #blockCount = 0;
+  /** Whether the generation can be found: not yet, now, or not any more. */
+  #standing: 'hidden' | 'current' | 'removed' = 'hidden';
+  /** Whether storing was on, or a trial was due, when this writer came to write. */
+  #isAdmitted = false;
   #lastStep: Promise<unknown> = Promise.resolve();
-  #end: 'failed' | 'committed' | undefined;
   #disposing: Promise<void> | undefined;
 
-  constructor(parts: DiskParts, generation: string, entry: NewEntry, onDisposed: (writer: DiskWriter) => void) {
+  /** Throws `StoreFault` `too_large`. */
+  constructor(options: DiskWriterOptions) {
+    const { parts, generation, metadata, sizeBytes } = options;
     this.generation = generation;
+    this.#options = options;
     this.#parts = parts;
-    this.#entry = entry;
-    this.#onDisposed = onDisposed;
-    this.#sequence = new BlockSequence(parts);
-    this.#rowBytes = rowBytesOf(entry, entry.metadata);
-    this.#reservation = parts.space.reservation();
+    this.#plan = new BlockPlan({ ...parts, sizeBytes });
+    this.#body = new DiskBody(parts, generation, sizeBytes);
+    this.#room = parts.space.reservation();
+    this.#rowBytes = this.#rowBytesWith(metadata);
   }
 
-  /** Reserves the room that is known to be needed. Throws `StoreFault`. */
+  /** Begins a new generation. Throws `StoreFault`. */
   begin(): Promise<void> {
-    return this.#step(() => this.#reserve(this.#rowBytes, this.#entry.sizeBytes ?? 0));
+    return this.#step(() => {
+      this.#admit();
+      return this.#room.growTo(this.#rowBytes);
+    });
+  }
+
+  /** Begins with what there is of an entry in the index, which counts so many bytes for it. Throws `ProxyError`. */
+  resume({ isInline, sizeBytes }: IndexedEntry, allocatedBytes: number): Promise<void> {
+    // At once, or a removal could come before it.
+    this.#standing = 'current';
+    this.#room.count(allocatedBytes);
+    return this.#step(async () => {
+      const { blockSizeBytes, index } = this.#parts;
+      const inline = isInline ? index.body(this.generation) : undefined;
+      if (!isInline) await this.#body.open(sizeBytes);
+      for (let at = 0; at * blockSizeBytes < sizeBytes; at += 1) {
+        const { start, end } = spanOfBlock(at, blockSizeBytes, sizeBytes);
+        if (inline !== undefined) this.#body.hold(at, inline.subarray(start, end));
+        if (this.hasBlock(at)) this.#blockCount += 1;
+      }
+    });
+  }
+
+  /** Whether the generation was published and is not found any more. */
+  get isRemoved(): boolean {
+    return this.#standing === 'removed';
+  }
+
+  /** The generation is not found any more. */
+  noteRemoval(): void {
+    if (this.#standing !== 'current') return;
+    this.#standing = 'removed';
+    this.#room.count(0);
+  }
+
+  hasBlock(index: number): boolean {
+    return this.#body.has(index);
   }
 
   writeBlock(index: number, bytes: Uint8Array): Promise<void> {
     return this.#step(async () => {
-      this.#sequence.add(index, bytes.length);
-      await this.#reserve(this.#rowBytes, this.#sequence.sizeBytes);
-      if (this.#sequence.sizeBytes <= inlineMaxBytes) this.#blocks.push(bytes);
-      else await this.#telling(() => this.#writeToFile(index, bytes));
+      if (this.hasBlock(index)) return;
+      this.#plan.check(index, bytes.length);
+      this.#admit();
+      const extentBytes = this.#plan.extentWith(index, bytes.length);
+      const isInFiles = this.#body.isInFiles || extentBytes > inlineMaxBytes;
+      await this.#room.growTo(this.#allocated(isInFiles, extentBytes, this.#blockCount + 1));
+      if (isInFiles) await this.#telling(() => this.#writeToFiles(index, bytes));
+      else this.#body.hold(index, bytes);
+      this.#plan.add(index, bytes.length);
+      this.#blockCount += 1;
+      if (this.#room.uncountedBytes > uncountedMaxBytes) this.#count();
     });
   }
 
   peekBlock(index: number): Uint8Array | undefined {
-    return this.#blocks[index];
+    return this.#body.peekBlock(index);
   }
 
-  async readBlock(index: number): Promise<Uint8Array> {
-    const block = this.#blocks[index] ?? (await this.#file?.read(index));
-    if (block !== undefined) return block;
-    throw new ProxyError('bytes_gone', { detail: `Generation ${this.generation} has no block ${index} yet.` });
+  readBlock(index: number): Promise<Uint8Array> {
+    return this.#body.readBlock(index);
   }
 
-  commit(final: { readonly metadata: StoredResponse; readonly sizeBytes: number }): Promise<StoredEntry> {
+  publish(metadata: StoredResponse): Promise<void> {
     return this.#step(async () => {
-      this.#sequence.end(final.sizeBytes);
-      await this.#reserve(rowBytesOf(this.#entry, final.metadata), final.sizeBytes);
-      const entry = await this.#telling(() => this.#commit(final));
-      this.#end = 'committed';
-      this.#reservation.release();
-      return entry;
+      const { sizeBytes } = this.#plan;
+      if (sizeBytes === undefined) throw new RangeError('A generation of unknown length cannot be published.');
+      if (this.#standing !== 'hidden') return;
+      this.#rowBytes = this.#rowBytesWith(metadata);
+      await this.#room.growTo(this.#allocated(true, sizeBytes, this.#blockCount));
+      await this.#telling(async () => {
+        await this.#moveToFiles();
+        this.#put(metadata, sizeBytes, false);
+      });
+    });
+  }
+
+  commit({ metadata, sizeBytes }: { metadata: StoredResponse; sizeBytes: number }): Promise<StoredEntry> {
+    return this.#step(async () => {
+      this.#requireBlocks(this.#plan.end(sizeBytes));
+      this.#body.end(sizeBytes);
+      this.#rowBytes = this.#rowBytesWith(metadata);
+      await this.#room.growTo(this.#allocated(this.#body.isInFiles, sizeBytes, this.#blockCount));
+      if (this.#standing === 'removed') throw removedFault(this.generation);
+      return await this.#telling(async () => {
+        if (this.#body.isInFiles) await this.#moveToFiles();
+        return this.#put(metadata, sizeBytes, true);
+      });
     });
   }
 
@@ -78,43 +153,57 @@ export class DiskWriter implements EntryWriter {
     return this.#disposing;
   }
 
-  async #writeToFile(index: number, bytes: Uint8Array): Promise<void> {
-    if (this.#file === undefined) {
-      this.#file = await this.#parts.files.create(this.generation);
-      for (const [earlier, block] of this.#blocks.entries()) await this.#writeBlockTo(this.#file, earlier, block);
-      this.#blocks = [];
-    }
-    await this.#writeBlockTo(this.#file, index, bytes);
+  async #writeToFiles(index: number, bytes: Uint8Array): Promise<void> {
+    await this.#moveToFiles();
+    await this.#body.write(index, bytes);
+    this.#room.wrote(bytes.length);
   }
 
-  async #writeBlockTo(file: BlockFile, index: number, bytes: Uint8Array): Promise<void> {
-    await file.write(index, bytes);
-    this.#reservation.wrote(bytes.length);
+  async #moveToFiles(): Promise<void> {
+    this.#room.wrote(await this.#body.moveToFiles());
   }
 
-  async #commit({ metadata, sizeBytes }: { metadata: StoredResponse; sizeBytes: number }): Promise<StoredEntry> {
+  /** Puts the entry into the index, which counts from now on what it takes. Throws `StoreFault`. */
+  #put(metadata: StoredResponse, sizeBytes: number, isComplete: boolean): StoredEntry {
     const { generation } = this;
-    const { key, variant } = this.#entry;
-    const { files, index } = this.#parts;
-    const isInline = this.#file === undefined;
-    if (this.#file !== undefined) await files.finish(generation, this.#file);
-    const indexed = { key, variant, generation, metadata, sizeBytes, isInline };
-    index.put(indexed, isInline ? Buffer.concat(this.#blocks) : undefined);
+    const { key, variant } = this.#options;
+    const isInline = !this.#body.isInFiles;
+    const indexed = { key, variant, generation, metadata, sizeBytes, isInline, isComplete };
+    const allocated = this.#allocated(!isInline, sizeBytes, this.#blockCount);
+    this.#parts.index.put(indexed, allocated, isInline ? this.#body.bytes : undefined);
+    this.#room.count(allocated);
+    this.#standing = 'current';
     return createDiskEntry(this.#parts, indexed);
   }
 
-  /** Takes one step after the other, and none after one that failed. */
+  /** Brings what the row counts up to date. */
+  #count(): void {
+    const { sizeBytes } = this.#plan;
+    if (this.#standing !== 'current' || sizeBytes === undefined) return;
+    const allocated = this.#allocated(this.#body.isInFiles, sizeBytes, this.#blockCount);
+    if (this.#parts.index.resize(this.generation, allocated)) this.#room.count(allocated);
+  }
+
+  #requireBlocks(count: number): void {
+    for (let index = 0; index < count; index += 1) {
+      if (this.hasBlock(index)) continue;
+      if (this.#body.hasLost(index)) throw new StoreFault('io', `Block ${index} was damaged since it was written.`);
+      throw new RangeError(`A commit without block ${index}.`);
+    }
+  }
+
+  /** Throws the `StoreFault` for which storing is off. */
+  #admit(): void {
+    if (!this.#isAdmitted) this.#parts.storing.check();
+    this.#isAdmitted = true;
+  }
+
+  /** Takes one step after the other, until the writer is disposed. */
   async #step<T>(take: () => Promise<T>): Promise<T> {
     if (this.#disposing !== undefined) throw new StoreFault('io', 'The writer was disposed.');
-    if (this.#end !== undefined) throw new StoreFault('io', `The writer has ${this.#end} before.`);
-    const step = take();
-    this.#lastStep = step;
-    try {
-      return await step;
-    } catch (error) {
-      this.#end = 'failed';
-      throw error;
-    }
+    const step = this.#lastStep.then(take);
+    this.#lastStep = step.catch(() => {});
+    return await step;
   }
 
   /** Writes to the disk, and lets the switch know whether that went well. Throws `StoreFault`. */
@@ -132,20 +221,25 @@ export class DiskWriter implements EntryWriter {
     }
   }
 
-  /** Reserves what an entry of this size takes, where it is more than was reserved before. */
-  #reserve(forRowBytes: number, sizeBytes: number): Promise<void> {
-    return this.#reservation.growTo(forRowBytes + bodyBytes(sizeBytes, this.#parts.blockSizeBytes));
+  #allocated(isInFiles: boolean, sizeBytes: number, blockCount: number): number {
+    const { blockSizeBytes } = this.#parts;
+    return this.#rowBytes + (isInFiles ? fileBytes(sizeBytes, blockCount, blockSizeBytes) : inlineBytes(sizeBytes));
+  }
+
+  #rowBytesWith(metadata: StoredResponse): number {
+    return rowBytes(this.#options.key, this.#options.variant, JSON.stringify(metadata));
   }
 
   async #dispose(): Promise<void> {
-    await Promise.allSettled([this.#lastStep]);
-    await this.#file?.close();
-    if (this.#end !== 'committed' && this.#file !== undefined) await this.#parts.files.remove(this.generation);
-    this.#reservation.release();
-    this.#onDisposed(this);
+    await this.#lastStep;
+    const { index, files } = this.#parts;
+    const { isInFiles } = this.#body;
+    // The index may have been lost meanwhile, and the row with it.
+    if (isInFiles && !index.has(this.generation)) this.noteRemoval();
+    if (this.#room.uncountedBytes > 0) this.#count();
+    await this.#body.close();
+    if (isInFiles && this.#standing !== 'current') await files.remove(this.generation);
+    this.#room.count(0);
+    this.#options.onDisposed();
   }
-}
-
-function rowBytesOf({ key, variant }: NewEntry, metadata: StoredResponse): number {
-  return rowBytes(key, variant, JSON.stringify(metadata));
 }

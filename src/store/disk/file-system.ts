@@ -5,7 +5,30 @@ import type * as promises from 'node:fs/promises';
 /** A part of `node:fs/promises`. */
 export type FileSystem = Pick<typeof promises, 'mkdir' | 'open' | 'readdir' | 'stat' | 'statfs' | 'unlink'>;
 
+/** An open file. */
+export type OpenFile = promises.FileHandle;
+
 /** The system's code of an error, such as `ENOENT`; undefined for what is none of the system's. */
 export function systemCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
+}
+
+/** Reads until the bytes are full or the file ends; gives how many were read. Throws the system's error. */
+export async function readFully(file: OpenFile, bytes: Uint8Array, position: number): Promise<number> {
+  let count = 0;
+  while (count < bytes.length) {
+    const { bytesRead } = await file.read(bytes, count, bytes.length - count, position + count);
+    if (bytesRead === 0) break;
+    count += bytesRead;
+  }
+  return count;
+}
+
+/** Writes all of the bytes. Throws the system's error. */
+export async function writeFully(file: OpenFile, bytes: Uint8Array, position: number): Promise<void> {
+  let count = 0;
+  while (count < bytes.length) {
+    const { bytesWritten } = await file.write(bytes, count, bytes.length - count, position + count);
+    count += bytesWritten;
+  }
 }

@@ -11,8 +11,6 @@ export interface IndexConnectionOptions {
   readonly dir: string;
   readonly blockSizeBytes: number;
   readonly emit: Emit;
-  /** Is told when a damaged index was replaced by a fresh one while the connection was in use: all entries are gone. */
-  readonly onFresh: () => void;
 }
 
 interface OpenIndex {
@@ -26,6 +24,7 @@ interface OpenIndex {
  */
 export class IndexConnection {
   readonly #options: IndexConnectionOptions;
+  readonly #freshListeners: (() => void)[] = [];
   #open: OpenIndex | undefined;
   #isFailureTold = false;
 
@@ -38,6 +37,11 @@ export class IndexConnection {
       if (!isUnusable(error)) throw error;
       this.#replace(error);
     }
+  }
+
+  /** From now on tells when a damaged index was replaced by a fresh one: all entries are gone. */
+  onFresh(listener: () => void): void {
+    this.#freshListeners.push(listener);
   }
 
   /** Asks a question; when the index cannot answer now, the answer is `otherwise`. */
@@ -109,7 +113,7 @@ export class IndexConnection {
   #replaceWhileInUse(damage: unknown): void {
     this.close();
     this.#replace(damage);
-    this.#options.onFresh();
+    for (const listener of this.#freshListeners) listener();
   }
 
   #replace(damage: unknown): void {

@@ -1,53 +1,22 @@
-/** The SQLite file of the index: its format, its lock, and what becomes of a damaged one. */
+/** The SQLite file of the index: how it is opened and locked, and what becomes of a damaged one. */
 
 import { closeSync, fstatSync, openSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
 import { StoreFault } from '../store.ts';
 import { systemCode } from './file-system.ts';
+import { ForeignTables, formatOf, newestFormat, upgradeFormat } from './index-format.ts';
 
 /** Primary result codes of SQLite (https://sqlite.org/rescode.html). */
-const sqlite = { error: 1, busy: 5, locked: 6, corrupt: 11, full: 13, notADatabase: 26 } as const;
+const sqlite = { error: 1, busy: 5, locked: 6, corrupt: 11, full: 13, constraint: 19, notADatabase: 26 } as const;
+/** Rows as the store writes them break no constraint: where one is broken, a row or an index of the table is damaged. */
+const damageCodes: ReadonlySet<number> = new Set([sqlite.corrupt, sqlite.constraint, sqlite.notADatabase]);
 
 const indexFile = 'index.sqlite';
 const walFile = `${indexFile}-wal`;
 /** The write-ahead log keeps this much of its file after a checkpoint: room that is there when the disk is full. */
 const walKeptBytes = 16 * 1024 * 1024;
 const pageCacheKib = 16 * 1024;
-
-/**
- * What leads from each format to the next one; the newest format is the length of this list. A step is never changed
- * once it was released.
- */
-const upgrades: readonly ((database: DatabaseSync) => void)[] = [
-  (database) =>
-    database.exec(`
-      CREATE TABLE entries (
-        id INTEGER PRIMARY KEY,
-        key TEXT NOT NULL,
-        variant TEXT NOT NULL,
-        generation TEXT NOT NULL UNIQUE,
-        metadata TEXT NOT NULL,
-        size_bytes INTEGER NOT NULL,
-        allocated_bytes INTEGER NOT NULL,
-        is_inline INTEGER NOT NULL,
-        checksum INTEGER NOT NULL,
-        stored_at INTEGER NOT NULL,
-        used_at INTEGER NOT NULL,
-        UNIQUE (key, variant)
-      ) STRICT;
-      CREATE INDEX entries_by_use ON entries (used_at, allocated_bytes);
-      -- Apart from their entries, so that a change of metadata or used_at does not write them again.
-      CREATE TABLE bodies (
-        entry_id INTEGER PRIMARY KEY REFERENCES entries (id) ON DELETE CASCADE,
-        bytes BLOB NOT NULL,
-        checksum INTEGER NOT NULL
-      ) STRICT;
-      CREATE TABLE settings (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
-    `),
-];
-
-class ForeignTables extends Error {}
 
 /**
  * Opens the index of a directory, creates or upgrades it, and locks it until it is closed. Throws `StoreFault` when
@@ -98,7 +67,7 @@ export function failureOf(error: unknown): 'damaged' | 'full' | 'other' | undefi
   if (systemCode(error) === 'ERR_OUT_OF_RANGE') return 'damaged';
   const code = sqliteCode(error);
   if (code === undefined) return undefined;
-  if (code === sqlite.corrupt || code === sqlite.notADatabase) return 'damaged';
+  if (damageCodes.has(code)) return 'damaged';
   return code === sqlite.full ? 'full' : 'other';
 }
 
@@ -113,19 +82,15 @@ function createFile(path: string): boolean {
 }
 
 function upgrade(database: DatabaseSync, dir: string): void {
-  const first: { readonly user_version?: SQLOutputValue } | undefined = database.prepare('PRAGMA user_version').get();
-  const version = Number(first?.user_version);
-  if (version > upgrades.length) {
+  const format = formatOf(database);
+  if (format > newestFormat) {
     throw new StoreFault(
       'io',
-      `The directory ${dir} holds a store of format ${version}; this version knows formats up to ${upgrades.length}. ` +
+      `The directory ${dir} holds a store of format ${format}; this version knows formats up to ${newestFormat}. ` +
         'Choose another directory with --dir.',
     );
   }
-  for (const step of upgrades.slice(version)) step(database);
-  // Nothing is written where nothing is to be changed: a full disk must not keep a store from being opened.
-  if (version < upgrades.length) database.exec(`PRAGMA user_version = ${upgrades.length}`);
-  checkTables(database);
+  upgradeFormat(database);
 }
 
 /** Forgets the bodies in files when their blocks have another size: their checksums are of those blocks. */
@@ -136,22 +101,6 @@ function adoptBlockSize(database: DatabaseSync, blockSizeBytes: number): void {
   if (found?.value === blockSizeBytes) return;
   database.exec('DELETE FROM entries WHERE is_inline = 0');
   database.prepare("INSERT OR REPLACE INTO settings VALUES ('block_size_bytes', ?)").run(blockSizeBytes);
-}
-
-/** Compares the tables with those of a new index: a flipped bit in a declaration would make every row look wrong. */
-function checkTables(database: DatabaseSync): void {
-  const sound = new DatabaseSync(':memory:');
-  try {
-    for (const step of upgrades) step(sound);
-    if (declarations(database) !== declarations(sound))
-      throw new ForeignTables('The tables are not those of the format.');
-  } finally {
-    sound.close();
-  }
-}
-
-function declarations(database: DatabaseSync): string {
-  return JSON.stringify(database.prepare('SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name').all());
 }
 
 function openingFault(error: unknown, dir: string): StoreFault {

@@ -17,9 +17,14 @@ export interface EntryPlace {
 /** One entry as the index knows it. */
 export interface IndexedEntry extends EntryPlace {
   readonly metadata: StoredResponse;
+  /** Whether all blocks are there, as far as is known. */
+  readonly isComplete: boolean;
 }
 
-/** The checksum of a row: CRC-32 of all that the answer to a request is made from. */
+/**
+ * The checksum of a row: CRC-32 of all that the answer to a request is made from. Whether the entry is complete is not
+ * in it, for the blocks themselves tell.
+ */
 export function rowSum({ key, variant, generation, sizeBytes, isInline }: EntryPlace, metadata: string): number {
   return crc32([key, variant, generation, sizeBytes, Number(isInline), metadata].join('\n'));
 }
@@ -35,5 +40,5 @@ export function parseRow(row: Row, key: string): IndexedEntry | undefined {
   };
   const metadata = String(row.metadata);
   if (place.key !== key || rowSum(place, metadata) !== row.checksum) return undefined;
-  return { ...place, metadata: JSON.parse(metadata) };
+  return { ...place, metadata: JSON.parse(metadata), isComplete: row.is_complete === 1 };
 }

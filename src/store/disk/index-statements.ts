@@ -4,13 +4,18 @@ import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementResultingCha
 
 /** A row as SQLite gives it: those of these columns that were asked for. */
 export interface Row {
+  readonly id?: SQLOutputValue;
   readonly key?: SQLOutputValue;
   readonly variant?: SQLOutputValue;
   readonly generation?: SQLOutputValue;
   readonly metadata?: SQLOutputValue;
   readonly size_bytes?: SQLOutputValue;
   readonly allocated_bytes?: SQLOutputValue;
+  readonly negated_bytes?: SQLOutputValue;
   readonly is_inline?: SQLOutputValue;
+  readonly is_complete?: SQLOutputValue;
+  readonly is_used?: SQLOutputValue;
+  readonly hand?: SQLOutputValue;
   readonly checksum?: SQLOutputValue;
   readonly bytes?: SQLOutputValue;
   readonly page_count?: SQLOutputValue;
@@ -38,35 +43,43 @@ export function prepareStatements(database: DatabaseSync) {
     commit: prepare('COMMIT'),
     rollback: prepare('ROLLBACK'),
     entriesOfKey: prepare(
-      `SELECT key, variant, generation, metadata, size_bytes, is_inline, checksum
+      `SELECT key, variant, generation, metadata, size_bytes, is_inline, is_complete, checksum
        FROM entries WHERE key = ? ORDER BY id DESC`,
     ),
     entryOfGeneration: prepare(
-      `SELECT key, variant, generation, metadata, size_bytes, is_inline, allocated_bytes, checksum
+      `SELECT key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, is_complete, checksum
        FROM entries WHERE generation = ?`,
     ),
+    idOfGeneration: prepare('SELECT id FROM entries WHERE generation = ?'),
     bodyOfGeneration: prepare(
       `SELECT bytes, bodies.checksum AS checksum
        FROM bodies JOIN entries ON entries.id = entry_id WHERE generation = ?`,
     ),
-    leastUsed: prepare('SELECT generation, allocated_bytes FROM entries ORDER BY used_at, id LIMIT ?'),
-    pageCount: prepare('PRAGMA page_count'),
-    freePageCount: prepare('PRAGMA freelist_count'),
-    giveBackPages: prepare(`PRAGMA incremental_vacuum(${pagesGivenBackAtOnce})`),
-    allocatedBytes: prepare('SELECT COALESCE(SUM(allocated_bytes), 0) AS bytes FROM entries'),
     insertEntry: prepare(
       `INSERT INTO entries
-         (key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, checksum, stored_at, used_at)
+         (key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, is_complete, checksum, stored_at)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     insertBody: prepare('INSERT INTO bodies (entry_id, bytes, checksum) VALUES (?, ?, ?)'),
     updateMetadata: prepare('UPDATE entries SET metadata = ?, checksum = ?, allocated_bytes = ? WHERE generation = ?'),
-    updateUse: prepare('UPDATE entries SET used_at = ? WHERE generation = ?'),
-    deleteVariant: prepare(
-      'DELETE FROM entries WHERE key = ? AND variant = ? RETURNING generation, is_inline, allocated_bytes',
+    updateAllocated: prepare('UPDATE entries SET allocated_bytes = ? WHERE generation = ?'),
+    updateIncomplete: prepare('UPDATE entries SET is_complete = 0 WHERE generation = ?'),
+    deleteVariant: prepare('DELETE FROM entries WHERE key = ? AND variant = ? RETURNING generation, is_inline'),
+    deleteGeneration: prepare('DELETE FROM entries WHERE generation = ? RETURNING generation, is_inline'),
+    room: prepare('SELECT allocated_bytes, negated_bytes, hand FROM room WHERE id = 1'),
+    recount: prepare(
+      `INSERT OR REPLACE INTO room
+       SELECT 1, COALESCE(SUM(allocated_bytes), 0), -COALESCE(SUM(allocated_bytes), 0), 0 FROM entries`,
     ),
-    deleteGeneration: prepare(
-      'DELETE FROM entries WHERE generation = ? RETURNING generation, is_inline, allocated_bytes',
+    afterHand: prepare(
+      `SELECT id, generation, allocated_bytes, entry_id IS NOT NULL AS is_used
+       FROM entries LEFT JOIN uses ON entry_id = id WHERE id > ? ORDER BY id LIMIT ?`,
     ),
+    updateHand: prepare('UPDATE room SET hand = ? WHERE id = 1'),
+    insertUse: prepare('INSERT OR IGNORE INTO uses SELECT id FROM entries WHERE generation = ?'),
+    deleteUse: prepare('DELETE FROM uses WHERE entry_id = ?'),
+    pageCount: prepare('PRAGMA page_count'),
+    freePageCount: prepare('PRAGMA freelist_count'),
+    giveBackPages: prepare(`PRAGMA incremental_vacuum(${pagesGivenBackAtOnce})`),
   };
 }

@@ -3,10 +3,15 @@
 import { LRUCache } from 'lru-cache';
 import { StoreFault } from '../store.ts';
 
-/** The bytes of one generation. They do not change once they are on the shelf. */
+/** The bytes of one generation, as far as they are there. Blocks are added, never changed. */
 export interface ShelvedBody {
   readonly generation: string;
+  /** By index; those that are not there are holes. */
   readonly blocks: Uint8Array[];
+  /** What the blocks count against the bound. */
+  blockWeight: number;
+  /** Whether a writer has it open. */
+  hasWriter: boolean;
   /** How many hold the bytes: readers, and the writer as long as it is there. */
   holders: number;
   /** What counts against the bound for bytes that left the shelf and are still held. */
@@ -72,28 +77,23 @@ export class MemoryShelf<Entry> {
     this.#reservedBytes -= bytes;
   }
 
-  /** Puts a generation, whose weight was reserved before, in place of the one of the same key and variant. */
-  put(shelved: Shelved<Entry>): void {
+  /**
+   * Puts a generation in place of the one of the same key and variant. What was reserved for it is given back; what it
+   * weighs beyond that is found room for. Throws `StoreFault` `no_room`; all is as before then.
+   */
+  put(shelved: Shelved<Entry>, reservedBytes: number): void {
     const { key, variant, body } = shelved;
-    const earlier = this.under(key).find((other) => other.variant === variant);
+    this.#setWeight(shelved, reservedBytes);
+    const earlier = this.under(key).find((other) => other.variant === variant && other.body !== body);
     if (earlier !== undefined) this.remove(earlier);
-    this.release(shelved.weight);
-    this.#byGeneration.set(body.generation, shelved, { size: shelved.weight });
-    this.#byKey.set(key, [shelved, ...this.under(key)]);
+    const others = this.under(key).filter((other) => other.body !== body);
+    this.#byKey.set(key, [shelved, ...others]);
   }
 
-  /** Puts another record of the same generation in place of an earlier one. Throws `StoreFault` `no_room`. */
+  /** Puts another record or weight of the same generation in place of an earlier one. Throws `StoreFault` `no_room`. */
   exchange(earlier: Shelved<Entry>, shelved: Shelved<Entry>): void {
-    const { key, body } = shelved;
-    body.holders += 1;
-    try {
-      const growth = Math.max(0, shelved.weight - earlier.weight);
-      this.reserve(growth);
-      this.release(growth);
-    } finally {
-      body.holders -= 1;
-    }
-    this.#byGeneration.set(body.generation, shelved, { size: shelved.weight });
+    const { key } = shelved;
+    this.#setWeight(shelved, 0);
     this.#byKey.set(
       key,
       this.under(key).map((other) => (other === earlier ? shelved : other)),
@@ -131,6 +131,19 @@ export class MemoryShelf<Entry> {
     this.#byGeneration.clear();
     this.#byKey.clear();
     this.#reservedBytes = 0;
+  }
+
+  #setWeight(shelved: Shelved<Entry>, reservedBytes: number): void {
+    const { body, weight } = shelved;
+    const growth = Math.max(0, weight - reservedBytes - (this.get(body.generation)?.weight ?? 0));
+    this.hold(body);
+    try {
+      this.reserve(growth);
+    } finally {
+      this.letGo(body);
+    }
+    this.release(growth + reservedBytes);
+    this.#byGeneration.set(body.generation, shelved, { size: weight });
   }
 
   #leastUsed(): Shelved<Entry> | undefined {

@@ -2,11 +2,11 @@
 
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
-import { BlockSequence, checkEntrySize } from '../block-sequence.ts';
 import type { EntryReader, EntryWriter, NewEntry, Store, StoredEntry } from '../store.ts';
 import { StoreFault } from '../store.ts';
 import { MemoryShelf, type Shelved, type ShelvedBody } from './memory-shelf.ts';
-import { blockWeight, entryWeight, withOwnBuffer } from './memory-size.ts';
+import { entryWeight } from './memory-size.ts';
+import { MemoryWriter } from './memory-writer.ts';
 
 /** What a memory store is made of. */
 export interface MemoryStoreOptions {
@@ -49,8 +49,16 @@ class MemoryStore implements Store {
   }
 
   async openWriter(entry: NewEntry): Promise<EntryWriter> {
-    checkEntrySize(entry.sizeBytes ?? 0, this.maxEntryBytes);
-    return new MemoryWriter(this, this.#shelf, this.#randomId(), entry);
+    const generation = this.#randomId();
+    const body = { generation, blocks: [], blockWeight: 0, hasWriter: false, holders: 0, leftBytes: 0 };
+    return this.#writerOf(body, entry);
+  }
+
+  async resume(entry: StoredEntry): Promise<EntryWriter | undefined> {
+    const shelved = this.#current(entry);
+    if (shelved === undefined) return undefined;
+    if (shelved.body.hasWriter) throw new Error(`Generation ${entry.generation} is being written already.`);
+    return this.#writerOf(shelved.body, shelved.record);
   }
 
   async replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined> {
@@ -80,99 +88,40 @@ class MemoryStore implements Store {
     this.#shelf.clear();
   }
 
+  #writerOf(body: ShelvedBody, entry: NewEntry): EntryWriter {
+    const shelf = this.#shelf;
+    const { blockSizeBytes, maxEntryBytes } = this;
+    return new MemoryWriter({
+      shelf,
+      body,
+      entry,
+      blockSizeBytes,
+      maxEntryBytes,
+      shelve: (record) => shelve(shelf, body, { ...entry, ...record }),
+    });
+  }
+
   #current({ key, variant, generation }: StoredEntry): Shelved<StoredEntry> | undefined {
     const shelved = this.#shelf.get(generation);
     return shelved?.key === key && shelved.variant === variant ? shelved : undefined;
   }
 }
 
-/** Writes one generation into memory. Its bytes count against the bound from the start. */
-class MemoryWriter implements EntryWriter {
-  readonly generation: string;
-  readonly #shelf: Shelf;
-  readonly #entry: NewEntry;
-  readonly #body: ShelvedBody;
-  readonly #sequence: BlockSequence;
-  readonly #blockSizeBytes: number;
-  #reservedBytes = 0;
-  #state: 'writing' | 'failed' | 'committed' | 'disposed' = 'writing';
-
-  constructor(store: Store, shelf: Shelf, generation: string, entry: NewEntry) {
-    this.generation = generation;
-    this.#shelf = shelf;
-    this.#entry = entry;
-    this.#body = { generation, blocks: [], holders: 1, leftBytes: 0 };
-    this.#sequence = new BlockSequence(store);
-    this.#blockSizeBytes = store.blockSizeBytes;
-    this.#reserveAll(entry.metadata, entry.sizeBytes ?? 0);
-  }
-
-  async writeBlock(index: number, bytes: Uint8Array): Promise<void> {
-    this.#requireWriting();
-    this.#state = 'failed';
-    this.#sequence.add(index, bytes.length);
-    this.#reserveAll(this.#entry.metadata, this.#sequence.sizeBytes);
-    this.#body.blocks.push(withOwnBuffer(bytes));
-    this.#state = 'writing';
-  }
-
-  peekBlock(index: number): Uint8Array | undefined {
-    return this.#body.blocks[index];
-  }
-
-  async readBlock(index: number): Promise<Uint8Array> {
-    return blockOf(this.#body, index);
-  }
-
-  async commit(final: { readonly metadata: StoredResponse; readonly sizeBytes: number }): Promise<StoredEntry> {
-    this.#requireWriting();
-    this.#sequence.end(final.sizeBytes);
-    this.#reserveAll(final.metadata, final.sizeBytes);
-    const shelved = shelve(this.#shelf, this.#body, { ...this.#entry, ...final });
-    this.#shelf.release(this.#reservedBytes - shelved.weight);
-    this.#shelf.put(shelved);
-    this.#state = 'committed';
-    return shelved.record;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#state === 'disposed') return;
-    if (this.#state !== 'committed') this.#shelf.release(this.#reservedBytes);
-    this.#shelf.letGo(this.#body);
-    this.#state = 'disposed';
-  }
-
-  /** Reserves what an entry of this size takes, where it is more than was reserved before. */
-  #reserveAll(metadata: StoredResponse, sizeBytes: number): void {
-    const blockCount = Math.ceil(sizeBytes / this.#blockSizeBytes);
-    const weight =
-      entryWeight(this.#entry.key, this.#entry.variant, metadata) + sizeBytes + blockCount * blockWeight(0);
-    if (weight <= this.#reservedBytes) return;
-    this.#shelf.reserve(weight - this.#reservedBytes);
-    this.#reservedBytes = weight;
-  }
-
-  #requireWriting(): void {
-    if (this.#state !== 'writing') throw new StoreFault('io', `The writer has ${this.#state} before.`);
-  }
-}
-
 /** Makes the record of a generation, and what the shelf knows of it. */
 function shelve(shelf: Shelf, body: ShelvedBody, record: Omit<StoredEntry, 'generation' | 'peekBlock' | 'open'>) {
-  const { key, variant, metadata, sizeBytes } = record;
+  const { key, variant, metadata, sizeBytes, isComplete } = record;
   const { generation } = body;
-  let weight = entryWeight(key, variant, metadata);
-  for (const block of body.blocks) weight += blockWeight(block.length);
   const entry: StoredEntry = {
     key,
     variant,
     generation,
     metadata,
     sizeBytes,
+    isComplete,
     peekBlock: (index) => shelf.use(generation)?.blocks[index],
     open: async () => openReader(shelf, generation),
   };
-  return { key, variant, body, weight, record: entry };
+  return { key, variant, body, weight: entryWeight(key, variant, metadata) + body.blockWeight, record: entry };
 }
 
 function openReader(shelf: Shelf, generation: string): EntryReader {
@@ -182,16 +131,14 @@ function openReader(shelf: Shelf, generation: string): EntryReader {
   let isOpen = true;
   return {
     peekBlock: (index) => body.blocks[index],
-    readBlock: async (index) => blockOf(body, index),
+    readBlock: async (index) => {
+      const block = body.blocks[index];
+      if (block !== undefined) return block;
+      throw new ProxyError('bytes_gone', { detail: `Generation ${generation} has no block ${index}.` });
+    },
     close: () => {
       if (isOpen) shelf.letGo(body);
       isOpen = false;
     },
   };
-}
-
-function blockOf(body: ShelvedBody, index: number): Uint8Array {
-  const block = body.blocks[index];
-  if (block !== undefined) return block;
-  throw new ProxyError('bytes_gone', { detail: `Generation ${body.generation} has no block ${index}.` });
 }

@@ -1,0 +1,133 @@
+/** Who leaves the disk store when room is needed: SIEVE over the rows of the index, in the order of their insertion. */
+
+import { type Sieved, sieve } from '../sieve.ts';
+import type { DiskIndex } from './disk-index.ts';
+import type { IndexConnection } from './index-connection.ts';
+import type { Row } from './index-statements.ts';
+
+/** What the eviction is made with. */
+export interface EvictionOptions {
+  readonly connection: IndexConnection;
+  readonly index: DiskIndex;
+  /** Whether a generation is being written, so that it must stay. */
+  readonly isHeld: (generation: string) => boolean;
+}
+
+/** So many entries may have uses that are not written yet: those in steady use are then seldom written. */
+const maxUnwrittenUses = 8192;
+/** So many uses are written in one transaction. */
+const usesAtOnce = 128;
+/** So many entries does the hand pass before other work gets its turn. */
+const passedAtOnce = 64;
+/** After so many rounds in which none left, all are in use all the time, and that spares nobody any more. */
+const sparingRounds = 2;
+/** Free pages that the index keeps for what comes: so many, and this share of all. More go back to the file system. */
+const keptFreePages = 1024;
+const keptFreePageShare = 1 / 8;
+
+interface EntryId {
+  readonly row: number;
+  readonly generation: string;
+}
+
+/**
+ * The eviction. Which entries were used since the hand passed them is in memory at first and in the index later, and so
+ * is where the hand stands: nothing of it has to be read at a start but one row.
+ */
+export class Eviction {
+  readonly #connection: IndexConnection;
+  readonly #index: DiskIndex;
+  readonly #isHeld: (generation: string) => boolean;
+  /** The generations whose use is not written yet; the one that waits longest is the first. */
+  readonly #uses = new Set<string>();
+  /** The id of the row that the hand has passed last. */
+  #hand = 0;
+  /** How often the hand has come to the end of the rows since an entry left. */
+  #rounds = 0;
+
+  constructor({ connection, index, isHeld }: EvictionOptions) {
+    this.#connection = connection;
+    this.#index = index;
+    this.#isHeld = isHeld;
+    connection.onFresh(() => this.#startAfresh());
+    this.#hand = connection.ask(0, ({ room }) => Number(room.get()?.hand ?? 0));
+  }
+
+  /** Notes that a generation is in use. Written later, with others. */
+  touch(generation: string): void {
+    this.#uses.add(generation);
+    if (this.#uses.size > maxUnwrittenUses) this.#writeUses([...this.#uses.keys().take(usesAtOnce)]);
+  }
+
+  /** Takes a step toward so many free bytes; tells whether it is worth taking another one. */
+  step(bytes: number): boolean {
+    const rows = this.#connection.ask([], ({ afterHand }) => afterHand.all(this.#hand, passedAtOnce));
+    const queue = rows.map((row) => this.#sieved(row));
+    const { evicted, spared, passed } = sieve(queue, bytes);
+    const isRoundOver = rows.length < passedAtOnce && passed === queue.at(-1)?.id;
+    this.#hand = isRoundOver ? 0 : (passed?.row ?? 0);
+    this.#rounds = evicted.length > 0 ? 0 : this.#rounds + Number(isRoundOver);
+    const isFreed = this.#remove(evicted.map(({ generation }) => generation));
+    this.#spare(spared);
+    this.#giveBackPages();
+    if (this.#rounds <= sparingRounds) return evicted.length === 0 || isFreed;
+    this.#rounds = 0;
+    // Where nothing may leave, the account should say that hardly anything is there.
+    this.#index.recount();
+    return false;
+  }
+
+  /** Writes what is still to be written. */
+  flush(): void {
+    this.#writeUses([...this.#uses]);
+  }
+
+  #sieved(row: Row): Sieved<EntryId> {
+    const generation = String(row.generation);
+    return {
+      id: { row: Number(row.id), generation },
+      weight: Number(row.allocated_bytes),
+      isUsed: this.#rounds < sparingRounds && (row.is_used === 1 || this.#uses.has(generation)),
+      isHeld: this.#isHeld(generation),
+    };
+  }
+
+  /** Removes entries; tells whether that made room. */
+  #remove(generations: readonly string[]): boolean {
+    const before = this.#index.allocatedBytes;
+    this.#index.remove(generations);
+    for (const generation of generations) this.#uses.delete(generation);
+    return this.#index.allocatedBytes < before;
+  }
+
+  /** Writes where the hand stands, and that those it spared count as unused. Where that fails, the next step goes on. */
+  #spare(spared: readonly EntryId[]): void {
+    for (const { generation } of spared) this.#uses.delete(generation);
+    this.#connection.attempt(undefined, ({ deleteUse, updateHand }) => {
+      for (const { row } of spared) deleteUse.run(row);
+      updateHand.run(this.#hand);
+    });
+  }
+
+  /** Writes that these were used. Where that cannot be written now, it is forgotten: it decides on evictions only. */
+  #writeUses(generations: readonly string[]): void {
+    if (generations.length === 0) return;
+    this.#connection.attempt(undefined, ({ insertUse }) => {
+      for (const generation of generations) insertUse.run(generation);
+    });
+    for (const generation of generations) this.#uses.delete(generation);
+  }
+
+  /** Makes the index's file smaller, a little at a time, when it has too many pages that nothing is in. */
+  #giveBackPages(): void {
+    const free = this.#connection.ask(0, ({ freePageCount }) => Number(freePageCount.get()?.freelist_count));
+    const all = this.#connection.ask(0, ({ pageCount }) => Number(pageCount.get()?.page_count));
+    if (free <= keptFreePages + all * keptFreePageShare) return;
+    this.#connection.attempt(undefined, ({ giveBackPages }) => giveBackPages.all());
+  }
+
+  #startAfresh(): void {
+    this.#uses.clear();
+    this.#hand = 0;
+  }
+}

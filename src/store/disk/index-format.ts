@@ -1,0 +1,105 @@
+/** The tables of the index, and what leads from each of their formats to the next one. */
+
+import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
+
+/** The file has tables that are not those of the format that it claims to have. */
+export class ForeignTables extends Error {}
+
+/**
+ * What leads from each format to the next one; the newest format is the length of this list. A step is never changed
+ * once it was released.
+ */
+const upgrades: readonly string[] = [
+  `
+    CREATE TABLE entries (
+      id INTEGER PRIMARY KEY,
+      key TEXT NOT NULL,
+      variant TEXT NOT NULL,
+      generation TEXT NOT NULL UNIQUE,
+      metadata TEXT NOT NULL,
+      size_bytes INTEGER NOT NULL,
+      allocated_bytes INTEGER NOT NULL,
+      is_inline INTEGER NOT NULL,
+      checksum INTEGER NOT NULL,
+      stored_at INTEGER NOT NULL,
+      used_at INTEGER NOT NULL,
+      UNIQUE (key, variant)
+    ) STRICT;
+    CREATE INDEX entries_by_use ON entries (used_at, allocated_bytes);
+    -- Apart from their entries, so that a change of metadata or used_at does not write them again.
+    CREATE TABLE bodies (
+      entry_id INTEGER PRIMARY KEY REFERENCES entries (id) ON DELETE CASCADE,
+      bytes BLOB NOT NULL,
+      checksum INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE settings (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+  `,
+  `
+    ALTER TABLE entries ADD COLUMN is_complete INTEGER NOT NULL DEFAULT 1;
+    -- The entries that were used since the hand of the eviction passed them. Apart, because so many fit into a page.
+    CREATE TABLE uses (entry_id INTEGER PRIMARY KEY REFERENCES entries (id) ON DELETE CASCADE) STRICT;
+    INSERT INTO uses SELECT id FROM entries WHERE used_at > stored_at;
+    DROP INDEX entries_by_use;
+    ALTER TABLE entries DROP COLUMN used_at;
+    -- One row, so that nothing has to be counted at a start: what all entries take, the same negated, which shows a
+    -- flipped bit, and the id of the entry that the hand has passed last.
+    CREATE TABLE room (
+      id INTEGER PRIMARY KEY,
+      allocated_bytes INTEGER NOT NULL,
+      negated_bytes INTEGER NOT NULL,
+      hand INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO room SELECT 1, COALESCE(SUM(allocated_bytes), 0), -COALESCE(SUM(allocated_bytes), 0), 0 FROM entries;
+    CREATE TRIGGER entry_inserted AFTER INSERT ON entries BEGIN
+      UPDATE room SET allocated_bytes = allocated_bytes + NEW.allocated_bytes,
+                      negated_bytes = negated_bytes - NEW.allocated_bytes WHERE id = 1;
+    END;
+    CREATE TRIGGER entry_resized AFTER UPDATE OF allocated_bytes ON entries BEGIN
+      UPDATE room SET allocated_bytes = allocated_bytes + NEW.allocated_bytes - OLD.allocated_bytes,
+                      negated_bytes = negated_bytes - NEW.allocated_bytes + OLD.allocated_bytes WHERE id = 1;
+    END;
+    CREATE TRIGGER entry_deleted AFTER DELETE ON entries BEGIN
+      UPDATE room SET allocated_bytes = allocated_bytes - OLD.allocated_bytes,
+                      negated_bytes = negated_bytes + OLD.allocated_bytes WHERE id = 1;
+    END;
+  `,
+];
+
+/** The format that this version writes. */
+export const newestFormat = upgrades.length;
+
+/** The format of a database; 0 for one that is empty. */
+export function formatOf(database: DatabaseSync): number {
+  const first: { readonly user_version?: SQLOutputValue } | undefined = database.prepare('PRAGMA user_version').get();
+  return Number(first?.user_version);
+}
+
+/**
+ * Brings a database of an older format to the newest one, within the caller's transaction. Throws `ForeignTables`, and
+ * the error of SQLite.
+ */
+export function upgradeFormat(database: DatabaseSync): void {
+  const format = formatOf(database);
+  for (const step of upgrades.slice(format)) database.exec(step);
+  // Nothing is written where nothing is to be changed: a full disk must not keep a store from being opened.
+  if (format < newestFormat) database.exec(`PRAGMA user_version = ${newestFormat}`);
+  checkTables(database);
+}
+
+/** Compares the tables with those of a new index: a flipped bit in a declaration would make every row look wrong. */
+function checkTables(database: DatabaseSync): void {
+  const sound = new DatabaseSync(':memory:');
+  try {
+    for (const step of upgrades) sound.exec(step);
+    if (declarations(database) !== declarations(sound))
+      throw new ForeignTables('The tables are not those of the format.');
+  } finally {
+    sound.close();
+  }
+}
+
+/** SQLite keeps declarations as they were written; how they were set out does not matter. */
+function declarations(database: DatabaseSync): string {
+  const rows = database.prepare('SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name').all();
+  return JSON.stringify(rows.map((row) => Object.values(row).join(' ').replace(/\s+/g, ' ')));
+}

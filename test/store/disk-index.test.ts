@@ -1,0 +1,86 @@
+/** The index of the disk store while it cannot be written: what it is told then is not forgotten. */
+
+import { expect, it, onTestFinished } from 'vitest';
+import { DiskIndex } from '../../src/store/disk/disk-index.ts';
+import { IndexConnection } from '../../src/store/disk/index-connection.ts';
+import { StoreFault } from '../../src/store/store.ts';
+import { temporaryDirectory } from '../support/disk-store.ts';
+import { sampleMetadata } from '../support/stored-sample.ts';
+
+const entry = { key: 'k', variant: '', generation: 'ab-1', sizeBytes: 100_000, isInline: false, isComplete: true };
+const indexed = { ...entry, metadata: sampleMetadata() };
+
+/** An index with one entry, which is told what it tells of generations. */
+async function openIndex() {
+  const connection = new IndexConnection({ dir: await temporaryDirectory(), blockSizeBytes: 1024, emit: () => {} });
+  onTestFinished(() => connection.close());
+  const told: string[] = [];
+  const index = new DiskIndex({
+    connection,
+    now: () => 1,
+    emit: () => {},
+    onRemoved: (generation) => void told.push(`removed ${generation}`),
+    onFilesUnneeded: (generation) => void told.push(`unneeded ${generation}`),
+  });
+  index.put(indexed, 5000, undefined);
+  return { connection, index, told };
+}
+
+/** Lets every change fail from now on, as a full disk does; gives what ends that. */
+function failChanges(connection: IndexConnection): () => void {
+  const { change } = connection;
+  connection.change = () => {
+    throw new StoreFault('no_room', 'as the test wants it');
+  };
+  return () => {
+    connection.change = change;
+  };
+}
+
+it('a lost block makes its entry incomplete once, and a commit makes it complete again', async () => {
+  const { connection, index } = await openIndex();
+  const endFailing = failChanges(connection);
+  expect(index.markIncomplete(entry.generation)).toBe(true);
+  expect(index.markIncomplete(entry.generation)).toBe(false);
+  expect(index.find('k')).toMatchObject([{ isComplete: false }]);
+  endFailing();
+  expect(index.find('k')).toMatchObject([{ isComplete: false }]);
+  index.put(indexed, 5000, undefined);
+  expect(index.find('k')).toMatchObject([{ isComplete: true }]);
+  expect(index.markIncomplete(entry.generation)).toBe(true);
+  expect(index.find('k')).toMatchObject([{ isComplete: false }]);
+});
+
+it('a removed entry is not found, its writer is told at once, and its row goes when it can', async () => {
+  const { connection, index, told } = await openIndex();
+  const endFailing = failChanges(connection);
+  index.remove([entry.generation]);
+  index.remove([entry.generation]);
+  expect(index.find('k')).toEqual([]);
+  expect(index.get('k', entry.generation)).toBeUndefined();
+  expect(index.markIncomplete(entry.generation)).toBe(false);
+  expect(told.filter((each) => each.startsWith('removed'))).toEqual([`removed ${entry.generation}`]);
+  expect(index.allocatedBytes).toBe(5000);
+  endFailing();
+  index.flush();
+  expect(index.allocatedBytes).toBe(0);
+});
+
+it('what an entry takes is counted only when it is written', async () => {
+  const { connection, index } = await openIndex();
+  const endFailing = failChanges(connection);
+  expect(index.resize(entry.generation, 9000)).toBe(false);
+  expect(index.allocatedBytes).toBe(5000);
+  endFailing();
+  expect(index.resize(entry.generation, 9000)).toBe(true);
+  expect(index.allocatedBytes).toBe(9000);
+});
+
+it('a generation takes the place of another one, which is told of, and its own place again', async () => {
+  const { index, told } = await openIndex();
+  index.put({ ...indexed, isComplete: false }, 6000, undefined);
+  expect(told).toEqual([]);
+  index.put({ ...indexed, generation: 'ab-2' }, 7000, undefined);
+  expect(told).toEqual(['removed ab-1', 'unneeded ab-1']);
+  expect(index.allocatedBytes).toBe(7000);
+});

@@ -1,0 +1,94 @@
+/** An index of many entries: whatever it is asked, it looks up and scans nothing, so that the start is instant too. */
+
+import { join } from 'node:path';
+import { DatabaseSync, StatementSync } from 'node:sqlite';
+import { expect, it, onTestFinished, vi } from 'vitest';
+import { openTestStore } from '../support/disk-store.ts';
+import { canOpen, readKey, sampleMetadata, storePart, storeSample } from '../support/stored-sample.ts';
+
+const rowCount = 200_000;
+const block = 16 * 1024;
+
+/** A directory with an index of many entries, among them those that were stored before. */
+async function largeIndex(): Promise<string> {
+  const { store, dir } = await openTestStore();
+  await storeSample(store, { key: 'inline', sizeBytes: 700 });
+  await storeSample(store, { key: 'files', sizeBytes: 5 * block });
+  await storePart(store, { key: 'part', sizeBytes: 5 * block }, [3]);
+  await store.close();
+  const database = new DatabaseSync(join(dir, 'index.sqlite'));
+  database.exec(`
+    INSERT INTO entries (key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, checksum, stored_at)
+    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${rowCount})
+    SELECT 'https://example.org/' || n, '', 'ge-' || n, '{}', 0, 4096, 1, 0, 0 FROM numbers;
+    INSERT INTO uses SELECT id FROM entries WHERE id % 3 = 0;
+  `);
+  database.close();
+  return dir;
+}
+
+/** Records the SQL of all statements that are run from now on, but not of those about the tables themselves. */
+function recordStatements(): Set<string> {
+  const statements = new Set<string>();
+  for (const method of ['all', 'get', 'run'] as const) {
+    const original = StatementSync.prototype[method] as (...values: unknown[]) => unknown;
+    const recorded = function (this: StatementSync, ...values: unknown[]) {
+      if (!/^(?:BEGIN|COMMIT|PRAGMA)|sqlite_schema/.test(this.sourceSQL)) statements.add(this.sourceSQL);
+      return original.apply(this, values);
+    };
+    vi.spyOn(StatementSync.prototype, method).mockImplementation(recorded as never);
+  }
+  const exec = DatabaseSync.prototype.exec;
+  vi.spyOn(DatabaseSync.prototype, 'exec').mockImplementation(function (this: DatabaseSync, sql) {
+    // The tables that the opening compares with are made in memory.
+    if (this.location() !== null && /\b(?:SELECT|INSERT|UPDATE|DELETE)\b/.test(sql)) statements.add(sql);
+    exec.call(this, sql);
+  });
+  onTestFinished(() => void vi.restoreAllMocks());
+  return statements;
+}
+
+/** What SQLite would do to run these, of that what goes through a whole table. */
+function scansOf(dir: string, statements: Iterable<string>): string[] {
+  const database = new DatabaseSync(join(dir, 'index.sqlite'));
+  try {
+    return [...statements].flatMap((sql) => {
+      const steps = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all();
+      const scans = steps.filter(({ detail }) => /\bSCAN\b/.test(String(detail)));
+      return scans.map(({ detail }) => `${detail}: ${sql}`);
+    });
+  } finally {
+    database.close();
+  }
+}
+
+it(`an index of ${rowCount} entries is opened and asked without a scan`, async () => {
+  const dir = await largeIndex();
+  const statements = recordStatements();
+  const { store } = await openTestStore({ dir, maxSizeBytes: 2 * 4096 * rowCount });
+  for (const key of ['inline', 'files', 'https://example.org/none']) await readKey(store, key);
+  const [part] = await store.find('part');
+  await using writer = part && (await store.resume(part));
+  expect(writer?.hasBlock(3)).toBe(true);
+  const opening = new Set(statements);
+  expect(opening.size).toBeGreaterThan(5);
+  await store.close();
+  vi.restoreAllMocks();
+  expect(scansOf(dir, opening)).toEqual([]);
+});
+
+it(`an index of ${rowCount} entries is changed and evicted from without a scan`, async () => {
+  const dir = await largeIndex();
+  const statements = recordStatements();
+  const { store } = await openTestStore({ dir, maxSizeBytes: 4096 * rowCount });
+  const entry = await storeSample(store, { key: 'inline', sizeBytes: 300 });
+  await store.replaceMetadata(entry, sampleMetadata('fresh'));
+  await storePart(store, { key: 'part', sizeBytes: 5 * block }, [1, 4]);
+  expect(await canOpen(store, 'part')).toBe(true);
+  await store.removeKey('files');
+  await store.close();
+  vi.restoreAllMocks();
+  expect([...statements].join('\n')).toMatch(/DELETE FROM uses/);
+  expect([...statements].join('\n')).toMatch(/INSERT OR IGNORE INTO uses/);
+  expect(scansOf(dir, statements)).toEqual([]);
+});

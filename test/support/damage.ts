@@ -1,0 +1,19 @@
+/** Damage done to files, as a failing disk or a careless hand does it. */
+
+import { open } from 'node:fs/promises';
+
+/** Changes one bit of a file. */
+export async function flipBit(path: string, offset: number, bit = 0): Promise<void> {
+  const file = await open(path, 'r+');
+  const byte = Buffer.alloc(1);
+  await file.read(byte, 0, 1, offset);
+  await file.write(Buffer.from([(byte[0] ?? 0) ^ (1 << bit)]), 0, 1, offset);
+  await file.close();
+}
+
+/** Overwrites a part of a file. */
+export async function overwrite(path: string, offset: number, noise: Buffer): Promise<void> {
+  const file = await open(path, 'r+');
+  await file.write(noise, 0, noise.length, offset);
+  await file.close();
+}
