@@ -48,7 +48,7 @@ function travel(
   const { router, cache, pseudonym, clock, random } = context;
   if (isLoop(request.fields, pseudonym)) throw new ProxyError('loop_detected');
   const routed = routeRequest(request, router);
-  const { name, host, originUrl, ranges, fill } = routed.route;
+  const { name, host, originUrl, ranges, fill, cache: caching } = routed.route;
   journey.route = name;
 
   const inquiry = createInquiry(request, routed, router, {
@@ -60,7 +60,7 @@ function travel(
   const receive = (answer: Answer): ProxyResponse | Promise<ProxyResponse> => {
     journey.answer = answer;
     const version = answer.kind === 'relay' ? answer.relay.response.version : '1.1';
-    return whenReady(deliver(request, answer, { rules, clock, random }), (response) => ({
+    return whenReady(deliver(request, answer, { rules, sendsDigest: caching.digest, clock, random }), (response) => ({
       ...response,
       fields: forwardedResponseFields(response.fields, version, pseudonym),
     }));

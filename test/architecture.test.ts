@@ -36,6 +36,7 @@ const packages: Readonly<Record<string, RegExp>> = {
   pino: /^telemetry\/log\.ts$/,
   'pino-pretty': /^telemetry\/log\.ts$/,
   'range-parser': /^semantics\/range\.ts$/,
+  'structured-headers': /^semantics\/digest\.ts$/,
   undici: /^origin\/undici-origin\.ts$/,
   zod: /^config\//,
 };

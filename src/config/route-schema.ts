@@ -93,6 +93,12 @@ const cache = z
       .describe(
         'How long Range requests reuse a stored response for which the origin gives no freshness at all, so that a player that seeks does not download the file once per seek.',
       ),
+    digest: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether each stored body is hashed, and responses from the store carry its SHA-256 as Repr-Digest (RFC 9530), so that a client that puts ranges together can verify the whole.',
+      ),
   })
   .prefault({})
   .describe('Storing and reusing responses.');

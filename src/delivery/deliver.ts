@@ -6,12 +6,13 @@ import { type Fields, withField } from '../http/fields.ts';
 import type { Body, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { createBoundary, frameByteranges } from '../semantics/byteranges.ts';
 import { formatContentRange } from '../semantics/content-range.ts';
+import { withReprDigest } from '../semantics/digest.ts';
 import { type EarlySelection, type RangeSpec, selectBeforeLength } from '../semantics/range.ts';
 import type { DeliveryContext } from './context.ts';
 import { bodyOfPieces, type Piece, sizeOfPieces, unreadBody } from './pieces.ts';
 import { preconditionFailed, rangeNotSatisfiable } from './refusals.ts';
 import { deliverRelay } from './relay.ts';
-import { partialFields, representationFields, selectNotModifiedFields } from './response-fields.ts';
+import { headFields, partialFields, representationFields, selectNotModifiedFields } from './response-fields.ts';
 import { type DecidedSelection, type PartialSelection, partType, selectDelivery, selectSpecs } from './selection.ts';
 
 type RepresentationAnswer = Extract<Answer, { kind: 'representation' }>;
@@ -61,7 +62,9 @@ class Deliverer {
     this.#context = context;
     this.#facts = answer;
     const { representation, isReuse } = answer;
-    this.#fields = representationFields(representation.response, answer, isReuse, context.clock.now());
+    const fields = representationFields(representation.response, answer, isReuse, context.clock.now());
+    const { bodyDigest } = representation.response;
+    this.#fields = context.sendsDigest && bodyDigest !== undefined ? withReprDigest(fields, bodyDigest) : fields;
   }
 
   perform(selection: DecidedSelection): ProxyResponse | Promise<ProxyResponse> {
@@ -128,7 +131,9 @@ class Deliverer {
   }
 
   #respond(status: number, fields: Fields, pieces: readonly Piece[]): ProxyResponse | Promise<ProxyResponse> {
-    if (this.#request.method === 'HEAD') return { status, fields, body: unreadBody(sizeOfPieces(pieces)) };
+    if (this.#request.method === 'HEAD') {
+      return { status, fields: headFields(fields), body: unreadBody(sizeOfPieces(pieces)) };
+    }
     const body: Body | Promise<Body> = bodyOfPieces(this.#representation, pieces);
     return body instanceof Promise
       ? body.then((opened) => ({ status, fields, body: opened }))

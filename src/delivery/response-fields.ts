@@ -4,6 +4,7 @@ import type { AnswerFacts } from '../cache/answer.ts';
 import { type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { formatCacheStatus, withCacheStatus } from '../semantics/cache-status.ts';
+import { contentDigestFields } from '../semantics/digest.ts';
 import { ageSeconds } from '../semantics/freshness.ts';
 
 /** Framing is the listener's, and Accept-Ranges is ours to say. */
@@ -39,12 +40,20 @@ export function representationFields(
   return withCacheStatus(fields, formatCacheStatus(facts.status));
 }
 
-/** Digests of the content of a message (RFC 9530 §2, RFC 1864): those of a 200 are not those of a part. */
-const contentDigests = new Set(['content-digest', 'content-md5']);
-
-/** The fields of a 206, of those that a 200 would carry; without Content-Range. */
+/**
+ * The fields of a 206, of those that a 200 would carry; without Content-Range. Repr-Digest is of the whole in both
+ * (RFC 9530 §3), also where the content is multipart/byteranges.
+ */
 export function partialFields(fields: Fields): Fields {
-  return withoutFields(fields, contentDigests);
+  return withoutFields(fields, contentDigestFields);
+}
+
+/**
+ * The fields of a response to HEAD, of those that GET would get. It has no content, and a digest of its content would be
+ * that of nothing (RFC 9530 Appendix B.2).
+ */
+export function headFields(fields: Fields): Fields {
+  return withoutFields(fields, contentDigestFields);
 }
 
 /** The fields of a 304, of those that a 200 would carry. Last-Modified only where there is no entity tag. */

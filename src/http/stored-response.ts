@@ -17,6 +17,9 @@ export interface StoredResponse {
   readonly responseAt: number;
   /** A strong entity tag that Rangeway made because the origin sent no validator, quotes included; never sent to the origin. */
   readonly ownEntityTag?: string;
-  /** A digest of the whole body, hexadecimal SHA-256; kept where `ownEntityTag` is, to tell whether a refetch brought the same bytes. */
+  /**
+   * The SHA-256 of the whole body, lower-case hexadecimal, where it was hashed; always where `ownEntityTag` is, to tell
+   * whether a refetch brought the same bytes.
+   */
   readonly bodyDigest?: string;
 }

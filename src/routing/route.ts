@@ -40,6 +40,8 @@ export interface Route {
     readonly defaultTtlSeconds: number;
     /** How long Range requests reuse a stored response for which the origin gives no freshness at all. */
     readonly rangeReuseSeconds: number;
+    /** Whether each stored body is hashed, and its digest sent with what is made from it (RFC 9530 §3). */
+    readonly digest: boolean;
   };
   readonly ranges: {
     /** The most ranges in one request; a Range field with more is ignored (RFC 9110 §14.2). */

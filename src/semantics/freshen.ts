@@ -2,16 +2,24 @@
 
 import { type Fields, fieldValue, hasField, withoutFields } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
+import { contentDigestFields } from './digest.ts';
 import { parseHttpDate } from './http-date.ts';
 import { storableFields } from './storing.ts';
 import { type EntityTag, parseEntityTag, strongMatch, weakMatch } from './validator.ts';
 import { varyNames } from './vary.ts';
 
 /**
- * Fields that say how the stored bytes are to be read. A 304 has no bytes and cannot correct them (RFC 9111 §3.2).
- * Content-Type and the other Content fields are updated like any field.
+ * Fields that say how the stored bytes are to be read, or what they come to. A 304 has no bytes and cannot correct them
+ * (RFC 9111 §3.2); its Content-Digest, if any, is that of nothing. Content-Type and the other Content fields are updated
+ * like any field.
  */
-const fieldsOfTheBytes: ReadonlySet<string> = new Set(['content-encoding', 'content-length', 'content-range']);
+const fieldsOfTheBytes: ReadonlySet<string> = new Set([
+  ...contentDigestFields,
+  'content-encoding',
+  'content-length',
+  'content-range',
+  'repr-digest',
+]);
 
 /**
  * Whether a 304 that answered a validation of this stored response may freshen it (RFC 9111 §4.3.4). Not when

@@ -48,7 +48,7 @@ describe('checkConfig fills in', () => {
             insecureTls: false,
             closeDelimited: 'relay',
           },
-          cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60 },
+          cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60, digest: false },
           ranges: { maxRanges: 100, coalesceGapBytes: 80 },
           fill: { onAbort: 'finish', lengthWaitSeconds: 10 },
         },

@@ -83,6 +83,12 @@ describe('freshenFields, RFC 9111 §3.2', () => {
     ],
     ['leaves the length', ['content-length: 5'], [date, 'content-length: 0'], ['content-length: 5', date]],
     ['leaves the coding', ['x: 1'], [date, 'content-encoding: gzip'], ['x: 1', date]],
+    [
+      'leaves the digests of the bytes',
+      ['content-digest: sha-256=:AAAA:', 'repr-digest: sha-256=:AAAA:'],
+      [date, 'content-digest: sha-256=:BBBB:', 'content-md5: BBBB', 'repr-digest: sha-256=:BBBB:'],
+      ['content-digest: sha-256=:AAAA:', 'repr-digest: sha-256=:AAAA:', date],
+    ],
     ['takes no Content-Range', [], [date, 'content-range: bytes 0-1/2'], [date]],
     ['keeps the stored tag', ['etag: "a"'], [date, 'etag: W/"a"'], ['etag: "a"', date]],
     ['takes a tag where there was none', [], [date, 'etag: W/"a"'], [date, 'etag: W/"a"']],

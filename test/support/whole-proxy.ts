@@ -88,7 +88,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     origin,
     tls: { ca: undefined, rejectUnauthorized: true },
     host: 'origin',
-    cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60 },
+    cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60, digest: false },
     ranges: { maxRanges: 100, coalesceGapBytes: 0 },
     fill: { onAbort: 'finish', lengthWaitMs: 10_000 },
     closeDelimited: 'relay',
