@@ -4,9 +4,11 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg, release, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { compareEvictions, evictionName, formatEvictions } from './eviction.ts';
 import { BenchFault } from './fault.ts';
+import { formatAmplification, missedGoals } from './goals.ts';
 import { chooseGenerators } from './load/generators.ts';
-import { type BenchOptions, parseOptions, usage } from './options.ts';
+import { type BenchOptions, isSelected, parseOptions, usage } from './options.ts';
 import { findNginx } from './peers/nginx.ts';
 import type { Peer } from './peers/peer.ts';
 import { rangewayPeer } from './peers/rangeway.ts';
@@ -22,7 +24,7 @@ const resultsDir = join(root, 'bench/results');
 process.exitCode = await main();
 
 async function main(): Promise<number> {
-  const names = createWorkloads({ isShort: true }).map(({ name }) => name);
+  const names = [...createWorkloads({ isShort: true }).map(({ name }) => name), evictionName];
   const parsed = parseOptions(process.argv.slice(2), names);
   if (parsed.kind === 'help') {
     console.log(`${usage}\n\nworkloads: ${names.join(', ')}`);
@@ -48,10 +50,32 @@ async function run(options: BenchOptions, { cores }: Place): Promise<number> {
   );
 
   const context: RunContext = { ...options, peers, generators, cores, scratch };
+  const { results, faults } = await runAll(options, context, profileDir);
+  const evictions = isSelected(evictionName, options.only) ? compareEvictions(options) : [];
+  const missed = missedGoals(results);
+  if (options.isShort) faults.push(...missed);
+  const tables = [
+    evictions.length > 0 ? formatEvictions(evictions) : undefined,
+    formatAmplification(results),
+    missed.length > 0 ? missed.map((sentence) => `  MISSED: ${sentence}`).join('\n') : undefined,
+    formatSummary(results),
+  ];
+  console.log(tables.filter((table) => table !== undefined).join('\n\n'));
+  const workloads = toJson(results);
+  writeResults({ at: new Date().toISOString(), machine, options, peers, workloads, evictions, missed, faults });
+  return faults.length === 0 ? 0 : 1;
+}
+
+/** Prints each result as soon as it is there; a workload that fails is told among the faults. */
+async function runAll(
+  options: BenchOptions,
+  context: RunContext,
+  profileDir: string,
+): Promise<{ readonly results: WorkloadResult[]; readonly faults: string[] }> {
   const results: WorkloadResult[] = [];
   const faults: string[] = [];
   for (const workload of createWorkloads(options)) {
-    if (options.only.length > 0 && !options.only.includes(workload.name)) continue;
+    if (!isSelected(workload.name, options.only)) continue;
     try {
       const result = await runWorkload(workload, context);
       results.push(result);
@@ -65,9 +89,7 @@ async function run(options: BenchOptions, { cores }: Place): Promise<number> {
       rmSync(profileDir, { recursive: true, force: true });
     }
   }
-  console.log(formatSummary(results));
-  writeResults({ at: new Date().toISOString(), machine, options, peers, workloads: toJson(results), faults });
-  return faults.length === 0 ? 0 : 1;
+  return { results, faults };
 }
 
 function findPeers({ against, isProfiled }: BenchOptions, profileDir: string): readonly Peer[] {

@@ -7,3 +7,11 @@ export class BenchFault extends Error {
     this.name = 'BenchFault';
   }
 }
+
+/** A peer cannot do it, and its client goes without: a fault in Rangeway; another peer is left out, and said to be. */
+export class Incapable extends BenchFault {
+  constructor(message: string) {
+    super(message);
+    this.name = 'Incapable';
+  }
+}

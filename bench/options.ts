@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 
 /** What is to be run, and how. */
 export interface BenchOptions {
-  /** Names of workloads; empty for all. */
+  /** Names of workloads, or what several begin with; empty for all. */
   readonly only: readonly string[];
   /** How long one round of a steady workload lasts. */
   readonly seconds: number;
@@ -28,10 +28,10 @@ export type ParsedOptions =
 /** What `--help` says. */
 export const usage = `npm run bench -- [--only W,…] [--seconds N] [--rounds N] [--short] [--load wrk|node] [--against DIR] [--profile]
 
-  --only W,…      these workloads only
+  --only W,…      these workloads only; "amplification" stands for all that begin so
   --seconds N     of each round (5)
   --rounds N      of each peer, in turns; medians are shown (3)
-  --short         small files and one round of a second: checks bytes and hits; slowness never fails
+  --short         small files and one round of a second: checks bytes, hits and amplification; slowness never fails
   --load L        wrk or node, in place of what suits each workload
   --against DIR   a second Rangeway, from another checkout
   --profile       where Rangeway's time goes: its functions by self time`;
@@ -58,7 +58,7 @@ export function parseOptions(args: readonly string[], known: readonly string[]):
   if (values.help === true) return { kind: 'help' };
   const isShort = values.short === true;
   const only = values.only?.flatMap((names) => names.split(',')) ?? [];
-  const unknown = only.find((name) => !known.includes(name));
+  const unknown = only.find((name) => !known.some((each) => isSelected(each, [name])));
   if (unknown !== undefined) return refused(`no workload is called "${unknown}"; there are ${known.join(', ')}`);
   const seconds = parseCount(values.seconds ?? (isShort ? '1' : '5'));
   if (seconds === undefined) return refused('--seconds takes a whole number from 1 to 3600');
@@ -68,6 +68,11 @@ export function parseOptions(args: readonly string[], known: readonly string[]):
   if (load !== 'auto' && load !== 'wrk' && load !== 'node') return refused('--load takes wrk or node');
   const { against, profile = false } = values;
   return { kind: 'ok', options: { only, seconds, rounds, isShort, load, against, isProfiled: profile } };
+}
+
+/** Whether a workload is to be run. */
+export function isSelected(name: string, only: readonly string[]): boolean {
+  return only.length === 0 || only.some((wanted) => name === wanted || name.startsWith(`${wanted}-`));
 }
 
 function parseCount(text: string): number | undefined {

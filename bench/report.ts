@@ -1,14 +1,14 @@
 /** What was measured, as tables for people and as JSON for programs. */
 
 import type { PeerResult, WorkloadResult } from './rounds.ts';
-import { formatTable } from './table.ts';
+import { formatFigure, formatTable } from './table.ts';
 import type { Measurement, Metric } from './workloads/workload.ts';
 
 /** The peer that the others are compared to. */
 const yardstick = 'nginx';
 
 /** One workload: a row for each peer. */
-export function formatWorkload({ workload, load, peers }: WorkloadResult): string {
+export function formatWorkload({ workload, load, peers, leftOut }: WorkloadResult): string {
   const reference = peers.find(({ name }) => name === yardstick);
   const isCompared = reference !== undefined && peers.length > 1;
   const columns = workload.metrics.flatMap((metric, index) => [
@@ -16,14 +16,20 @@ export function formatWorkload({ workload, load, peers }: WorkloadResult): strin
     ...(metric.isCompared && isCompared
       ? [{ label: `÷ ${yardstick}`, cell: ({ median }: PeerResult) => formatRatio(median, reference.median, metric) }]
       : []),
-    ...(index === 0 ? [{ label: '±', cell: ({ rounds }: PeerResult) => formatSpread(rounds, metric) }] : []),
+    ...(index === 0 && workload.kind === 'speed'
+      ? [{ label: '±', cell: ({ rounds }: PeerResult) => formatSpread(rounds, metric) }]
+      : []),
   ]);
   const rows = peers.map((peer) => [peer.name, ...columns.map(({ cell }) => cell(peer))]);
-  return `${workload.name}: ${workload.title} (${load})\n${formatTable([['', ...columns.map(({ label }) => label)], ...rows])}`;
+  const heading = `${workload.name}: ${workload.title}${workload.kind === 'speed' ? ` (${load})` : ''}`;
+  const table = formatTable([['', ...columns.map(({ label }) => label)], ...rows]);
+  return [heading, table, ...leftOut.map(({ name, reason }) => `  ${name} is left out: ${reason}`)].join('\n');
 }
 
-/** All workloads: the main figure of each, and its ratio. */
-export function formatSummary(results: readonly WorkloadResult[]): string {
+/** All workloads of speed: the main figure of each, and its ratio; undefined when there are none. */
+export function formatSummary(all: readonly WorkloadResult[]): string | undefined {
+  const results = all.filter(({ workload }) => workload.kind === 'speed');
+  if (results.length === 0) return undefined;
   const names = [...new Set(results.flatMap(({ peers }) => peers.map(({ name }) => name)))];
   const others = names.filter((name) => name !== yardstick);
   const isCompared = names.includes(yardstick);
@@ -50,7 +56,7 @@ export function formatSummary(results: readonly WorkloadResult[]): string {
 
 /** The results as data: what was measured in every round, medians, and ratios to nginx. */
 export function toJson(results: readonly WorkloadResult[]): unknown {
-  return results.map(({ workload, load, peers }) => {
+  return results.map(({ workload, load, peers, leftOut }) => {
     const reference = peers.find(({ name }) => name === yardstick);
     return {
       name: workload.name,
@@ -66,13 +72,9 @@ export function toJson(results: readonly WorkloadResult[]): unknown {
         ),
         rounds,
       })),
+      leftOut,
     };
   });
-}
-
-function formatFigure(value: number | undefined, digits: number): string {
-  if (value === undefined) return '–';
-  return value.toLocaleString('en-GB', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
 function formatRatio(median: Measurement, reference: Measurement, { key }: Metric): string {

@@ -4,6 +4,7 @@ import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { closeConnections } from './checked-get.ts';
 import type { Cores } from './cores.ts';
+import { BenchFault, Incapable } from './fault.ts';
 import type { GeneratorChoice } from './load/generators.ts';
 import { startOrigin } from './origin/origin.ts';
 import type { Peer } from './peers/peer.ts';
@@ -34,12 +35,29 @@ export interface PeerResult {
   readonly periods: readonly Period[];
 }
 
+/** A peer that cannot do what a workload measures. */
+export interface LeftOut {
+  readonly name: string;
+  readonly reason: string;
+}
+
 /** What was measured of all peers, in their order. */
 export interface WorkloadResult {
   readonly workload: Workload;
   /** The name of the generator. */
   readonly load: string;
   readonly peers: readonly PeerResult[];
+  readonly leftOut: readonly LeftOut[];
+}
+
+/** The peer that the benchmark is about. It has to be able to do everything. */
+export const subject = 'rangeway';
+
+/** A peer as it is being measured. */
+interface Recorded {
+  readonly target: Target;
+  readonly rounds: Measurement[];
+  readonly periods: Period[];
 }
 
 /** Runs one workload; every peer begins with an empty cache. Throws `BenchFault`. */
@@ -48,13 +66,15 @@ export async function runWorkload(workload: Workload, context: RunContext): Prom
   const generator = context.generators(workload.bodyBytes);
   const targets = await openTargets(workload, context, generator, resources);
   for (const target of targets) await workload.prepare(target);
-  const recorded = targets.map((target) => ({ target, rounds: [] as Measurement[], periods: [] as Period[] }));
-  for (let round = 1; round <= context.rounds; round += 1) {
-    for (const { target, rounds, periods } of recorded) {
-      const startUs = nowUs();
-      rounds.push(await workload.measure(target, round));
-      periods.push({ startUs, endUs: nowUs() });
+  let recorded: readonly Recorded[] = targets.map((target) => ({ target, rounds: [], periods: [] }));
+  const leftOut: LeftOut[] = [];
+  const rounds = workload.kind === 'speed' ? context.rounds : 1;
+  for (let round = 1; round <= rounds; round += 1) {
+    for (const record of recorded) {
+      const reason = await measure(workload, record, round);
+      if (reason !== undefined) leftOut.push({ name: record.target.name, reason });
     }
+    recorded = recorded.filter(({ target }) => !leftOut.some(({ name }) => name === target.name));
   }
   return {
     workload,
@@ -65,7 +85,23 @@ export async function runWorkload(workload: Workload, context: RunContext): Prom
       );
       return { name: target.name, rounds, median, periods };
     }),
+    leftOut,
   };
+}
+
+/** Measures one round; tells why it could not. */
+async function measure(workload: Workload, record: Recorded, round: number): Promise<string | undefined> {
+  const { target, rounds, periods } = record;
+  const startUs = nowUs();
+  try {
+    rounds.push(await workload.measure(target, round));
+  } catch (error) {
+    if (!(error instanceof Incapable)) throw error;
+    if (target.name === subject) throw new BenchFault(`${subject}: ${error.message}`);
+    return error.message;
+  }
+  periods.push({ startUs, endUs: nowUs() });
+  return undefined;
 }
 
 async function openTargets(
@@ -75,12 +111,13 @@ async function openTargets(
   resources: AsyncDisposableStack,
 ): Promise<Target[]> {
   const origin = resources.use(await startOrigin(workload.origin, cores?.origin));
+  const originHasRanges = workload.origin.kind === 'periodic' && workload.origin.hasRanges;
   const targets: Target[] = [];
   for (const { name, start } of peers) {
     const dir = join(scratch, `${workload.name}-${name}`);
     await mkdir(dir);
     resources.defer(() => rm(dir, { recursive: true, force: true }));
-    const peer = resources.use(await start({ originPort: origin.port, dir, core: cores?.proxy }));
+    const peer = resources.use(await start({ originPort: origin.port, originHasRanges, dir, core: cores?.proxy }));
     targets.push({ name, peer, core: cores?.proxy, origin, generator, seconds });
   }
   resources.defer(closeConnections);

@@ -15,3 +15,9 @@ export function formatTable(rows: readonly (readonly string[])[]): string {
     .map((line) => `  ${line}`)
     .join('\n');
 }
+
+/** A number with so many decimal places; a dash where there is none. */
+export function formatFigure(value: number | undefined, digits: number): string {
+  if (value === undefined) return '–';
+  return value.toLocaleString('en-GB', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}

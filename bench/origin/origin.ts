@@ -6,16 +6,33 @@ import { fileURLToPath } from 'node:url';
 import { pinned } from '../cores.ts';
 
 /** What an origin has and how fast it is. */
-export interface OriginOptions {
+export type OriginOptions = WindowOriginOptions | PeriodicOriginOptions;
+
+/** A legacy origin, for what is timed: its files are windows on a pattern. */
+export interface WindowOriginOptions {
+  readonly kind: 'windows';
   /** Files end before this offset of the pattern. */
   readonly patternBytes: number;
   /** The speed of its line; undefined where it is as fast as it can be. */
   readonly bytesPerSecond: number | undefined;
 }
 
+/** An origin for what is counted: every path is the same large body. */
+export interface PeriodicOriginOptions {
+  readonly kind: 'periodic';
+  readonly sizeBytes: number;
+  /** Whether it answers `Range` and `If-Range`, or always sends the whole. */
+  readonly hasRanges: boolean;
+  /** For each path: the offsets at which transfers are cut off, each of them once. */
+  readonly cutAt: readonly number[];
+  /** The speed of its line. */
+  readonly bytesPerSecond: number;
+}
+
 /** What an origin was asked so far. */
 export interface OriginCounters {
   readonly requests: number;
+  /** Of transfers that broke off, as much as was sent. */
   readonly bodyBytes: number;
   /** Paced responses that are under way. */
   readonly running: number;
@@ -27,11 +44,14 @@ export interface Origin extends Disposable {
   counters(): Promise<OriginCounters>;
 }
 
-const program = fileURLToPath(new URL('origin-process.ts', import.meta.url));
+const programs = {
+  windows: fileURLToPath(new URL('window-origin-process.ts', import.meta.url)),
+  periodic: fileURLToPath(new URL('periodic-origin-process.ts', import.meta.url)),
+} as const;
 
 /** Starts an origin on a core. It ends when it is disposed, or when this process ends. */
 export async function startOrigin(options: OriginOptions, core: number | undefined): Promise<Origin> {
-  const [command = '', ...args] = pinned(core, [process.execPath, program, JSON.stringify(options)]);
+  const [command = '', ...args] = pinned(core, [process.execPath, programs[options.kind], JSON.stringify(options)]);
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const told = async (): Promise<unknown> => {
     const failure = new AbortController();

@@ -2,7 +2,7 @@
 
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import { cacheSizeBytes } from './peer.ts';
+import { blockBytes, cacheSizeBytes } from './peer.ts';
 
 /** What a configuration is written for. */
 export interface NginxPlace {
@@ -11,13 +11,19 @@ export interface NginxPlace {
   readonly originPort: number;
   /** Modules of this build that want a folder for temporary files, by the name in the option of their build. */
   readonly tempPaths: readonly string[];
+  /** Whether it asks the origin for slices, each of which it stores by itself. */
+  readonly isSliced: boolean;
 }
+
+const slices = `slice ${blockBytes};
+      proxy_cache_key $uri$is_args$args$slice_range;
+      proxy_set_header Range $slice_range;`;
 
 /**
  * One worker in the foreground, as the current user. `tcp_nopush` is off because with it a cached response waits 40 ms
  * for an acknowledgement; connections are not closed after a number of requests, as the other peers' are not.
  */
-export function nginxConfiguration({ dir, port, originPort, tempPaths }: NginxPlace): string {
+export function nginxConfiguration({ dir, port, originPort, tempPaths, isSliced }: NginxPlace): string {
   return `
 ${userInfo().uid === 0 ? 'user root;' : ''}
 daemon off;
@@ -52,7 +58,7 @@ http {
       proxy_cache_lock on;
       proxy_cache_lock_age 600s;
       proxy_cache_lock_timeout 600s;
-      proxy_force_ranges on;
+      ${isSliced ? slices : 'proxy_force_ranges on;'}
     }
   }
 }

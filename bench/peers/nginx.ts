@@ -1,4 +1,4 @@
-/** nginx as a caching proxy that cuts ranges out of whole files. */
+/** nginx as a caching proxy: it fetches slices where the origin has ranges and its build can, and otherwise whole files. */
 
 import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
@@ -15,15 +15,17 @@ export function findNginx(): FoundPeer {
   const build = spawnSync(program, ['-V'], { encoding: 'utf8' }).stderr;
   const version = /nginx\/(\S+)/.exec(build)?.[1] ?? 'of unknown version';
   const tempPaths = [...build.matchAll(/--http-([a-z-]+)-temp-path=/g)].map(([, module = '']) => module);
+  const canSlice = build.includes('--with-http_slice_module');
   return {
     kind: 'found',
     peer: {
       name: 'nginx',
       version,
-      async start({ dir, core, originPort }) {
+      async start({ dir, core, originPort, originHasRanges }) {
         const port = await freePort();
         const file = join(dir, 'nginx.conf');
-        await writeFile(file, nginxConfiguration({ dir, port, originPort, tempPaths }));
+        const isSliced = originHasRanges && canSlice;
+        await writeFile(file, nginxConfiguration({ dir, port, originPort, tempPaths, isSliced }));
         // Until it has read its configuration it writes where its packagers said.
         const command = [program, '-p', dir, '-e', join(dir, 'error.log'), '-c', file];
         return await startServer(command, { port, core });

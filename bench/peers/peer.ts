@@ -3,6 +3,8 @@
 /** Where a peer runs. */
 export interface PeerPlace {
   readonly originPort: number;
+  /** Whether the origin gives parts of files. */
+  readonly originHasRanges: boolean;
   /** An empty folder of its own, for its configuration and its cache. */
   readonly dir: string;
   /** The core that it is pinned to. */
@@ -28,6 +30,9 @@ export interface Peer {
 export type FoundPeer =
   | { readonly kind: 'found'; readonly peer: Peer }
   | { readonly kind: 'missing'; readonly name: string; readonly hint: string };
+
+/** The unit in which peers fetch parts of files, in bytes: Rangeway's blocks, nginx's slices. */
+export const blockBytes = 256 * 1024;
 
 /** What all peers may keep in their caches at most, so that a long run of misses evicts in all of them, in bytes. */
 export const cacheSizeBytes = 4 * 1024 ** 3;

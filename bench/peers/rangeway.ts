@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ConfigInput } from '../../src/config/schema.ts';
-import { cacheSizeBytes, type Peer, type PeerPlace } from './peer.ts';
+import { blockBytes, cacheSizeBytes, type Peer, type PeerPlace } from './peer.ts';
 import { freePort, startServer } from './server-process.ts';
 
 /** Holds the entry of every workload that is to be read from memory. nginx has the page cache for that. */
@@ -39,7 +39,13 @@ export function rangewayPeer({ name, root, nodeArgs }: Checkout): Peer {
 function configuration({ originPort, dir }: PeerPlace, port: number): ConfigInput {
   return {
     listen: `127.0.0.1:${port}`,
-    store: { type: 'disk', dir: join(dir, 'cache'), maxSizeBytes: cacheSizeBytes, memoryBytes },
+    store: {
+      type: 'disk',
+      dir: join(dir, 'cache'),
+      maxSizeBytes: cacheSizeBytes,
+      memoryBytes,
+      blockSizeBytes: blockBytes,
+    },
     log: { level: 'warn' },
     shutdownGraceSeconds: 0,
     routes: [{ origin: `http://127.0.0.1:${originPort}` }],

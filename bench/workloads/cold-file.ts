@@ -2,6 +2,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Span } from '../../src/bytes/span.ts';
+import { seededRandom } from '../../test/support/traces.ts';
 import { checkedGet } from '../checked-get.ts';
 import { sampleFile } from '../sample-file.ts';
 import type { Metric, Workload } from './workload.ts';
@@ -33,7 +34,8 @@ export function createColdFile(of: ColdFile): Workload {
   return {
     name,
     title,
-    origin: { patternBytes: fileBytes, bytesPerSecond },
+    kind: 'speed',
+    origin: { kind: 'windows', patternBytes: fileBytes, bytesPerSecond },
     bodyBytes: of.rangeBytes,
     metrics,
     prepare: async () => {},
@@ -57,20 +59,9 @@ export function createColdFile(of: ColdFile): Workload {
 
 /** The same for all peers in one round. */
 function randomSpans(round: number, { clients, fileBytes, rangeBytes }: ColdFile): Span[] {
-  const random = createRandom(round);
+  const random = seededRandom(round);
   return Array.from({ length: clients }, () => {
     const start = Math.floor(random() * (fileBytes - rangeBytes + 1));
     return { start, end: start + rangeBytes };
   });
-}
-
-/** Numbers in [0, 1) that a seed decides: mulberry32. */
-function createRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b_79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -44,7 +44,8 @@ export function createHitWorkload(of: HitWorkload): Workload {
   return {
     name,
     title,
-    origin: { patternBytes: fileBytes, bytesPerSecond: undefined },
+    kind: 'speed',
+    origin: { kind: 'windows', patternBytes: fileBytes, bytesPerSecond: undefined },
     bodyBytes: rangeBytes ?? fileBytes,
     metrics: unit === 'requests' ? requestMetrics : volumeMetrics,
     async prepare(target) {

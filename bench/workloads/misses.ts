@@ -36,7 +36,8 @@ export function createMissWorkload({ name, title, fileBytes, connections }: Miss
   return {
     name,
     title,
-    origin: { patternBytes: distinctPatternBytes, bytesPerSecond: undefined },
+    kind: 'speed',
+    origin: { kind: 'windows', patternBytes: distinctPatternBytes, bytesPerSecond: undefined },
     bodyBytes: fileBytes,
     metrics: requestMetrics,
     async prepare(target) {

@@ -18,6 +18,13 @@ export interface Metric {
 /** The figures of one round, by their keys; undefined where the system does not tell. */
 export type Measurement = Readonly<Record<string, number | undefined>>;
 
+/** A figure of a workload that Rangeway must not exceed. */
+export interface Goal {
+  /** The key of the metric. */
+  readonly key: string;
+  readonly atMost: number;
+}
+
 /** A peer under measurement. */
 export interface Target {
   readonly name: string;
@@ -34,12 +41,15 @@ export interface Target {
 export interface Workload {
   readonly name: string;
   readonly title: string;
+  /** Speed is measured in several rounds; what is only counted, in one. */
+  readonly kind: 'speed' | 'amplification';
+  readonly goal?: Goal;
   readonly origin: OriginOptions;
   /** The size of the bodies that it loads with, in bytes: the generator is chosen by it. */
   readonly bodyBytes: number;
   readonly metrics: readonly Metric[];
   /** Checks a sample of bytes, fills the cache and warms the peer up. Throws `BenchFault`. */
   prepare(target: Target): Promise<void>;
-  /** One round. Throws `BenchFault` where it did not measure what it should. */
+  /** One round. Throws `BenchFault` where it did not measure what it should, `Incapable` where the peer cannot do it. */
   measure(target: Target, round: number): Promise<Measurement>;
 }

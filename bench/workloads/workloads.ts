@@ -1,5 +1,6 @@
 /** All workloads. */
 
+import { createAmplifications } from './amplifications.ts';
 import { createColdFile } from './cold-file.ts';
 import { createHitWorkload } from './hits.ts';
 import { createMissWorkload } from './misses.ts';
@@ -77,5 +78,6 @@ export function createWorkloads({ isShort }: { readonly isShort: boolean }): rea
       clients: 50,
       bytesPerSecond: 50e6,
     }),
+    ...createAmplifications({ isShort }),
   ];
 }

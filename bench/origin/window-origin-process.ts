@@ -6,20 +6,10 @@ import { pipeline } from 'node:stream/promises';
 import { createTokenBucket, paceBody, type TokenBucket } from '../../src/cli/demo/token-bucket.ts';
 import { patternBytes } from '../../test/support/pattern-body.ts';
 import { windowOf } from '../sample-file.ts';
-import type { OriginCounters, OriginOptions } from './origin.ts';
+import type { OriginCounters, WindowOriginOptions } from './origin.ts';
+import { burstBytes, systemClock } from './pace.ts';
 
-/** What may pass at once after a rest; timers are late by less than this takes. */
-const burstBytes = 256 * 1024;
-
-const systemClock = {
-  now: () => performance.now(),
-  after(delayMs: number, callback: () => void) {
-    const timer = setTimeout(callback, delayMs);
-    return () => clearTimeout(timer);
-  },
-};
-
-const options = JSON.parse(process.argv[2] ?? '') as OriginOptions;
+const options = JSON.parse(process.argv[2] ?? '') as WindowOriginOptions;
 const pattern = patternBytes(0, options.patternBytes);
 // One bucket for all connections: it stands for the origin's line.
 const bucket =

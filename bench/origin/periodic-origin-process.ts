@@ -1,0 +1,97 @@
+/**
+ * The origin as a process, for what is counted: every path is the same large body, made up as it is sent. It knows ranges
+ * or not, names its version by a strong ETag, and cuts transfers off where it is told to.
+ */
+
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Span } from '../../src/bytes/span.ts';
+import { createTokenBucket, paceBody } from '../../src/cli/demo/token-bucket.ts';
+import { periodicPiece } from '../../test/support/periodic-body.ts';
+import type { OriginCounters, PeriodicOriginOptions } from './origin.ts';
+import { burstBytes, systemClock } from './pace.ts';
+
+const etag = '"periodic"';
+
+const { sizeBytes, hasRanges, cutAt, bytesPerSecond } = JSON.parse(process.argv[2] ?? '') as PeriodicOriginOptions;
+// One bucket for all connections: it stands for the origin's line.
+const bucket = createTokenBucket({ bytesPerSecond, burstBytes }, systemClock);
+const counters = { requests: 0, bodyBytes: 0, running: 0 } satisfies OriginCounters;
+/** By path, where its transfers are still to be cut off. */
+const cutsLeft = new Map<string, number[]>();
+
+const server = createServer((request, response) => {
+  counters.requests += 1;
+  const path = request.url ?? '';
+  if (!cutsLeft.has(path)) cutsLeft.set(path, [...cutAt]);
+  const ifRange = request.headers['if-range'];
+  const mayBePart = hasRanges && (ifRange === undefined || ifRange === etag);
+  void answer(response, path, mayBePart ? parseRange(request.headers.range) : undefined);
+});
+
+process.on('message', () => process.send?.(counters));
+// The benchmark is gone, whatever ended it.
+process.on('disconnect', () => process.exit());
+server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
+
+/** `bytes=a-b` and `bytes=a-` only: whoever asks in another way gets the whole (RFC 9110 §14.2). */
+function parseRange(value: string | undefined): Span | undefined {
+  const [, first, last] = /^bytes=([0-9]{1,15})-([0-9]{0,15})$/.exec(value ?? '') ?? [];
+  if (first === undefined) return undefined;
+  const end = last === undefined || last === '' ? sizeBytes : Math.min(Number(last) + 1, sizeBytes);
+  return { start: Number(first), end };
+}
+
+async function answer(response: ServerResponse, path: string, part: Span | undefined): Promise<void> {
+  const span = part ?? { start: 0, end: sizeBytes };
+  if (span.start >= span.end) {
+    response.writeHead(416, { 'content-range': `bytes */${sizeBytes}` }).end();
+    return;
+  }
+  response.writeHead(part === undefined ? 200 : 206, {
+    'content-type': 'application/octet-stream',
+    'content-length': span.end - span.start,
+    'last-modified': 'Wed, 01 Jan 2020 00:00:00 GMT',
+    'cache-control': 'max-age=86400',
+    etag,
+    ...(hasRanges ? { 'accept-ranges': 'bytes' } : {}),
+    ...(part === undefined ? {} : { 'content-range': `bytes ${span.start}-${span.end - 1}/${sizeBytes}` }),
+  });
+  counters.running += 1;
+  try {
+    const cut = takeCut(path, span);
+    await sendBody(response, { start: span.start, end: cut ?? span.end });
+    // What was written still arrives, then the connection ends: the other side knows exactly as much as was sent.
+    if (cut === undefined) response.end();
+    else response.destroy();
+  } catch {
+    // The client has left: the counters say how much was sent before.
+  } finally {
+    counters.running -= 1;
+  }
+}
+
+/** The first offset within this transfer at which it is to be cut off; each one is used once. */
+function takeCut(path: string, { start, end }: Span): number | undefined {
+  const left = cutsLeft.get(path) ?? [];
+  const index = left.findIndex((offset) => start < offset && offset < end);
+  return index < 0 ? undefined : left.splice(index, 1)[0];
+}
+
+/** Counts what the system has taken, piece by piece: nothing waits in this process when a client leaves. */
+async function sendBody(response: ServerResponse, span: Span): Promise<void> {
+  for await (const piece of paceBody(piecesOf(span), bucket, systemClock)) {
+    await new Promise<void>((resolve, reject) => {
+      response.write(piece, (error) => (error ? reject(error) : resolve()));
+    });
+    counters.bodyBytes += piece.length;
+  }
+}
+
+function* piecesOf({ start, end }: Span): Generator<Uint8Array> {
+  for (let offset = start; offset < end; ) {
+    const piece = periodicPiece(offset, end);
+    yield piece;
+    offset += piece.length;
+  }
+}

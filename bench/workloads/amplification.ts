@@ -1,0 +1,93 @@
+/** A workload of which is counted how many bytes the origin sent for those that clients got. */
+
+import { setTimeout as wait } from 'node:timers/promises';
+import { type Span, spanSize } from '../../src/bytes/span.ts';
+import { SpanSet } from '../../src/bytes/span-set.ts';
+import { seededRandom } from '../../test/support/traces.ts';
+import type { Origin, OriginCounters, PeriodicOriginOptions } from '../origin/origin.ts';
+import { blockBytes } from '../peers/peer.ts';
+import { type PeriodicRead, readPeriodic } from '../periodic-read.ts';
+import type { Goal, Metric, Workload } from './workload.ts';
+
+/** The origin's line, slow enough that no buffer between it and a client fills: what was sent has been wanted. */
+const bytesPerSecond = 50e6;
+
+/** A transfer that nobody reads may go on. It is over when the origin has sent nothing for so many looks, so far apart. */
+const quietLooks = 10;
+const lookEveryMs = 30;
+
+/** Reads on a connection of its own, as `readPeriodic` does. */
+export type Reader = (read: Omit<PeriodicRead, 'path' | 'sizeBytes'>) => Promise<void>;
+
+/** Such a workload. */
+export interface Amplification {
+  readonly name: string;
+  readonly title: string;
+  readonly goal?: Goal;
+  readonly origin: Pick<PeriodicOriginOptions, 'sizeBytes' | 'hasRanges' | 'cutAt'>;
+  /** What the clients do with the file. The numbers, from 0 to below 1, are the same for all peers. */
+  readonly play: (reader: Reader, random: () => number) => Promise<void>;
+}
+
+const metrics: readonly Metric[] = [
+  { key: 'amplification', label: 'amplification', digits: 3, isCompared: false },
+  { key: 'perBlocks', label: '÷ blocks', digits: 3, isCompared: false },
+  { key: 'originMiB', label: 'origin MiB', digits: 1, isCompared: false },
+  { key: 'clientMiB', label: 'distinct MiB', digits: 1, isCompared: false },
+  { key: 'requests', label: 'requests', digits: 0, isCompared: false },
+];
+
+/** Makes the workload. Every round has a file that the proxy has nothing of. */
+export function createAmplification({ name, title, goal, origin, play }: Amplification): Workload {
+  const { sizeBytes } = origin;
+  return {
+    name,
+    title,
+    kind: 'amplification',
+    ...(goal === undefined ? {} : { goal }),
+    origin: { kind: 'periodic', bytesPerSecond, ...origin },
+    bodyBytes: sizeBytes,
+    metrics,
+    prepare: async () => {},
+    async measure(target, round) {
+      const path = `/${name}-${target.name}-${round}`;
+      const read = new SpanSet();
+      const before = await target.origin.counters();
+      await play(
+        async (wanted) => read.add(await readPeriodic(target.peer.port, { ...wanted, path, sizeBytes })),
+        seededRandom(round),
+      );
+      const after = await untilQuiet(target.origin);
+      const originBytes = after.bodyBytes - before.bodyBytes;
+      return {
+        amplification: originBytes / read.size,
+        perBlocks: originBytes / touchedBytes(read, sizeBytes),
+        originMiB: originBytes / 2 ** 20,
+        clientMiB: read.size / 2 ** 20,
+        requests: after.requests - before.requests,
+      };
+    },
+  };
+}
+
+/** The bytes of all blocks that lie in these spans, wholly or in part. */
+function touchedBytes(spans: Iterable<Span>, sizeBytes: number): number {
+  const touched = new SpanSet();
+  for (const { start, end } of spans) {
+    const lastEnd = Math.ceil(end / blockBytes) * blockBytes;
+    touched.add({ start: Math.floor(start / blockBytes) * blockBytes, end: Math.min(lastEnd, sizeBytes) });
+  }
+  return [...touched].reduce((sum, span) => sum + spanSize(span), 0);
+}
+
+async function untilQuiet(origin: Origin): Promise<OriginCounters> {
+  let last = await origin.counters();
+  for (let looks = 0; looks < quietLooks; ) {
+    await wait(lookEveryMs);
+    const now = await origin.counters();
+    const isQuiet = now.running === 0 && now.requests === last.requests && now.bodyBytes === last.bodyBytes;
+    looks = isQuiet ? looks + 1 : 0;
+    last = now;
+  }
+  return last;
+}
