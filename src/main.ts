@@ -130,10 +130,11 @@ async function withDirectory({ store, listen }: Config, resources: AsyncDisposab
 }
 
 async function openStore(store: PlacedStoreConfig, emit: Emit): Promise<Store> {
-  if (store.type === 'memory') return createMemoryStore({ ...store, randomId });
-  const { dir, maxSizeBytes, memoryBytes, blockSizeBytes } = store;
-  const disk = await openDiskStore({ dir, maxSizeBytes, blockSizeBytes, now: systemClock.now, randomId, emit });
-  return createTieredStore(createMemoryTier({ maxSizeBytes: memoryBytes }), disk);
+  const { now } = systemClock;
+  const maxEntryBytes = store.maxObjectSizeBytes;
+  if (store.type === 'memory') return createMemoryStore({ ...store, maxEntryBytes, now, randomId });
+  const disk = await openDiskStore({ ...store, maxEntryBytes, now, randomId, emit });
+  return createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), disk, now);
 }
 
 async function createRoute(config: RouteConfig): Promise<Route> {

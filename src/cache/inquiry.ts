@@ -12,6 +12,8 @@ export interface CachePolicy {
   readonly defaultTtlSeconds: number;
   /** How long Range requests reuse a representation for which the origin gives no freshness at all. */
   readonly rangeReuseSeconds: number;
+  /** How often a key must have been asked for lately before its response is stored; 1 stores it at once. */
+  readonly storeAfterUses: number;
   /** Whether a fill goes on when its last reader has left. */
   readonly onAbort: 'finish' | 'stop';
   /** Whether a body that ends with its connection is taken for whole. */

@@ -93,6 +93,11 @@ const cache = z
       .describe(
         'How long Range requests reuse a stored response for which the origin gives no freshness at all, so that a player that seeks does not download the file once per seek.',
       ),
+    storeAfterUses: count(1, 1000)
+      .default(1)
+      .describe(
+        'How often a response must have been asked for lately before it is stored; 1 stores it at once, 2 keeps out what is wanted only once.',
+      ),
     digest: z
       .boolean()
       .default(false)

@@ -19,9 +19,24 @@ const storeOptions = z.strictObject({
     ),
   maxSizeBytes: size({ min: '1MB', max: '1000TB' }).optional().meta({
     description:
-      'How much is kept at most. A body larger than half of it, in memory than a quarter, is not stored. Without it: "10GB" on disk, "256MB" in memory.',
+      'How much is kept at most: when more is, what is not in use leaves. Without it: "10GB" on disk, "256MB" in memory.',
     default: '10GB',
   }),
+  lowWaterPercent: count(10, 100).optional().meta({
+    description:
+      'When the disk store is full, entries leave until so much of maxSizeBytes is in use, in percent, so that not every new entry has to wait for another one to leave.',
+    default: 95,
+  }),
+  minFreeBytes: size({ min: '0B', max: '1000TB' })
+    .optional()
+    .describe(
+      'How much of the disk is left free: while less is, the store does not grow, and what is new takes the place of what is not in use. Without it: "32MiB", or a quarter of a smaller disk.',
+    ),
+  maxObjectSizeBytes: size({ min: '1KB', max: '1000TB' })
+    .optional()
+    .describe(
+      'The largest body that is stored; a larger one is relayed. Without it: half of maxSizeBytes, in memory a quarter.',
+    ),
   memoryBytes: size({ min: '1MB', max: '1000TB' })
     .optional()
     .meta({ description: 'The size of the memory tier in front of the disk.', default: '128MB' }),
@@ -31,26 +46,47 @@ const storeOptions = z.strictObject({
     .describe('The unit in which bodies are stored, checksummed and fetched: a power of two.'),
 });
 
+const sizesOnDisk = { maxSizeBytes: 10e9, memoryBytes: 128e6, lowWaterPercent: 95 };
+const sizeInMemory = 256e6;
+
 const diskOnly = 'means something for a store of type "disk" only';
 
 const store = storeOptions
   .superRefine(
     (value, context) => {
-      if (value.dir !== undefined) context.addIssue({ code: 'custom', path: ['dir'], message: diskOnly });
+      for (const name of ['dir', 'lowWaterPercent', 'minFreeBytes'] as const) {
+        if (value[name] !== undefined) context.addIssue({ code: 'custom', path: [name], message: diskOnly });
+      }
       if (value.memoryBytes === undefined) return;
       const message = `${diskOnly}; the size of a memory store is maxSizeBytes`;
       context.addIssue({ code: 'custom', path: ['memoryBytes'], message });
     },
     { when: ({ value }) => isMemoryStore.safeParse(value).success },
   )
-  .transform(({ type, dir, maxSizeBytes, memoryBytes, blockSizeBytes }) =>
+  .superRefine(
+    ({ type, maxSizeBytes, maxObjectSizeBytes = 0 }, context) => {
+      if (maxObjectSizeBytes <= (maxSizeBytes ?? (type === 'memory' ? sizeInMemory : sizesOnDisk.maxSizeBytes))) return;
+      context.addIssue({ code: 'custom', path: ['maxObjectSizeBytes'], message: 'must be at most maxSizeBytes' });
+    },
+    { when: ({ value }) => storeSizes.safeParse(value).success },
+  )
+  .transform(({ type, dir, maxSizeBytes, memoryBytes, lowWaterPercent, minFreeBytes, ...both }) =>
     type === 'memory'
-      ? { type, maxSizeBytes: maxSizeBytes ?? 256e6, blockSizeBytes }
-      : { type, dir, maxSizeBytes: maxSizeBytes ?? 10e9, memoryBytes: memoryBytes ?? 128e6, blockSizeBytes },
+      ? { type, maxSizeBytes: maxSizeBytes ?? sizeInMemory, ...both }
+      : {
+          type,
+          dir,
+          maxSizeBytes: maxSizeBytes ?? sizesOnDisk.maxSizeBytes,
+          memoryBytes: memoryBytes ?? sizesOnDisk.memoryBytes,
+          lowWaterPercent: lowWaterPercent ?? sizesOnDisk.lowWaterPercent,
+          minFreeBytes,
+          ...both,
+        },
   )
   .prefault({})
   .describe('Where responses are kept.');
 
+const storeSizes = storeOptions.pick({ type: true, maxSizeBytes: true, maxObjectSizeBytes: true }).loose();
 const isMemoryStore = z.looseObject({ type: z.literal('memory') });
 
 const limits = z

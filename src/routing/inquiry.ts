@@ -56,6 +56,7 @@ function policyOf({ cache, fill, closeDelimited }: Route): CachePolicy {
     isEnabled: cache.enabled,
     defaultTtlSeconds: cache.defaultTtlSeconds,
     rangeReuseSeconds: cache.rangeReuseSeconds,
+    storeAfterUses: cache.storeAfterUses,
     onAbort: fill.onAbort,
     closeDelimited,
   };

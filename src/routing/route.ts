@@ -40,6 +40,8 @@ export interface Route {
     readonly defaultTtlSeconds: number;
     /** How long Range requests reuse a stored response for which the origin gives no freshness at all. */
     readonly rangeReuseSeconds: number;
+    /** How often a key must have been asked for lately before its response is stored; 1 stores it at once. */
+    readonly storeAfterUses: number;
     /** Whether each stored body is hashed, and its digest sent with what is made from it (RFC 9530 §3). */
     readonly digest: boolean;
   };

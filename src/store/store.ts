@@ -6,6 +6,8 @@
  * - a writer that is disposed before it publishes or commits never existed;
  * - metadata can be replaced without touching a byte;
  * - a reader never sees bytes of two generations, and keeps its bytes although the entry is replaced or evicted;
+ * - a replaced generation that was complete stays findable as long as the writer of the next one wants it pinned, unless
+ *   it is removed, evicted, or one of too many pinned ones; after that time it is not found, and its bytes go soon;
  * - no byte is given that was not checksummed since it was last read from disk; a block that turns out to be damaged is
  *   absent from then on, and its entry incomplete;
  * - what is kept stays within the store's size; entries that are not used go first, and one that is being written never.
@@ -29,7 +31,12 @@ export interface EntryReader extends BlockSource {
   close(): void;
 }
 
-/** One stored representation of one variant, whole or in part. A value: it does not change when the store does. */
+/**
+ * One stored representation of one variant, whole or in part. A value: it does not change when the store does.
+ *
+ * Of the generations of one key and variant one is current. Earlier ones that were complete may be pinned: they are still
+ * found and read, for clients that resume, but never written or freshened.
+ */
 export interface StoredEntry {
   readonly key: string;
   readonly variant: string;
@@ -40,6 +47,8 @@ export interface StoredEntry {
   readonly sizeBytes: number;
   /** Whether it was committed, and no block was found damaged since. What is absent can be added: see `Store.resume`. */
   readonly isComplete: boolean;
+  /** Until when a replaced generation is still found, in epoch milliseconds; undefined for the current one. */
+  readonly pinnedUntil: number | undefined;
   /** A block that is in memory now, or undefined. Never waits, never copies; counts as a use of the entry. */
   peekBlock(index: number): Uint8Array | undefined;
   /**
@@ -56,6 +65,14 @@ export interface NewEntry {
   readonly metadata: StoredResponse;
   /** The length of the whole, where it is known beforehand. */
   readonly sizeBytes: number | undefined;
+}
+
+/** What a generation is when it is whole. */
+export interface FinalEntry {
+  readonly metadata: StoredResponse;
+  readonly sizeBytes: number;
+  /** Pins the generation that is replaced, if it is complete, until this instant in epoch milliseconds. */
+  readonly pinPreviousUntil?: number | undefined;
 }
 
 /**
@@ -75,17 +92,18 @@ export interface EntryWriter extends BlockSource, AsyncDisposable {
    */
   writeBlock(index: number, bytes: Uint8Array): Promise<void>;
   /**
-   * Makes the generation findable although blocks are absent, in place of an earlier one of its key and variant. Blocks
-   * that are written later belong to it, and survive the process. Does nothing when it was published before. The length
-   * must be known (`RangeError` otherwise). Throws `StoreFault`.
+   * Makes the generation findable although blocks are absent, in place of an earlier one of its key and variant, which
+   * is pinned until the given instant (epoch milliseconds) if it is complete, and goes otherwise. Blocks that are written
+   * later belong to it, and survive the process. Does nothing when it was published before. The length must be known
+   * (`RangeError` otherwise). Throws `StoreFault`.
    */
-  publish(metadata: StoredResponse): Promise<void>;
+  publish(metadata: StoredResponse, pinPreviousUntil?: number): Promise<void>;
   /**
    * Makes the generation the current one of its key and variant, in place of an earlier one, and tells its entry.
    * All its blocks must have been written (`RangeError` otherwise). Throws `StoreFault`, `io` where a block was damaged
    * since it was written; the earlier one then stays.
    */
-  commit(final: { readonly metadata: StoredResponse; readonly sizeBytes: number }): Promise<StoredEntry>;
+  commit(final: FinalEntry): Promise<StoredEntry>;
   /** Gives back what the writer holds; forgets all that was written unless it was published or committed. Never rejects. */
   [Symbol.asyncDispose](): Promise<void>;
 }
@@ -96,13 +114,13 @@ export interface Store {
   /** The largest body that this store takes. */
   readonly maxEntryBytes: number;
   /**
-   * The entries of a key, all variants, the last committed first, when that can be told without waiting; undefined when
-   * it cannot (then ask `find`). An empty list says that there is none.
+   * The entries of a key, all variants, the last committed first and pinned ones after all others, when that can be told
+   * without waiting; undefined when it cannot (then ask `find`). An empty list says that there is none.
    */
   peek(key: string): readonly StoredEntry[] | undefined;
   /**
-   * The entries of a key, all variants, the last committed first. A store that cannot read its index now answers with
-   * none.
+   * The entries of a key, all variants, the last committed first and pinned ones after all others. A store that cannot
+   * read its index now answers with none.
    */
   find(key: string): Promise<readonly StoredEntry[]>;
   /** Begins a generation. Throws `StoreFault` when there is no room or nothing can be written. */
@@ -119,9 +137,9 @@ export interface Store {
    * cannot be kept, the new entry is given all the same, but the old one goes on being found.
    */
   replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined>;
-  /** Removes one generation of an entry, if it is still the current one. */
+  /** Removes one generation of an entry, current or pinned, if it is still there. */
   removeEntry(entry: StoredEntry): Promise<void>;
-  /** Removes every variant of a key; tells how many there were. */
+  /** Removes every entry of a key, all variants and pinned ones too; tells how many there were. */
   removeKey(key: string): Promise<number>;
   /**
    * Gives back files and locks. Writers that did not commit are abandoned. Nothing may be called after it but itself,

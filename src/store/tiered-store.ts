@@ -3,15 +3,16 @@
 import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { MemoryTier } from './memory/memory-tier.ts';
+import { findable } from './pins.ts';
 import type { BlockSource, EntryWriter, NewEntry, Store, StoredEntry } from './store.ts';
 
 /**
  * Puts memory in front of a store. All changes must go through the tiered store, which owns the one below from now on.
  * An entry that the store below evicts by itself may be told until it is opened; those bytes of it that are in memory
- * are right still.
+ * are right still. `now` tells epoch milliseconds.
  */
-export function createTieredStore(memory: MemoryTier, store: Store): Store {
-  return new TieredStore(memory, store);
+export function createTieredStore(memory: MemoryTier, store: Store, now: () => number): Store {
+  return new TieredStore(memory, store, now);
 }
 
 class TieredStore implements Store {
@@ -19,24 +20,26 @@ class TieredStore implements Store {
   readonly maxEntryBytes: number;
   readonly #memory: MemoryTier;
   readonly #store: Store;
+  readonly #now: () => number;
   readonly #blocks: TieredBlocks;
   /** The look-ups under way. One that a change overtook is no longer in here, and what it finds is not kept. */
   readonly #finding = new Map<string, Promise<readonly StoredEntry[]>>();
 
-  constructor(memory: MemoryTier, store: Store) {
+  constructor(memory: MemoryTier, store: Store, now: () => number) {
     this.blockSizeBytes = store.blockSizeBytes;
     this.maxEntryBytes = store.maxEntryBytes;
     this.#memory = memory;
     this.#store = store;
+    this.#now = now;
     this.#blocks = new TieredBlocks(memory);
   }
 
   peek(key: string): readonly StoredEntry[] | undefined {
-    return this.#memory.entriesOf(key) ?? this.#store.peek(key)?.map((entry) => this.#wrap(entry));
+    return this.#inMemory(key) ?? this.#store.peek(key)?.map((entry) => this.#wrap(entry));
   }
 
   async find(key: string): Promise<readonly StoredEntry[]> {
-    return this.#memory.entriesOf(key) ?? this.#finding.get(key) ?? this.#findBelow(key);
+    return this.#inMemory(key) ?? this.#finding.get(key) ?? this.#findBelow(key);
   }
 
   async openWriter(entry: NewEntry): Promise<EntryWriter> {
@@ -66,6 +69,11 @@ class TieredStore implements Store {
   async close(): Promise<void> {
     this.#memory.clear();
     await this.#store.close();
+  }
+
+  #inMemory(key: string): readonly StoredEntry[] | undefined {
+    const kept = this.#memory.entriesOf(key);
+    return kept && findable(kept, this.#now);
   }
 
   async #findBelow(key: string): Promise<readonly StoredEntry[]> {
@@ -114,14 +122,14 @@ class TieredStore implements Store {
           writing.delete(index);
         }
       },
-      publish: (metadata) => this.#changing(key, writer.publish(metadata)),
+      publish: (metadata, pinPreviousUntil) => this.#changing(key, writer.publish(metadata, pinPreviousUntil)),
       commit: async (final) => this.#wrap(await this.#changing(key, writer.commit(final))),
       [Symbol.asyncDispose]: () => writer[Symbol.asyncDispose](),
     };
   }
 
   #wrap(entry: StoredEntry): StoredEntry {
-    const { key, variant, generation, metadata, sizeBytes, isComplete } = entry;
+    const { key, variant, generation, metadata, sizeBytes, isComplete, pinnedUntil } = entry;
     return {
       key,
       variant,
@@ -129,6 +137,7 @@ class TieredStore implements Store {
       metadata,
       sizeBytes,
       isComplete,
+      pinnedUntil,
       peekBlock: (index) => this.#blocks.peek(generation, entry, index),
       open: async () => {
         const reader = await this.#unlessGone(key, entry.open());

@@ -6,7 +6,14 @@ const origin = 'http://127.0.0.1:3000';
 const routes = [{ origin }];
 const diskFile = {
   listen: '9000',
-  store: { type: 'disk', dir: '/a', maxSizeBytes: '1GB', memoryBytes: '2MB' },
+  store: {
+    type: 'disk',
+    dir: '/a',
+    maxSizeBytes: '1GB',
+    lowWaterPercent: 90,
+    minFreeBytes: '3GB',
+    memoryBytes: '2MB',
+  },
   routes,
 };
 

@@ -22,7 +22,14 @@ describe('checkConfig fills in', () => {
   it('every default', () => {
     expect(configOf({ routes })).toEqual({
       listen: { host: '127.0.0.1', port: 8080 },
-      store: { type: 'disk', dir: undefined, maxSizeBytes: 10e9, memoryBytes: 128e6, blockSizeBytes: 262_144 },
+      store: {
+        type: 'disk',
+        dir: undefined,
+        maxSizeBytes: 10e9,
+        lowWaterPercent: 95,
+        memoryBytes: 128e6,
+        blockSizeBytes: 262_144,
+      },
       limits: {
         targetBytes: 8192,
         fieldsBytes: 32_768,
@@ -48,7 +55,7 @@ describe('checkConfig fills in', () => {
             insecureTls: false,
             closeDelimited: 'relay',
           },
-          cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60, digest: false },
+          cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60, storeAfterUses: 1, digest: false },
           ranges: { maxRanges: 100, coalesceGapBytes: 80 },
           fill: { onAbort: 'finish', lengthWaitSeconds: 10 },
         },
@@ -64,7 +71,15 @@ describe('checkConfig fills in', () => {
   it('sizes in bytes, URLs and hosts in one form, paths from the directory of the file', () => {
     const config = configOf({
       listen: '[::1]:0',
-      store: { dir: 'cache', maxSizeBytes: '1 GiB', memoryBytes: 2_000_000, blockSizeBytes: '64KiB' },
+      store: {
+        dir: 'cache',
+        maxSizeBytes: '1 GiB',
+        lowWaterPercent: 80,
+        minFreeBytes: '2GB',
+        maxObjectSizeBytes: '1GiB',
+        memoryBytes: 2_000_000,
+        blockSizeBytes: '64KiB',
+      },
       routes: [
         {
           match: { hosts: ['Media.Example.ORG', '*.Example.net'] },
@@ -78,6 +93,9 @@ describe('checkConfig fills in', () => {
       type: 'disk',
       dir: '/etc/rangeway/cache',
       maxSizeBytes: 2 ** 30,
+      lowWaterPercent: 80,
+      minFreeBytes: 2e9,
+      maxObjectSizeBytes: 2 ** 30,
       memoryBytes: 2_000_000,
       blockSizeBytes: 65_536,
     });
@@ -137,9 +155,28 @@ describe('checkConfig tells', () => {
     [{ routes, store: { blockSizeBytes: '1KB' } }, 'store.blockSizeBytes: must be at least 16KiB'],
     [{ routes, store: { blockSizeBytes: '5MB' } }, 'store.blockSizeBytes: must be at most 4MiB'],
     [
-      { routes, store: { type: 'memory', dir: 'x', memoryBytes: '1GB' } },
+      { routes, store: { type: 'memory', dir: 'x', memoryBytes: '1GB', lowWaterPercent: 90, minFreeBytes: 0 } },
       'store.dir: means something for a store of type "disk" only',
+      'store.lowWaterPercent: means something for a store of type "disk" only',
+      'store.minFreeBytes: means something for a store of type "disk" only',
       'store.memoryBytes: means something for a store of type "disk" only; the size of a memory store is maxSizeBytes',
+    ],
+    [{ routes, store: { lowWaterPercent: 9 } }, 'store.lowWaterPercent: must be at least 10, found 9'],
+    [{ routes, store: { lowWaterPercent: 101 } }, 'store.lowWaterPercent: must be at most 100, found 101'],
+    [{ routes, store: { minFreeBytes: -1 } }, 'store.minFreeBytes: must be at least 0, found -1'],
+    [{ routes, store: { maxObjectSizeBytes: '999' } }, 'store.maxObjectSizeBytes: must be at least 1KB'],
+    [
+      { routes, store: { maxSizeBytes: '2MB', maxObjectSizeBytes: '2000001' } },
+      'store.maxObjectSizeBytes: must be at most maxSizeBytes',
+    ],
+    [{ routes, store: { maxObjectSizeBytes: '11GB' } }, 'store.maxObjectSizeBytes: must be at most maxSizeBytes'],
+    [
+      { routes, store: { type: 'memory', maxObjectSizeBytes: '257MB' } },
+      'store.maxObjectSizeBytes: must be at most maxSizeBytes',
+    ],
+    [
+      { routes: [{ ...routes[0], cache: { storeAfterUses: 0 } }] },
+      'routes[0].cache.storeAfterUses: must be at least 1, found 0',
     ],
     [{ routes: [{ origin: 4 }] }, 'routes[0].origin: expected text or an object, found 4'],
     [{ routes: [{ origin: 'example.org' }] }, `routes[0].origin: ${notAUrl}`],

@@ -10,5 +10,5 @@ const open: Parameters<typeof storeContract>[1] = async (limits) => (await openT
 storeContract('disk store, bodies inline', open, { blockSizeBytes: 1024 });
 storeContract('disk store, bodies in files', open, { blockSizeBytes: 40_000 });
 storeContract('tiered disk store', async (limits) =>
-  createTieredStore(createMemoryTier({ maxSizeBytes: 1_000_000 }), await open(limits)),
+  createTieredStore(createMemoryTier({ maxSizeBytes: 1_000_000 }), await open(limits), limits.now),
 );

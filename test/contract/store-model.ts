@@ -1,22 +1,11 @@
-/** A store driven by random steps beside the simplest model of one: lists of entries in a map. */
+/** A store driven by random steps beside the simplest model of one. */
 
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { BlockSource, EntryReader, EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
-import { blockOf, type Sample, sampleMetadata } from '../support/stored-sample.ts';
+import { blockOf, sampleMetadata } from '../support/stored-sample.ts';
+import { EntryModel, type ModelBody, type ModelEntry } from './entry-model.ts';
 import type { CreateStore } from './store-contract.ts';
-
-/** The bytes of one generation, and which of its blocks are there. */
-interface ModelBody extends Required<Sample> {
-  readonly present: Set<number>;
-}
-
-interface ModelEntry {
-  readonly generation: string;
-  readonly body: ModelBody;
-  isComplete: boolean;
-  mark: number | string;
-}
 
 interface ModelWriter {
   readonly writer: EntryWriter;
@@ -45,6 +34,7 @@ const stepNames = [
   'openReader',
   'read',
   'closeReader',
+  'wait',
 ] as const;
 
 /** One step: what to do, and two numbers that choose with what. */
@@ -68,9 +58,10 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
 export async function storeModel(create: CreateStore, blockSizeBytes: number): Promise<void> {
   await fc.assert(
     fc.asyncProperty(steps, async (chosen) => {
-      const store = await create({ maxSizeBytes: 8192 * blockSizeBytes, blockSizeBytes });
+      const clock = { now: 1_700_000_000_000 };
+      const store = await create({ maxSizeBytes: 8192 * blockSizeBytes, blockSizeBytes, now: () => clock.now });
       try {
-        const model = new StoreModel(store);
+        const model = new StoreModel(store, clock);
         for (const step of chosen) await model.take(step);
         await model.end();
       } finally {
@@ -83,14 +74,17 @@ export async function storeModel(create: CreateStore, blockSizeBytes: number): P
 
 class StoreModel {
   readonly #store: Store;
-  readonly #entries = new Map<string, ModelEntry[]>();
+  readonly #clock: { now: number };
+  readonly #entries: EntryModel;
   readonly #writers: ModelWriter[] = [];
   readonly #told: Told[] = [];
   readonly #readers: (Told & { reader: EntryReader })[] = [];
   #seed = 0;
 
-  constructor(store: Store) {
+  constructor(store: Store, clock: { now: number }) {
     this.#store = store;
+    this.#clock = clock;
+    this.#entries = new EntryModel(clock);
   }
 
   async take({ name, which, detail }: Step): Promise<void> {
@@ -127,28 +121,31 @@ class StoreModel {
       if (next < count) await this.#write(chosen, next);
       await this.#expectBlocks(chosen.writer, chosen.body);
     },
-    publish: async (which) => {
+    publish: async (which, detail) => {
       const chosen = pick(this.#writers, which);
       if (chosen === undefined || !chosen.isLengthKnown) return;
       const { writer, body } = chosen;
-      await writer.publish(sampleMetadata(body.seed));
+      const pinPreviousUntil = this.#pinOf(detail);
+      await writer.publish(sampleMetadata(body.seed), pinPreviousUntil);
       if (chosen.isPublished) return;
       chosen.isPublished = true;
-      this.#put(writer.generation, body, false);
+      this.#entries.put(writer.generation, body, false, pinPreviousUntil);
       const entry = (await this.#store.find(body.key))[0] as StoredEntry;
       this.#told.push({ entry, body });
     },
-    commit: async (which) => {
+    commit: async (which, detail) => {
       const chosen = pick(this.#writers, which);
       if (chosen === undefined) return;
       const { writer, body, isPublished } = chosen;
       for (let index = 0; index < this.#blockCount(body); index += 1) await this.#write(chosen, index);
-      const commit = writer.commit({ metadata: sampleMetadata(body.seed), sizeBytes: body.sizeBytes });
-      if (isPublished && this.#current(body.key, writer.generation) === undefined) {
+      const pinPreviousUntil = this.#pinOf(detail);
+      const { sizeBytes } = body;
+      const commit = writer.commit({ metadata: sampleMetadata(body.seed), sizeBytes, pinPreviousUntil });
+      if (isPublished && this.#entries.current(body.key, writer.generation) === undefined) {
         await expect(commit).rejects.toMatchObject({ reason: 'removed' });
       } else {
         this.#told.push({ entry: await commit, body });
-        this.#put(writer.generation, body, true);
+        this.#entries.put(writer.generation, body, true, pinPreviousUntil);
       }
       await this.#steps.dispose(which, 0);
     },
@@ -164,16 +161,17 @@ class StoreModel {
       const { entry, body } = chosen;
       if (this.#writers.some(({ writer }) => writer.generation === entry.generation)) return;
       const writer = await this.#store.resume(entry);
-      expect(writer?.generation).toBe(this.#current(entry.key, entry.generation)?.generation);
+      expect(writer?.generation).toBe(this.#entries.current(entry.key, entry.generation)?.generation);
       if (writer !== undefined) this.#writers.push({ writer, body, isLengthKnown: true, isPublished: true });
     },
     find: async (which) => {
-      const expected = this.#under(keyOf(which));
-      const told = expected.map(({ generation, body, isComplete, mark }) => ({
+      const expected = this.#entries.under(keyOf(which));
+      const told = expected.map(({ generation, body, isComplete, mark, pinnedUntil }) => ({
         variant: body.variant,
         generation,
         sizeBytes: body.sizeBytes,
         isComplete,
+        pinnedUntil,
         metadata: sampleMetadata(mark),
       }));
       const found = await this.#store.find(keyOf(which));
@@ -189,7 +187,7 @@ class StoreModel {
     freshen: async (which, detail) => {
       const chosen = pick(this.#told, which);
       if (chosen === undefined) return;
-      const current = this.#current(chosen.entry.key, chosen.entry.generation);
+      const current = this.#entries.current(chosen.entry.key, chosen.entry.generation);
       const fresh = await this.#store.replaceMetadata(chosen.entry, sampleMetadata(`fresh ${detail}`));
       expect(fresh?.generation).toBe(current?.generation);
       expect(fresh?.isComplete).toBe(current?.isComplete);
@@ -200,18 +198,17 @@ class StoreModel {
       if (chosen === undefined) return;
       const { key, generation } = chosen.entry;
       await this.#store.removeEntry(chosen.entry);
-      const others = this.#under(key).filter((other) => other.generation !== generation);
-      this.#entries.set(key, others);
+      this.#entries.remove(key, generation);
     },
     removeKey: async (which) => {
-      expect(await this.#store.removeKey(keyOf(which))).toBe(this.#under(keyOf(which)).length);
-      this.#entries.delete(keyOf(which));
+      expect(await this.#store.removeKey(keyOf(which))).toBe(this.#entries.under(keyOf(which)).length);
+      this.#entries.removeKey(keyOf(which));
     },
     openReader: async (which) => {
       const chosen = pick(this.#told, which);
       if (chosen === undefined) return;
       const { entry } = chosen;
-      if (this.#current(entry.key, entry.generation) === undefined) return;
+      if (!this.#entries.under(entry.key).some(({ generation }) => generation === entry.generation)) return;
       this.#readers.push({ ...chosen, reader: await entry.open() });
     },
     read: async (which) => {
@@ -224,7 +221,15 @@ class StoreModel {
       this.#readers.splice(this.#readers.indexOf(chosen), 1);
       chosen.reader.close();
     },
+    wait: async (_, detail) => {
+      this.#clock.now += detail * 10;
+    },
   };
+
+  /** Until when a replaced generation is to be pinned: not at all, in vain, or for a while. */
+  #pinOf(detail: number): number | undefined {
+    return detail < 2 ? undefined : this.#clock.now + (detail - 2) * 20;
+  }
 
   async #write({ writer, body }: ModelWriter, index: number): Promise<void> {
     expect(writer.hasBlock(index)).toBe(body.present.has(index));
@@ -246,21 +251,8 @@ class StoreModel {
     }
   }
 
-  #put(generation: string, body: ModelBody, isComplete: boolean): void {
-    const others = this.#under(body.key).filter((other) => other.body.variant !== body.variant);
-    this.#entries.set(body.key, [{ generation, body, isComplete, mark: body.seed }, ...others]);
-  }
-
   #blockCount({ sizeBytes }: ModelBody): number {
     return Math.ceil(sizeBytes / this.#store.blockSizeBytes);
-  }
-
-  #under(key: string): ModelEntry[] {
-    return this.#entries.get(key) ?? [];
-  }
-
-  #current(key: string, generation: string): ModelEntry | undefined {
-    return this.#under(key).find((other) => other.generation === generation);
   }
 }
 
@@ -273,6 +265,6 @@ function pick<T>(list: readonly T[], which: number): T | undefined {
   return list.at(-1 - (which % Math.max(1, list.length)));
 }
 
-function plain({ variant, generation, sizeBytes, isComplete, metadata }: StoredEntry) {
-  return { variant, generation, sizeBytes, isComplete, metadata };
+function plain({ variant, generation, sizeBytes, isComplete, pinnedUntil, metadata }: StoredEntry) {
+  return { variant, generation, sizeBytes, isComplete, pinnedUntil, metadata };
 }

@@ -3,7 +3,17 @@
 import { expect, it } from 'vitest';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { pushOut, readAll, sampleMetadata, storeSample } from '../support/stored-sample.ts';
+import {
+  blockOf,
+  findFirst,
+  openSampleWriter,
+  pushOut,
+  readAll,
+  sampleMetadata,
+  storePart,
+  storeSample,
+  writeBlocks,
+} from '../support/stored-sample.ts';
 import type { OpenStore } from './store-contract.ts';
 
 const key = 'https://example.org/film.mp4';
@@ -18,6 +28,13 @@ export function reading(openStore: OpenStore, block: number): void {
     ['was removed', (store, entry) => store.removeEntry(entry)],
     ['was removed with its key', (store) => store.removeKey(key)],
     ['was pushed out', (store) => pushOut(store, 4 * block)],
+    [
+      'was replaced and pinned',
+      async (store) => {
+        await using writer = await openSampleWriter(store, { key, sizeBytes: 0 });
+        await writer.commit({ metadata: sampleMetadata(), sizeBytes: 0, pinPreviousUntil: Number.POSITIVE_INFINITY });
+      },
+    ],
     ['got other metadata', (store, entry) => store.replaceMetadata(entry, sampleMetadata('other'))],
   ];
   for (const [what, depart] of departures) {
@@ -31,6 +48,38 @@ export function reading(openStore: OpenStore, block: number): void {
       reader.close();
     });
   }
+
+  for (const [what, depart] of departures) {
+    it(`keeps the bytes of a reader of a part that ${what}, and of its writer`, async () => {
+      const store = await openStore(96);
+      const sample = { key, sizeBytes, seed: 1 };
+      await using writer = await openSampleWriter(store, sample);
+      await writeBlocks(writer, block, sample, [3, 1]);
+      await writer.publish(sampleMetadata(1));
+      const entry = (await findFirst(store, key)) as StoredEntry;
+      const reader = await entry.open();
+      await depart(store, entry);
+      await writeBlocks(writer, block, sample, [2]);
+      for (const source of [reader, writer]) {
+        for (const index of [1, 2, 3]) {
+          expect(Buffer.from(await source.readBlock(index))).toEqual(Buffer.from(blockOf(sample, block, index)));
+        }
+        await expect(source.readBlock(0)).rejects.toMatchObject({ code: 'bytes_gone' });
+      }
+      reader.close();
+    });
+  }
+
+  it('keeps the bytes of a reader of a part whose writer has gone, and that was pushed out', async () => {
+    const store = await openStore(96);
+    const sample = { key, sizeBytes, seed: 1 };
+    const reader = await (await storePart(store, sample, [0, 3])).open();
+    await pushOut(store, 4 * block);
+    for (const index of [0, 3]) {
+      expect(Buffer.from(await reader.readBlock(index))).toEqual(Buffer.from(blockOf(sample, block, index)));
+    }
+    reader.close();
+  });
 
   it('opens no generation that was removed', async () => {
     const store = await openStore();

@@ -4,6 +4,7 @@ import { expect, it } from 'vitest';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import {
+  blockOf,
   canOpen,
   findFirst,
   openSampleWriter,
@@ -69,6 +70,23 @@ export function room(openStore: OpenStore, block: number): void {
     expect(await store.find(key)).toEqual([]);
     await storeSample(store, { key, sizeBytes: store.maxEntryBytes - (store.maxEntryBytes % block) });
     expect(await store.find(key)).toHaveLength(1);
+  });
+
+  it('takes bodies up to the size that is set, and no larger ones', async () => {
+    const maxEntryBytes = 40 * block + 1;
+    const store = await openStore(64, { maxEntryBytes });
+    expect(store.maxEntryBytes).toBe(maxEntryBytes);
+    const fault = { name: 'StoreFault', reason: 'too_large' };
+    await expect(openSampleWriter(store, { key, sizeBytes: maxEntryBytes + 1 })).rejects.toMatchObject(fault);
+    await using writer = await openSampleWriter(store, { key, sizeBytes: maxEntryBytes + 1 }, 'unknown');
+    await writeBlocks(writer, block, { key, sizeBytes: 40 * block }, Array(40).keys());
+    await expect(writer.writeBlock(40, patternBytes(0, 2))).rejects.toMatchObject(fault);
+    expect(Buffer.from(await writer.readBlock(39))).toEqual(
+      Buffer.from(blockOf({ key, sizeBytes: 40 * block }, block, 39)),
+    );
+    await writer.writeBlock(40, patternBytes(40 * block, maxEntryBytes));
+    await writer.commit({ metadata: sampleMetadata(), sizeBytes: maxEntryBytes });
+    expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, maxEntryBytes)));
   });
 
   it('counts what writers hold, refuses more than fits, and has the room again afterwards', async () => {

@@ -11,6 +11,10 @@ for (const [size, maxSizeBytes] of [
   ['tiny', 20_000],
 ] as const) {
   storeContract(`${size} tier before a memory store`, async (limits) =>
-    createTieredStore(createMemoryTier({ maxSizeBytes }), createMemoryStore({ ...limits, randomId: sequentialIds() })),
+    createTieredStore(
+      createMemoryTier({ maxSizeBytes }),
+      createMemoryStore({ ...limits, randomId: sequentialIds() }),
+      limits.now,
+    ),
   );
 }

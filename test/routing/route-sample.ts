@@ -17,7 +17,7 @@ export function routeWith(given: Partial<Omit<Route, 'match'>> & { match?: Parti
     origin: unusedOrigin,
     tls: { ca: undefined, rejectUnauthorized: true },
     host: 'origin',
-    cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60, digest: false },
+    cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60, storeAfterUses: 1, digest: false },
     ranges: { maxRanges: 100, coalesceGapBytes: 80 },
     fill: { onAbort: 'finish', lengthWaitMs: 10_000 },
     closeDelimited: 'relay',

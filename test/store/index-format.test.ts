@@ -122,7 +122,7 @@ describe('a store of format 1', () => {
   it('is set aside when its tables are not those of the format', async () => {
     const dir = await storeOfFormatOne([small]);
     const database = new DatabaseSync(join(dir, 'index.sqlite'));
-    database.exec('ALTER TABLE entries ADD COLUMN more TEXT');
+    database.exec('ALTER TABLE bodies ADD COLUMN more TEXT');
     database.close();
     const { store, events } = await openTestStore({ dir });
     expect(await store.find('small')).toEqual([]);

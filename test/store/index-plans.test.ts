@@ -4,7 +4,15 @@ import { join } from 'node:path';
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { openTestStore } from '../support/disk-store.ts';
-import { canOpen, readKey, sampleMetadata, storePart, storeSample } from '../support/stored-sample.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import {
+  canOpen,
+  openSampleWriter,
+  readKey,
+  sampleMetadata,
+  storePart,
+  storeSample,
+} from '../support/stored-sample.ts';
 
 const rowCount = 200_000;
 const block = 16 * 1024;
@@ -18,9 +26,11 @@ async function largeIndex(): Promise<string> {
   await store.close();
   const database = new DatabaseSync(join(dir, 'index.sqlite'));
   database.exec(`
-    INSERT INTO entries (key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, checksum, stored_at)
+    INSERT INTO entries (key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, is_complete,
+                         pinned_until, checksum, stored_at)
     WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ${rowCount})
-    SELECT 'https://example.org/' || n, '', 'ge-' || n, '{}', 0, 4096, 1, 0, 0 FROM numbers;
+    SELECT 'https://example.org/' || n, '', 'ge-' || n, '{}', 0, 4096, 1, 1, IIF(n % 1000 = 0, n, NULL), 0, 0
+    FROM numbers;
     INSERT INTO uses SELECT id FROM entries WHERE id % 3 = 0;
   `);
   database.close();
@@ -81,7 +91,11 @@ it(`an index of ${rowCount} entries is changed and evicted from without a scan`,
   const dir = await largeIndex();
   const statements = recordStatements();
   const { store } = await openTestStore({ dir, maxSizeBytes: 4096 * rowCount });
-  const entry = await storeSample(store, { key: 'inline', sizeBytes: 300 });
+  await using writer = await openSampleWriter(store, { key: 'inline', sizeBytes: 300 });
+  await writer.writeBlock(0, patternBytes(0, 300));
+  const pinPreviousUntil = Number.POSITIVE_INFINITY;
+  const entry = await writer.commit({ metadata: sampleMetadata(), sizeBytes: 300, pinPreviousUntil });
+  expect(await store.find('inline')).toHaveLength(2);
   await store.replaceMetadata(entry, sampleMetadata('fresh'));
   await storePart(store, { key: 'part', sizeBytes: 5 * block }, [1, 4]);
   expect(await canOpen(store, 'part')).toBe(true);

@@ -19,7 +19,7 @@ const maxSizeBytes = 64 * block;
 const sizeBytes = 8 * block;
 
 function createStore(): Store {
-  return createMemoryStore({ maxSizeBytes, blockSizeBytes: block, randomId: sequentialIds() });
+  return createMemoryStore({ maxSizeBytes, blockSizeBytes: block, now: () => 0, randomId: sequentialIds() });
 }
 
 /** Stores entries until one more would push the first one out. */

@@ -35,6 +35,7 @@ class SlowStore {
   readonly #below = createMemoryStore({
     maxSizeBytes: 1_000_000,
     blockSizeBytes: block,
+    now: () => 0,
     randomId: sequentialIds(),
   });
 
@@ -95,7 +96,7 @@ function createTier(maxSizeBytes = 1_000_000) {
 async function tierOverStored(maxSizeBytes?: number) {
   const { slow, memory, below } = createTier(maxSizeBytes);
   await storeSample(below, { key: 'k', sizeBytes, seed: 1 });
-  return { slow, store: createTieredStore(memory, below) };
+  return { slow, store: createTieredStore(memory, below, () => 0) };
 }
 
 function heldGate(): { gate: Promise<void>; release: () => void } {
@@ -106,7 +107,7 @@ function heldGate(): { gate: Promise<void>; release: () => void } {
 describe('in the same tick', () => {
   it('blocks are there as soon as they are written, for the writer and the entry', async () => {
     const { memory, below } = createTier();
-    const store = createTieredStore(memory, below);
+    const store = createTieredStore(memory, below, () => 0);
     await using writer = await openSampleWriter(store, { key: 'k', sizeBytes: 2 * block });
     await writer.writeBlock(0, patternBytes(0, block));
     expect(writer.peekBlock(0)).toEqual(patternBytes(0, block));
@@ -133,7 +134,7 @@ describe('in the same tick', () => {
 
   it('blocks of a part are there as soon as they are written, and a part that was completed is told as complete', async () => {
     const { memory, below } = createTier();
-    const store = createTieredStore(memory, below);
+    const store = createTieredStore(memory, below, () => 0);
     const sample = { key: 'k', sizeBytes, seed: 1 };
     const entry = await storePart(store, sample, [1]);
     expect(store.peek('k')?.[0]).toMatchObject({ isComplete: false });
@@ -151,7 +152,7 @@ describe('in the same tick', () => {
     const { memory, below } = createTier();
     const sample = { key: 'k', sizeBytes, seed: 1 };
     const entry = await storePart(below, sample, [1]);
-    const store = createTieredStore(memory, below);
+    const store = createTieredStore(memory, below, () => 0);
     const writer = await store.resume(entry);
     const other = { ...sample, seed: 2 };
     const [first] = [1, 2].map((seed) => writer?.writeBlock(0, blockOf({ ...sample, seed }, block, 0)));
@@ -281,7 +282,7 @@ describe('nothing stale', () => {
 
 it('memory holds no more than the bytes of its blocks', async () => {
   const { memory, below } = createTier();
-  const store = createTieredStore(memory, below);
+  const store = createTieredStore(memory, below, () => 0);
   const pooled = Buffer.from('a small piece of a pool');
   expect(pooled.buffer.byteLength).toBeGreaterThan(pooled.length);
   await using writer = await openSampleWriter(store, { key: 'k', sizeBytes: pooled.length });

@@ -39,6 +39,7 @@ export function createPlainStore(blockSizeBytes: number, maxEntryBytes = Number.
 
   const entryOf = (kept: Kept): StoredEntry => ({
     ...kept,
+    pinnedUntil: undefined,
     peekBlock: (index) => kept.blocks.get(index),
     open: async (): Promise<EntryReader> => {
       open += 1;

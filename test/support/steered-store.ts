@@ -24,9 +24,13 @@ export interface SteeredStore extends Store {
 }
 
 /** Puts the steering over a store in memory. */
-export function createSteeredStore({ blockSizeBytes = 1024, maxSizeBytes = 16 * 1024 * 1024 } = {}): SteeredStore {
+export function createSteeredStore({
+  blockSizeBytes = 1024,
+  maxSizeBytes = 16 * 1024 * 1024,
+  now = () => 0,
+} = {}): SteeredStore {
   let ids = 0;
-  const below = createMemoryStore({ maxSizeBytes, blockSizeBytes, randomId: () => `generation-${++ids}` });
+  const below = createMemoryStore({ maxSizeBytes, blockSizeBytes, now, randomId: () => `generation-${++ids}` });
   const gates = new Map<Step, { reached: () => void; open: Promise<void> }>();
   const failures = new Map<Step, Error>();
   const damaged = new Map<string, number>();
@@ -48,7 +52,7 @@ export function createSteeredStore({ blockSizeBytes = 1024, maxSizeBytes = 16 * 
     return {
       generation: writer.generation,
       hasBlock: (index) => writer.hasBlock(index),
-      publish: (metadata) => writer.publish(metadata),
+      publish: (metadata, pinPreviousUntil) => writer.publish(metadata, pinPreviousUntil),
       peekBlock: (index) => (isDisposed ? undefined : writer.peekBlock(index)),
       readBlock: async (index) => {
         if (isDisposed) throw new ProxyError('bytes_gone', { detail: 'the writer was disposed' });

@@ -72,7 +72,8 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     ids += 1;
     return `generation-${ids}`;
   };
-  const store = options.createStore?.() ?? createMemoryStore({ maxSizeBytes, blockSizeBytes, randomId });
+  const store =
+    options.createStore?.() ?? createMemoryStore({ maxSizeBytes, blockSizeBytes, now: clock.now, randomId });
   const events: ServerEvent[] = [];
   const watchers = new Set<() => void>();
   const emit = (event: ServerEvent) => {
@@ -88,7 +89,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     origin,
     tls: { ca: undefined, rejectUnauthorized: true },
     host: 'origin',
-    cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60, digest: false },
+    cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60, storeAfterUses: 1, digest: false },
     ranges: { maxRanges: 100, coalesceGapBytes: 0 },
     fill: { onAbort: 'finish', lengthWaitMs: 10_000 },
     closeDelimited: 'relay',

@@ -8,7 +8,7 @@ import type { IndexedEntry } from './index-row.ts';
 
 /** An entry as the store gives it out. Nothing of it is in memory, but asking for it counts as its use. */
 export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): StoredEntry {
-  const { key, variant, generation, metadata, sizeBytes, isComplete, isInline } = indexed;
+  const { key, variant, generation, metadata, sizeBytes, isComplete, isInline, pinnedUntil } = indexed;
   return {
     key,
     variant,
@@ -16,6 +16,7 @@ export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): Stored
     metadata,
     sizeBytes,
     isComplete,
+    pinnedUntil,
     peekBlock: () => {
       parts.eviction.touch(generation);
       return undefined;

@@ -2,10 +2,11 @@
 
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { Emit } from '../../telemetry/events.ts';
+import { findable, maxPins, pinInstant } from '../pins.ts';
 import { blockSum } from './block-sums.ts';
 import type { IndexConnection } from './index-connection.ts';
-import { type IndexedEntry, parseRow, rowSum } from './index-row.ts';
-import type { Row } from './index-statements.ts';
+import { type EntryPlace, type IndexedEntry, parseRow, rowSum } from './index-row.ts';
+import type { IndexStatements, Row } from './index-statements.ts';
 
 /** What the index is made with. */
 export interface DiskIndexOptions {
@@ -13,11 +14,22 @@ export interface DiskIndexOptions {
   /** Epoch milliseconds. */
   readonly now: () => number;
   readonly emit: Emit;
-  /** Is told once of each generation that is not found any more. */
+  /** Is told of each generation that is not the current one any more: it is pinned or removed. */
   readonly onRemoved: (generation: string) => void;
   /** Is told of generations that were removed: their files, if they have any, are of no use any more. */
   readonly onFilesUnneeded: (generation: string) => void;
 }
+
+/** So many pinned generations whose time is over are removed at once. */
+const expiredAtOnce = 64;
+
+/** What pinning has done: the generations that are pinned now, and the rows that had to go for them. */
+interface PinChange {
+  readonly pinned: readonly { readonly generation: string }[];
+  readonly deleted: readonly Row[];
+}
+
+const unpinned: PinChange = { pinned: [], deleted: [] };
 
 /** The index. Look-ups answer with nothing when it cannot be read; only `put` throws. */
 export class DiskIndex {
@@ -41,10 +53,9 @@ export class DiskIndex {
     return this.#allocatedBytes;
   }
 
-  /** The entries of a key, the last put first. Rows that are damaged are removed. */
-  find(key: string): IndexedEntry[] {
-    const rows = this.#connection.ask([], ({ entriesOfKey }) => entriesOfKey.all(key));
-    return rows.flatMap((row) => this.#parse(row, key) ?? []);
+  /** The entries of a key, the last put first, pinned ones after all others. Rows that are damaged are removed. */
+  find(key: string): readonly IndexedEntry[] {
+    return findable(this.#kept(key), this.#options.now);
   }
 
   /** Whether there is such a generation; in doubt, yes. */
@@ -70,32 +81,44 @@ export class DiskIndex {
     return undefined;
   }
 
-  /** Puts an entry in place of the one of the same key and variant; `body` for one inline. Throws `StoreFault`. */
-  put(entry: IndexedEntry, allocatedBytes: number, body: Uint8Array | undefined): void {
+  /**
+   * Puts an entry in place of the one of the same key and variant, which is pinned if it is complete and that is wanted;
+   * `body` for one inline. Throws `StoreFault`.
+   */
+  put(
+    entry: Omit<IndexedEntry, 'pinnedUntil'>,
+    allocatedBytes: number,
+    body: Uint8Array | undefined,
+    pinPreviousUntil?: number,
+  ): void {
     const { key, variant, generation, sizeBytes, isInline, isComplete } = entry;
     const metadata = JSON.stringify(entry.metadata);
     const sum = rowSum(entry, metadata);
     const flags = [Number(isInline), Number(isComplete)];
     const columns = [key, variant, generation, metadata, sizeBytes, allocatedBytes, ...flags, sum, this.#options.now()];
-    const replaced = this.#connection.change(({ deleteVariant, insertEntry, insertBody }) => {
-      const rows = deleteVariant.all(key, variant);
+    const pinnedUntil = pinInstant(pinPreviousUntil, this.#options.now);
+    const { pinned, deleted } = this.#connection.change((statements) => {
+      const { deleteCurrent, insertEntry, insertBody } = statements;
+      const change = pinnedUntil === undefined ? unpinned : this.#pin(statements, entry, pinnedUntil);
+      const rows = [...change.deleted, ...deleteCurrent.all(key, variant)];
       const { lastInsertRowid } = insertEntry.run(...columns);
       if (body !== undefined) insertBody.run(lastInsertRowid, body, blockSum(generation, 0, body));
-      return rows;
+      return { pinned: change.pinned, deleted: rows };
     });
     this.#incomplete.delete(generation);
-    const others = replaced.filter((row) => row.generation !== generation);
-    for (const row of others) this.#options.onRemoved(String(row.generation));
+    const others = deleted.filter((row) => row.generation !== generation);
+    for (const { generation: earlier } of [...pinned, ...others]) this.#options.onRemoved(String(earlier));
     this.#giveBack(others);
+    this.removeExpired();
   }
 
   /**
-   * Replaces the metadata of a generation and gives the new entry; undefined when the generation is not there any more.
+   * Replaces the metadata of a generation and gives the new entry; undefined when the generation is not current any more.
    * When that cannot be written now, the new entry is given all the same.
    */
   replaceMetadata(key: string, generation: string, metadata: StoredResponse): IndexedEntry | undefined {
     const found = this.get(key, generation);
-    if (found === undefined) return undefined;
+    if (found === undefined || found.entry.pinnedUntil !== undefined) return undefined;
     const { entry } = found;
     const text = JSON.stringify(metadata);
     const allocatedBytes = found.allocatedBytes + text.length - JSON.stringify(entry.metadata).length;
@@ -138,6 +161,23 @@ export class DiskIndex {
     this.#deleteRemoved();
   }
 
+  /** Removes all entries of a key; tells how many of them could be found. */
+  removeKey(key: string): number {
+    const kept = this.#kept(key);
+    const { length } = findable(kept, this.#options.now);
+    this.remove(kept.map(({ generation }) => generation));
+    return length;
+  }
+
+  /** Removes some of the pinned generations whose time is over; tells how many, 0 when no more of them can be. */
+  removeExpired(): number {
+    const now = this.#options.now();
+    const rows = this.#connection.ask([], ({ expiredPins }) => expiredPins.all(now, expiredAtOnce));
+    const expired = rows.map((row) => String(row.generation)).filter((generation) => !this.#removed.has(generation));
+    if (expired.length > 0) this.remove(expired);
+    return expired.length;
+  }
+
   /** Removes a generation whose row or bytes are damaged, and tells of it. */
   removeDamaged(generation: string, detail: string): void {
     if (!this.has(generation)) return;
@@ -156,6 +196,29 @@ export class DiskIndex {
   /** Writes what is still to be written. */
   flush(): void {
     this.#deleteRemoved();
+  }
+
+  /** All entries of a key, the last put first, also those whose time is over. */
+  #kept(key: string): IndexedEntry[] {
+    const rows = this.#connection.ask([], ({ entriesOfKey }) => entriesOfKey.all(key));
+    const entries = rows.flatMap((row) => this.#parse(row, key) ?? []);
+    // In a damaged index a row may be found by its key alone. Nobody can open it, so it must not be in the way.
+    return entries.filter(({ generation }) => this.has(generation));
+  }
+
+  /** Pins the current generation of a place if it is another one and complete, and deletes what is pinned too many. */
+  #pin(statements: IndexStatements, { key, variant, generation }: EntryPlace, pinnedUntil: number): PinChange {
+    const { currentOfVariant, updatePin, superfluousPins, deleteGeneration } = statements;
+    const row = currentOfVariant.get(key, variant);
+    const current = row && parseRow(row, key);
+    if (current?.isComplete !== true || current.generation === generation) return unpinned;
+    if (this.#removed.has(current.generation) || this.#incomplete.has(current.generation)) return unpinned;
+    updatePin.run(pinnedUntil, rowSum(current, String(row?.metadata), pinnedUntil), current.generation);
+    const superfluous = superfluousPins.all(key, variant, this.#options.now(), maxPins);
+    return {
+      pinned: [current],
+      deleted: superfluous.flatMap((pin) => deleteGeneration.all(String(pin.generation))),
+    };
   }
 
   /** The entry of a row, unless it was removed or is damaged; then it is removed now. */

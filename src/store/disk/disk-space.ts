@@ -2,6 +2,7 @@
 
 import { setImmediate } from 'node:timers/promises';
 import { StoreFault } from '../store.ts';
+import type { BackgroundTasks } from './background-tasks.ts';
 import type { DiskIndex } from './disk-index.ts';
 import type { Eviction } from './eviction.ts';
 import type { FileSystem } from './file-system.ts';
@@ -9,11 +10,22 @@ import type { FileSystem } from './file-system.ts';
 /** What the room is measured with. */
 export interface DiskSpaceOptions {
   readonly dir: string;
+  /** The high water: when more is used, entries leave. */
   readonly maxSizeBytes: number;
+  /** The low water, in percent of the high one: entries leave until no more than this is used. */
+  readonly lowWaterPercent?: number | undefined;
+  /** While less of the disk is free, in bytes, the high water is what is used. */
+  readonly minFreeBytes?: number | undefined;
   readonly index: DiskIndex;
   readonly eviction: Eviction;
   readonly fileSystem: FileSystem;
+  readonly background: BackgroundTasks;
+  /** Ends what goes on in the background. */
+  readonly signal: AbortSignal;
 }
+
+/** What a slice of eviction comes to: it goes on, the low water is reached, or nothing may leave. */
+type Slice = 'more' | 'enough' | 'nothing left';
 
 /** The room of one generation while it is written: what its row in the index does not count. */
 export interface Reservation {
@@ -27,11 +39,11 @@ export interface Reservation {
   count(bytes: number): void;
 }
 
-/** When room is needed, this share of the bound is left in use, so that not each writer has to evict. */
-const lowWater = 0.95;
-/** So much of the disk, but not more than this share of it, is left free: the index needs room to evict. */
-const keptFreeBytes = 32 * 1024 * 1024;
-const keptFreeShare = 1 / 4;
+/** So far below the high water is the low one unless something else is said, so that not each writer has to evict. */
+const lowWaterPercentByDefault = 95;
+/** So much of the disk, but not more than this share of it, is left free by default: the index needs room to evict. */
+const minFreeBytesByDefault = 32 * 1024 * 1024;
+const minFreeShareByDefault = 1 / 4;
 /** The free room of the disk is looked at again after so many reserved bytes. */
 const measuredEveryBytes = 16 * 1024 * 1024;
 
@@ -43,7 +55,8 @@ export class DiskSpace {
   /** The part of the reserved bytes that is on the disk already. */
   #writtenBytes = 0;
   #unmeasuredBytes = Number.POSITIVE_INFINITY;
-  #evicting: Promise<'low water' | 'nothing left'> | undefined;
+  /** The slice of eviction that is under way; undefined when none is. */
+  #slice: Promise<Slice> | undefined;
 
   constructor(options: DiskSpaceOptions) {
     this.#options = options;
@@ -79,23 +92,18 @@ export class DiskSpace {
     };
   }
 
-  /** Evicts entries down to the low water, if more than the bound is used. Does what it can; never rejects. */
-  async shrink(): Promise<void> {
-    while (this.#usedBytes > this.#limitBytes) {
-      this.#evicting ??= this.#evict().finally(() => {
-        this.#evicting = undefined;
-      });
-      if ((await this.#evicting) === 'nothing left') return;
-    }
+  /** Evicts entries if more than the high water is used. Does what it can; never rejects. */
+  async makeRoom(): Promise<void> {
+    await this.#takeRoom(0);
   }
 
   /** Looks how much of the disk is free, and adapts the bound to it. Never rejects. */
   async measure(): Promise<void> {
-    const { dir, maxSizeBytes, index, fileSystem } = this.#options;
+    const { dir, maxSizeBytes, minFreeBytes, index, fileSystem } = this.#options;
     this.#unmeasuredBytes = 0;
     try {
       const { blocks, bavail, bsize } = await fileSystem.statfs(dir);
-      const kept = Math.min(keptFreeBytes, blocks * bsize * keptFreeShare);
+      const kept = minFreeBytes ?? Math.min(minFreeBytesByDefault, blocks * bsize * minFreeShareByDefault);
       const room = Math.max(0, bavail * bsize - kept);
       this.#limitBytes = Math.min(maxSizeBytes, index.allocatedBytes + this.#writtenBytes + room);
     } catch {
@@ -112,20 +120,41 @@ export class DiskSpace {
     const isShort = this.#usedBytes + bytes > this.#limitBytes && this.#limitBytes < this.#options.maxSizeBytes;
     if (isShort || this.#unmeasuredBytes >= measuredEveryBytes) await this.measure();
     if (this.#reservedBytes + bytes > this.#limitBytes) throw noRoom();
-    this.#reservedBytes += bytes;
-    await this.shrink();
-    if (this.#usedBytes <= this.#limitBytes) return;
-    this.#reservedBytes -= bytes;
-    throw noRoom();
+    if (!(await this.#takeRoom(bytes))) throw noRoom();
   }
 
-  async #evict(): Promise<'low water' | 'nothing left'> {
-    for (;;) {
-      const excess = this.#usedBytes - Math.floor(this.#limitBytes * lowWater);
-      if (excess <= 0) return 'low water';
-      if (!this.#options.eviction.step(excess)) return 'nothing left';
-      await setImmediate();
+  /**
+   * Reserves bytes and sees that no more than the high water is used; where that cannot be, gives them back and says so.
+   * Waits only so long; the eviction goes on to the low water in the background.
+   */
+  async #takeRoom(bytes: number): Promise<boolean> {
+    this.#reservedBytes += bytes;
+    while (this.#usedBytes > this.#limitBytes) {
+      if (this.#slice === undefined) this.#options.background.add(this.#evict());
+      if (this.#usedBytes <= this.#limitBytes || (await this.#slice) !== 'nothing left') continue;
+      // Others may have given up just now, and made room thereby.
+      if (this.#usedBytes <= this.#limitBytes) break;
+      this.#reservedBytes -= bytes;
+      return false;
     }
+    return true;
+  }
+
+  /** Evicts, one slice after the other. */
+  async #evict(): Promise<void> {
+    do this.#slice = this.#evictSlice();
+    while ((await this.#slice) === 'more');
+    this.#slice = undefined;
+  }
+
+  /** Evicts a few entries at once, and lets other work have its turn. */
+  async #evictSlice(): Promise<Slice> {
+    const { eviction, lowWaterPercent = lowWaterPercentByDefault, signal } = this.#options;
+    const excess = this.#usedBytes - Math.floor((this.#limitBytes * lowWaterPercent) / 100);
+    if (excess <= 0) return 'enough';
+    if (signal.aborted || !eviction.step(excess)) return 'nothing left';
+    await setImmediate();
+    return 'more';
   }
 }
 

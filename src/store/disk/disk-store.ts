@@ -30,6 +30,12 @@ export interface DiskStoreOptions {
   /** The bound of what entries take on the disk, in bytes; readers may hold evicted files a little longer. */
   readonly maxSizeBytes: number;
   readonly blockSizeBytes: number;
+  /** The largest body that is taken, in bytes; half of the store unless something else is said. */
+  readonly maxEntryBytes?: number | undefined;
+  /** When the bound is passed, entries leave until so much of it is in use, in percent; 95 unless something else is said. */
+  readonly lowWaterPercent?: number | undefined;
+  /** The store does not grow while less of the disk is free, in bytes; 32 MiB, or a quarter of a smaller disk, by default. */
+  readonly minFreeBytes?: number | undefined;
   /** Epoch milliseconds. */
   readonly now: () => number;
   /** Gives a name that was never given before, of letters, digits, `-` and `_`, such as a UUID. */
@@ -39,7 +45,7 @@ export interface DiskStoreOptions {
   readonly fileSystem?: FileSystem;
 }
 
-/** One entry may take this share of the store, so that one fill cannot empty it. */
+/** One entry may take this share of the store unless something else is said, so that one fill cannot empty it. */
 const maxEntryShare = 1 / 2;
 
 /**
@@ -67,19 +73,19 @@ class DiskStore implements Store {
   readonly #parts: DiskParts;
   readonly #background = new BackgroundTasks();
   readonly #writers = new Map<string, DiskWriter>();
-  readonly #sweeping = new AbortController();
+  readonly #stopping = new AbortController();
   #closing: Promise<void> | undefined;
 
   constructor(options: DiskStoreOptions, fileSystem: FileSystem) {
-    const { blockSizeBytes, maxSizeBytes } = options;
+    const { blockSizeBytes, maxSizeBytes, maxEntryBytes } = options;
     this.blockSizeBytes = blockSizeBytes;
-    this.maxEntryBytes = Math.floor(maxSizeBytes * maxEntryShare);
+    this.maxEntryBytes = maxEntryBytes ?? Math.floor(maxSizeBytes * maxEntryShare);
     this.#options = options;
     this.#connection = new IndexConnection(options);
     this.#parts = this.#createParts(fileSystem);
     this.#connection.onFresh(() => this.#background.add(this.#sweep()));
     this.#background.add(this.#sweep());
-    this.#background.add(this.#parts.space.shrink());
+    this.#background.add(this.#parts.space.makeRoom());
   }
 
   /** Asks the index only in `find`, for looking things up there may wait for the disk. */
@@ -103,9 +109,9 @@ class DiskStore implements Store {
   }
 
   async resume({ key, generation }: StoredEntry): Promise<EntryWriter | undefined> {
-    if (this.#writers.has(generation)) throw new Error(`Generation ${generation} is being written already.`);
     const found = this.#parts.index.get(key, generation);
-    if (found === undefined) return undefined;
+    if (found === undefined || found.entry.pinnedUntil !== undefined) return undefined;
+    if (this.#writers.has(generation)) throw new Error(`Generation ${generation} is being written already.`);
     const writer = this.#addWriter(generation, found.entry);
     const failure = await writer.resume(found.entry, found.allocatedBytes).then(
       () => undefined,
@@ -127,9 +133,7 @@ class DiskStore implements Store {
   }
 
   async removeKey(key: string): Promise<number> {
-    const generations = this.#parts.index.find(key).map((indexed) => indexed.generation);
-    this.#parts.index.remove(generations);
-    return generations.length;
+    return this.#parts.index.removeKey(key);
   }
 
   close(): Promise<void> {
@@ -138,7 +142,7 @@ class DiskStore implements Store {
   }
 
   async #close(): Promise<void> {
-    this.#sweeping.abort();
+    this.#stopping.abort();
     await Promise.all([...this.#writers.values()].map((writer) => writer[Symbol.asyncDispose]()));
     this.#parts.bodies.closeAll();
     await this.#background.settled();
@@ -162,6 +166,7 @@ class DiskStore implements Store {
       onRemoved: (generation) => this.#writers.get(generation)?.noteRemoval(),
       onFilesUnneeded: (generation) => background.add(files.remove(generation)),
     });
+    const { signal } = this.#stopping;
     const isHeld = (generation: string) => this.#writers.has(generation);
     const eviction = new Eviction({ connection: this.#connection, index, isHeld });
     return {
@@ -171,7 +176,7 @@ class DiskStore implements Store {
       eviction,
       files,
       bodies: new OpenBodies((generation, sizeBytes) => files.open(generation, sizeBytes), background),
-      space: new DiskSpace({ ...options, index, eviction, fileSystem }),
+      space: new DiskSpace({ ...options, index, eviction, fileSystem, background, signal }),
       storing: new StoringSwitch(options),
     };
   }
@@ -193,12 +198,17 @@ class DiskStore implements Store {
     this.#options.emit({ kind: 'store', level: 'warn', message, detail });
   }
 
-  /** Removes what a crash has left, and tells of it. Begins in a later turn, so that it delays nobody's start. */
+  /**
+   * Removes what is expired and what a crash has left, and tells of the latter. Begins in a later turn, so that it delays
+   * nobody's start.
+   */
   async #sweep(): Promise<void> {
     await setImmediate();
     const { files, index } = this.#parts;
+    const { signal } = this.#stopping;
+    while (!signal.aborted && index.removeExpired() > 0) await setImmediate();
     const isKnown = (generation: string) => this.#writers.has(generation) || index.has(generation);
-    const count = await sweepBodies(files, isKnown, this.#sweeping.signal);
+    const count = await sweepBodies(files, isKnown, signal);
     if (count === 0) return;
     const message = 'Files without an entry were removed from the store.';
     this.#options.emit({ kind: 'store', level: 'info', message, detail: `${count} bodies` });

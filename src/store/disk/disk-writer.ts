@@ -3,7 +3,7 @@
 import { spanOfBlock } from '../../bytes/span.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import { BlockPlan } from '../block-plan.ts';
-import { type EntryWriter, removedFault, type StoredEntry, StoreFault } from '../store.ts';
+import { type EntryWriter, type FinalEntry, removedFault, type StoredEntry, StoreFault } from '../store.ts';
 import { fileBytes, inlineBytes, inlineMaxBytes, rowBytes } from './allocated-bytes.ts';
 import { DiskBody } from './disk-body.ts';
 import { createDiskEntry } from './disk-entry.ts';
@@ -36,7 +36,7 @@ export class DiskWriter implements EntryWriter {
   readonly #room: Reservation;
   #rowBytes: number;
   #blockCount = 0;
-  /** Whether the generation can be found: not yet, now, or not any more. */
+  /** Whether the generation is the current one: not yet, now, or not any more, for it was replaced or removed. */
   #standing: 'hidden' | 'current' | 'removed' = 'hidden';
   /** Whether storing was on, or a trial was due, when this writer came to write. */
   #isAdmitted = false;
@@ -80,12 +80,12 @@ export class DiskWriter implements EntryWriter {
     });
   }
 
-  /** Whether the generation was published and is not found any more. */
+  /** Whether the generation was published and is not the current one any more. */
   get isRemoved(): boolean {
     return this.#standing === 'removed';
   }
 
-  /** The generation is not found any more. */
+  /** The generation is not the current one any more. */
   noteRemoval(): void {
     if (this.#standing !== 'current') return;
     this.#standing = 'removed';
@@ -120,7 +120,7 @@ export class DiskWriter implements EntryWriter {
     return this.#body.readBlock(index);
   }
 
-  publish(metadata: StoredResponse): Promise<void> {
+  publish(metadata: StoredResponse, pinPreviousUntil?: number): Promise<void> {
     return this.#step(async () => {
       const { sizeBytes } = this.#plan;
       if (sizeBytes === undefined) throw new RangeError('A generation of unknown length cannot be published.');
@@ -129,22 +129,22 @@ export class DiskWriter implements EntryWriter {
       await this.#room.growTo(this.#allocated(true, sizeBytes, this.#blockCount));
       await this.#telling(async () => {
         await this.#moveToFiles();
-        this.#put(metadata, sizeBytes, false);
+        this.#put({ metadata, sizeBytes, pinPreviousUntil }, false);
       });
     });
   }
 
-  commit({ metadata, sizeBytes }: { metadata: StoredResponse; sizeBytes: number }): Promise<StoredEntry> {
+  commit(final: FinalEntry): Promise<StoredEntry> {
     return this.#step(async () => {
+      const { metadata, sizeBytes } = final;
       this.#requireBlocks(this.#plan.end(sizeBytes));
       this.#body.end(sizeBytes);
       this.#rowBytes = this.#rowBytesWith(metadata);
       await this.#room.growTo(this.#allocated(this.#body.isInFiles, sizeBytes, this.#blockCount));
+      if (this.#body.isInFiles) await this.#telling(() => this.#moveToFiles());
+      // Nothing is waited for between this and the change of the index.
       if (this.#standing === 'removed') throw removedFault(this.generation);
-      return await this.#telling(async () => {
-        if (this.#body.isInFiles) await this.#moveToFiles();
-        return this.#put(metadata, sizeBytes, true);
-      });
+      return await this.#telling(async () => this.#put(final, true));
     });
   }
 
@@ -164,16 +164,16 @@ export class DiskWriter implements EntryWriter {
   }
 
   /** Puts the entry into the index, which counts from now on what it takes. Throws `StoreFault`. */
-  #put(metadata: StoredResponse, sizeBytes: number, isComplete: boolean): StoredEntry {
+  #put({ metadata, sizeBytes, pinPreviousUntil }: FinalEntry, isComplete: boolean): StoredEntry {
     const { generation } = this;
     const { key, variant } = this.#options;
     const isInline = !this.#body.isInFiles;
     const indexed = { key, variant, generation, metadata, sizeBytes, isInline, isComplete };
     const allocated = this.#allocated(!isInline, sizeBytes, this.#blockCount);
-    this.#parts.index.put(indexed, allocated, isInline ? this.#body.bytes : undefined);
+    this.#parts.index.put(indexed, allocated, isInline ? this.#body.bytes : undefined, pinPreviousUntil);
     this.#room.count(allocated);
     this.#standing = 'current';
-    return createDiskEntry(this.#parts, indexed);
+    return createDiskEntry(this.#parts, { ...indexed, pinnedUntil: undefined });
   }
 
   /** Brings what the row counts up to date. */
@@ -234,11 +234,12 @@ export class DiskWriter implements EntryWriter {
     await this.#lastStep;
     const { index, files } = this.#parts;
     const { isInFiles } = this.#body;
-    // The index may have been lost meanwhile, and the row with it.
-    if (isInFiles && !index.has(this.generation)) this.noteRemoval();
+    // The index may have been lost meanwhile, and the row with it. A pinned generation keeps its files.
+    const isKept = this.#standing !== 'hidden' && index.has(this.generation);
+    if (isInFiles && !isKept) this.noteRemoval();
     if (this.#room.uncountedBytes > 0) this.#count();
     await this.#body.close();
-    if (isInFiles && this.#standing !== 'current') await files.remove(this.generation);
+    if (isInFiles && !isKept) await files.remove(this.generation);
     this.#room.count(0);
     this.#options.onDisposed();
   }

@@ -59,8 +59,9 @@ export class Eviction {
     if (this.#uses.size > maxUnwrittenUses) this.#writeUses([...this.#uses.keys().take(usesAtOnce)]);
   }
 
-  /** Takes a step toward so many free bytes; tells whether it is worth taking another one. */
+  /** Takes a step toward so many free bytes; tells whether it is worth taking another one. What is expired goes first. */
   step(bytes: number): boolean {
+    if (this.#index.removeExpired() > 0) return true;
     const rows = this.#connection.ask([], ({ afterHand }) => afterHand.all(this.#hand, passedAtOnce));
     const queue = rows.map((row) => this.#sieved(row));
     const { evicted, spared, passed } = sieve(queue, bytes);

@@ -26,7 +26,7 @@ export function openIndexDatabase(dir: string, blockSizeBytes: number): Database
   let database: DatabaseSync | undefined;
   try {
     const isNew = createFile(join(dir, indexFile));
-    database = new DatabaseSync(join(dir, indexFile));
+    database = new DatabaseSync(join(dir, indexFile), { enableForeignKeyConstraints: false });
     // The lock comes before all else: it keeps SQLite from sharing memory. Vacuuming can only be chosen for a new file.
     database.exec(`
       PRAGMA locking_mode = EXCLUSIVE;
@@ -38,6 +38,7 @@ export function openIndexDatabase(dir: string, blockSizeBytes: number): Database
       BEGIN EXCLUSIVE;
     `);
     upgrade(database, dir);
+    database.exec('COMMIT; PRAGMA foreign_keys = ON; BEGIN;');
     adoptBlockSize(database, blockSizeBytes);
     database.exec('COMMIT');
     return database;

@@ -35,12 +35,32 @@ const upgrades: readonly string[] = [
     CREATE TABLE settings (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
   `,
   `
-    ALTER TABLE entries ADD COLUMN is_complete INTEGER NOT NULL DEFAULT 1;
+    -- A new table, for a constraint that there is one row of each key and variant cannot be dropped.
+    CREATE TABLE new_entries (
+      id INTEGER PRIMARY KEY,
+      key TEXT NOT NULL,
+      variant TEXT NOT NULL,
+      generation TEXT NOT NULL UNIQUE,
+      metadata TEXT NOT NULL,
+      size_bytes INTEGER NOT NULL,
+      allocated_bytes INTEGER NOT NULL,
+      is_inline INTEGER NOT NULL,
+      is_complete INTEGER NOT NULL,
+      -- NULL for the current generation of a key and variant.
+      pinned_until INTEGER,
+      checksum INTEGER NOT NULL,
+      stored_at INTEGER NOT NULL
+    ) STRICT;
+    INSERT INTO new_entries
+      SELECT id, key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, 1, NULL, checksum, stored_at
+      FROM entries;
     -- The entries that were used since the hand of the eviction passed them. Apart, because so many fit into a page.
     CREATE TABLE uses (entry_id INTEGER PRIMARY KEY REFERENCES entries (id) ON DELETE CASCADE) STRICT;
     INSERT INTO uses SELECT id FROM entries WHERE used_at > stored_at;
-    DROP INDEX entries_by_use;
-    ALTER TABLE entries DROP COLUMN used_at;
+    DROP TABLE entries;
+    ALTER TABLE new_entries RENAME TO entries;
+    CREATE INDEX entries_by_place ON entries (key, variant);
+    CREATE INDEX entries_by_pin ON entries (pinned_until) WHERE pinned_until IS NOT NULL;
     -- One row, so that nothing has to be counted at a start: what all entries take, the same negated, which shows a
     -- flipped bit, and the id of the entry that the hand has passed last.
     CREATE TABLE room (
@@ -75,8 +95,9 @@ export function formatOf(database: DatabaseSync): number {
 }
 
 /**
- * Brings a database of an older format to the newest one, within the caller's transaction. Throws `ForeignTables`, and
- * the error of SQLite.
+ * Brings a database of an older format to the newest one, within the caller's transaction. Foreign keys must not be
+ * enforced, or a table that is made anew would take the rows of others with it. Throws `ForeignTables`, and the error of
+ * SQLite.
  */
 export function upgradeFormat(database: DatabaseSync): void {
   const format = formatOf(database);

@@ -19,14 +19,18 @@ export interface IndexedEntry extends EntryPlace {
   readonly metadata: StoredResponse;
   /** Whether all blocks are there, as far as is known. */
   readonly isComplete: boolean;
+  /** Until when it is found although it was replaced, in epoch milliseconds; undefined for the current one. */
+  readonly pinnedUntil: number | undefined;
 }
 
 /**
  * The checksum of a row: CRC-32 of all that the answer to a request is made from. Whether the entry is complete is not
  * in it, for the blocks themselves tell.
  */
-export function rowSum({ key, variant, generation, sizeBytes, isInline }: EntryPlace, metadata: string): number {
-  return crc32([key, variant, generation, sizeBytes, Number(isInline), metadata].join('\n'));
+export function rowSum(place: EntryPlace, metadata: string, pinnedUntil?: number): number {
+  const { key, variant, generation, sizeBytes, isInline } = place;
+  const pin = pinnedUntil === undefined ? [] : [pinnedUntil];
+  return crc32([key, variant, generation, sizeBytes, Number(isInline), metadata, ...pin].join('\n'));
 }
 
 /** The entry of a row, or undefined when the row does not match its checksum or has another key than was asked for. */
@@ -39,6 +43,7 @@ export function parseRow(row: Row, key: string): IndexedEntry | undefined {
     isInline: row.is_inline === 1,
   };
   const metadata = String(row.metadata);
-  if (place.key !== key || rowSum(place, metadata) !== row.checksum) return undefined;
-  return { ...place, metadata: JSON.parse(metadata), isComplete: row.is_complete === 1 };
+  const pinnedUntil = typeof row.pinned_until === 'number' ? row.pinned_until : undefined;
+  if (place.key !== key || rowSum(place, metadata, pinnedUntil) !== row.checksum) return undefined;
+  return { ...place, metadata: JSON.parse(metadata), isComplete: row.is_complete === 1, pinnedUntil };
 }

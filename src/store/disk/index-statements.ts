@@ -14,6 +14,7 @@ export interface Row {
   readonly negated_bytes?: SQLOutputValue;
   readonly is_inline?: SQLOutputValue;
   readonly is_complete?: SQLOutputValue;
+  readonly pinned_until?: SQLOutputValue;
   readonly is_used?: SQLOutputValue;
   readonly hand?: SQLOutputValue;
   readonly checksum?: SQLOutputValue;
@@ -43,11 +44,16 @@ export function prepareStatements(database: DatabaseSync) {
     commit: prepare('COMMIT'),
     rollback: prepare('ROLLBACK'),
     entriesOfKey: prepare(
-      `SELECT key, variant, generation, metadata, size_bytes, is_inline, is_complete, checksum
+      `SELECT key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum
        FROM entries WHERE key = ? ORDER BY id DESC`,
     ),
+    currentOfVariant: prepare(
+      `SELECT key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum
+       FROM entries WHERE key = ? AND variant = ? AND pinned_until IS NULL`,
+    ),
     entryOfGeneration: prepare(
-      `SELECT key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, is_complete, checksum
+      `SELECT key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, is_complete, pinned_until,
+              checksum
        FROM entries WHERE generation = ?`,
     ),
     idOfGeneration: prepare('SELECT id FROM entries WHERE generation = ?'),
@@ -64,7 +70,15 @@ export function prepareStatements(database: DatabaseSync) {
     updateMetadata: prepare('UPDATE entries SET metadata = ?, checksum = ?, allocated_bytes = ? WHERE generation = ?'),
     updateAllocated: prepare('UPDATE entries SET allocated_bytes = ? WHERE generation = ?'),
     updateIncomplete: prepare('UPDATE entries SET is_complete = 0 WHERE generation = ?'),
-    deleteVariant: prepare('DELETE FROM entries WHERE key = ? AND variant = ? RETURNING generation, is_inline'),
+    updatePin: prepare('UPDATE entries SET pinned_until = ?, checksum = ? WHERE generation = ?'),
+    superfluousPins: prepare(
+      `SELECT generation FROM entries WHERE key = ? AND variant = ? AND pinned_until > ?
+       ORDER BY id DESC LIMIT -1 OFFSET ?`,
+    ),
+    expiredPins: prepare('SELECT generation FROM entries WHERE pinned_until <= ? ORDER BY pinned_until LIMIT ?'),
+    deleteCurrent: prepare(
+      `DELETE FROM entries WHERE key = ? AND variant = ? AND pinned_until IS NULL RETURNING generation, is_inline`,
+    ),
     deleteGeneration: prepare('DELETE FROM entries WHERE generation = ? RETURNING generation, is_inline'),
     room: prepare('SELECT allocated_bytes, negated_bytes, hand FROM room WHERE id = 1'),
     recount: prepare(

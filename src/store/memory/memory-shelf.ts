@@ -1,6 +1,7 @@
 /** Where a memory store keeps its entries: found by key, evicted by use, bounded in bytes. */
 
 import { LRUCache } from 'lru-cache';
+import { findable, maxPins } from '../pins.ts';
 import { StoreFault } from '../store.ts';
 
 /** The bytes of one generation, as far as they are there. Blocks are added, never changed. */
@@ -24,8 +25,13 @@ export interface Shelved<Entry> {
   readonly variant: string;
   readonly body: ShelvedBody;
   readonly weight: number;
+  /** Until when it is found although it was replaced, in epoch milliseconds; undefined for the current one. */
+  readonly pinnedUntil: number | undefined;
   readonly record: Entry;
 }
+
+/** With each reservation so many pinned generations are looked at, one after the other, whether their time is over. */
+const pinsLookedAt = 4;
 
 /**
  * The shelf. Its bound counts everything: what is found, what writers have reserved, and what was removed but is still
@@ -35,10 +41,14 @@ export class MemoryShelf<Entry> {
   readonly #maxSizeBytes: number;
   readonly #byGeneration: LRUCache<string, Shelved<Entry>>;
   readonly #byKey = new Map<string, Shelved<Entry>[]>();
+  readonly #now: () => number;
+  /** The pinned generations; the first has not been looked at for longest. */
+  readonly #pins = new Set<string>();
   #reservedBytes = 0;
 
-  constructor(maxSizeBytes: number) {
+  constructor(maxSizeBytes: number, now: () => number) {
     this.#maxSizeBytes = maxSizeBytes;
+    this.#now = now;
     this.#byGeneration = new LRUCache({ maxSize: maxSizeBytes });
   }
 
@@ -47,9 +57,9 @@ export class MemoryShelf<Entry> {
     return this.#byGeneration.calculatedSize + this.#reservedBytes;
   }
 
-  /** What is kept under a key, the last one put first. */
+  /** What is found under a key: the last one put first, pinned ones after all others. */
   under(key: string): readonly Shelved<Entry>[] {
-    return this.#byKey.get(key) ?? [];
+    return findable(this.#kept(key), this.#now);
   }
 
   /** A generation, without counting this as its use. */
@@ -64,6 +74,7 @@ export class MemoryShelf<Entry> {
 
   /** Reserves bytes, evicting what was used least recently. Throws `StoreFault` `no_room`. */
   reserve(bytes: number): void {
+    this.#removeExpired();
     while (this.sizeBytes + bytes > this.#maxSizeBytes) {
       const oldest = this.#reservedBytes + bytes > this.#maxSizeBytes ? undefined : this.#leastUsed();
       if (oldest === undefined) throw new StoreFault('no_room', 'The memory store has no room left.');
@@ -78,15 +89,23 @@ export class MemoryShelf<Entry> {
   }
 
   /**
-   * Puts a generation in place of the one of the same key and variant. What was reserved for it is given back; what it
-   * weighs beyond that is found room for. Throws `StoreFault` `no_room`; all is as before then.
+   * Puts a generation in place of the one of the same key and variant, which is kept as `pin` makes it, or goes where
+   * that gives nothing. What was reserved for the new one is given back; what it weighs beyond that is found room for.
+   * Throws `StoreFault` `no_room`; all is as before then.
    */
-  put(shelved: Shelved<Entry>, reservedBytes: number): void {
+  put(
+    shelved: Shelved<Entry>,
+    reservedBytes: number,
+    pin: (earlier: Shelved<Entry>) => Shelved<Entry> | undefined,
+  ): void {
     const { key, variant, body } = shelved;
     this.#setWeight(shelved, reservedBytes);
-    const earlier = this.under(key).find((other) => other.variant === variant && other.body !== body);
-    if (earlier !== undefined) this.remove(earlier);
-    const others = this.under(key).filter((other) => other.body !== body);
+    const isRival = (other: Shelved<Entry>) => other.variant === variant && other.body !== body;
+    const earlier = this.#kept(key).find((other) => isRival(other) && other.pinnedUntil === undefined);
+    if (earlier !== undefined) this.#pinOrRemove(earlier, pin(earlier));
+    const pinned = this.under(key).filter((other) => isRival(other) && other.pinnedUntil !== undefined);
+    for (const superfluous of pinned.slice(maxPins)) this.remove(superfluous);
+    const others = this.#kept(key).filter((other) => other.body !== body);
     this.#byKey.set(key, [shelved, ...others]);
   }
 
@@ -96,7 +115,7 @@ export class MemoryShelf<Entry> {
     this.#setWeight(shelved, 0);
     this.#byKey.set(
       key,
-      this.under(key).map((other) => (other === earlier ? shelved : other)),
+      this.#kept(key).map((other) => (other === earlier ? shelved : other)),
     );
   }
 
@@ -104,7 +123,8 @@ export class MemoryShelf<Entry> {
   remove(shelved: Shelved<Entry>): void {
     const { key, body, weight } = shelved;
     this.#byGeneration.delete(body.generation);
-    const others = this.under(key).filter((other) => other !== shelved);
+    this.#pins.delete(body.generation);
+    const others = this.#kept(key).filter((other) => other !== shelved);
     if (others.length === 0) this.#byKey.delete(key);
     else this.#byKey.set(key, others);
     if (body.holders > 0) {
@@ -126,11 +146,46 @@ export class MemoryShelf<Entry> {
     body.leftBytes = 0;
   }
 
+  /** Removes all that is kept under a key; tells how much of it could be found. */
+  removeAll(key: string): number {
+    const found = this.under(key).length;
+    for (const shelved of this.#kept(key)) this.remove(shelved);
+    return found;
+  }
+
   /** Forgets everything. */
   clear(): void {
     this.#byGeneration.clear();
     this.#byKey.clear();
+    this.#pins.clear();
     this.#reservedBytes = 0;
+  }
+
+  /** All that is kept under a key, the last one put first, also those whose time is over. */
+  #kept(key: string): readonly Shelved<Entry>[] {
+    return this.#byKey.get(key) ?? [];
+  }
+
+  #pinOrRemove(earlier: Shelved<Entry>, pinned: Shelved<Entry> | undefined): void {
+    if (pinned === undefined) {
+      this.remove(earlier);
+      return;
+    }
+    this.exchange(earlier, pinned);
+    this.#pins.add(pinned.body.generation);
+  }
+
+  /** Looks at a few pinned generations, removes those whose time is over, and puts the others behind the rest. */
+  #removeExpired(): void {
+    if (this.#pins.size === 0) return;
+    const at = this.#now();
+    for (const generation of [...this.#pins.values().take(pinsLookedAt)]) {
+      const shelved = this.get(generation);
+      this.#pins.delete(generation);
+      if (shelved?.pinnedUntil === undefined) continue;
+      if (shelved.pinnedUntil <= at) this.remove(shelved);
+      else this.#pins.add(generation);
+    }
   }
 
   #setWeight(shelved: Shelved<Entry>, reservedBytes: number): void {

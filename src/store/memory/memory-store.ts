@@ -13,11 +13,15 @@ export interface MemoryStoreOptions {
   /** The bound of everything that is kept, in bytes: bodies, metadata, what writers hold and readers hold on to. */
   readonly maxSizeBytes: number;
   readonly blockSizeBytes: number;
+  /** The largest body that is taken, in bytes; a quarter of the store unless something else is said. */
+  readonly maxEntryBytes?: number | undefined;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
   /** Gives a name that was never given before. */
   readonly randomId: () => string;
 }
 
-/** One entry may take this share of the store, so that one fill cannot empty it. */
+/** One entry may take this share of the store unless something else is said, so that one fill cannot empty it. */
 const maxEntryShare = 1 / 4;
 
 /** Creates an empty store. Nothing of it outlives the process. */
@@ -31,13 +35,15 @@ class MemoryStore implements Store {
   readonly blockSizeBytes: number;
   readonly maxEntryBytes: number;
   readonly #randomId: () => string;
+  readonly #now: () => number;
   readonly #shelf: Shelf;
 
   constructor(options: MemoryStoreOptions) {
     this.blockSizeBytes = options.blockSizeBytes;
-    this.maxEntryBytes = Math.floor(options.maxSizeBytes * maxEntryShare);
+    this.maxEntryBytes = options.maxEntryBytes ?? Math.floor(options.maxSizeBytes * maxEntryShare);
     this.#randomId = options.randomId;
-    this.#shelf = new MemoryShelf(options.maxSizeBytes);
+    this.#now = options.now;
+    this.#shelf = new MemoryShelf(options.maxSizeBytes, options.now);
   }
 
   peek(key: string): readonly StoredEntry[] {
@@ -74,14 +80,12 @@ class MemoryStore implements Store {
   }
 
   async removeEntry(entry: StoredEntry): Promise<void> {
-    const shelved = this.#current(entry);
+    const shelved = this.#shelved(entry);
     if (shelved !== undefined) this.#shelf.remove(shelved);
   }
 
   async removeKey(key: string): Promise<number> {
-    const shelved = this.#shelf.under(key);
-    for (const each of shelved) this.#shelf.remove(each);
-    return shelved.length;
+    return this.#shelf.removeAll(key);
   }
 
   async close(): Promise<void> {
@@ -97,18 +101,28 @@ class MemoryStore implements Store {
       entry,
       blockSizeBytes,
       maxEntryBytes,
+      now: this.#now,
       shelve: (record) => shelve(shelf, body, { ...entry, ...record }),
     });
   }
 
-  #current({ key, variant, generation }: StoredEntry): Shelved<StoredEntry> | undefined {
+  #shelved({ key, variant, generation }: StoredEntry): Shelved<StoredEntry> | undefined {
     const shelved = this.#shelf.get(generation);
     return shelved?.key === key && shelved.variant === variant ? shelved : undefined;
+  }
+
+  #current(entry: StoredEntry): Shelved<StoredEntry> | undefined {
+    const shelved = this.#shelved(entry);
+    return shelved?.pinnedUntil === undefined ? shelved : undefined;
   }
 }
 
 /** Makes the record of a generation, and what the shelf knows of it. */
-function shelve(shelf: Shelf, body: ShelvedBody, record: Omit<StoredEntry, 'generation' | 'peekBlock' | 'open'>) {
+function shelve(
+  shelf: Shelf,
+  body: ShelvedBody,
+  record: Pick<StoredEntry, 'key' | 'variant' | 'metadata' | 'sizeBytes' | 'isComplete'>,
+): Shelved<StoredEntry> {
   const { key, variant, metadata, sizeBytes, isComplete } = record;
   const { generation } = body;
   const entry: StoredEntry = {
@@ -118,10 +132,12 @@ function shelve(shelf: Shelf, body: ShelvedBody, record: Omit<StoredEntry, 'gene
     metadata,
     sizeBytes,
     isComplete,
+    pinnedUntil: undefined,
     peekBlock: (index) => shelf.use(generation)?.blocks[index],
     open: async () => openReader(shelf, generation),
   };
-  return { key, variant, body, weight: entryWeight(key, variant, metadata) + body.blockWeight, record: entry };
+  const weight = entryWeight(key, variant, metadata) + body.blockWeight;
+  return { key, variant, body, weight, pinnedUntil: undefined, record: entry };
 }
 
 function openReader(shelf: Shelf, generation: string): EntryReader {

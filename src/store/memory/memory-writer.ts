@@ -3,7 +3,15 @@
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import { BlockPlan } from '../block-plan.ts';
-import { type EntryWriter, type NewEntry, removedFault, type StoredEntry, StoreFault } from '../store.ts';
+import { pinInstant } from '../pins.ts';
+import {
+  type EntryWriter,
+  type FinalEntry,
+  type NewEntry,
+  removedFault,
+  type StoredEntry,
+  StoreFault,
+} from '../store.ts';
 import type { MemoryShelf, Shelved, ShelvedBody } from './memory-shelf.ts';
 import { blockWeight, entryWeight, withOwnBuffer } from './memory-size.ts';
 
@@ -15,6 +23,8 @@ export interface MemoryWriterOptions {
   readonly entry: NewEntry;
   readonly blockSizeBytes: number;
   readonly maxEntryBytes: number;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
   /** Makes what the shelf knows of the generation, with the blocks that are there now. */
   readonly shelve: (record: Pick<StoredEntry, 'metadata' | 'sizeBytes' | 'isComplete'>) => Shelved<StoredEntry>;
 }
@@ -67,21 +77,21 @@ export class MemoryWriter implements EntryWriter {
     throw new ProxyError('bytes_gone', { detail: `Generation ${this.generation} has no block ${index} yet.` });
   }
 
-  async publish(metadata: StoredResponse): Promise<void> {
+  async publish(metadata: StoredResponse, pinPreviousUntil?: number): Promise<void> {
     this.#requireOpen();
     const { sizeBytes } = this.#plan;
     if (sizeBytes === undefined) throw new RangeError('A generation of unknown length cannot be published.');
-    if (!this.#wasPut) this.#put({ metadata, sizeBytes, isComplete: false });
+    if (!this.#wasPut) this.#put({ metadata, sizeBytes, isComplete: false }, pinPreviousUntil);
   }
 
-  async commit(final: { readonly metadata: StoredResponse; readonly sizeBytes: number }): Promise<StoredEntry> {
+  async commit({ metadata, sizeBytes, pinPreviousUntil }: FinalEntry): Promise<StoredEntry> {
     this.#requireOpen();
-    const count = this.#plan.end(final.sizeBytes);
+    const count = this.#plan.end(sizeBytes);
     for (let index = 0; index < count; index += 1) {
       if (!this.hasBlock(index)) throw new RangeError(`A commit without block ${index}.`);
     }
     if (this.#isRemoved) throw removedFault(this.generation);
-    return this.#put({ ...final, isComplete: true });
+    return this.#put({ metadata, sizeBytes, isComplete: true }, pinPreviousUntil);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -93,13 +103,19 @@ export class MemoryWriter implements EntryWriter {
     shelf.letGo(body);
   }
 
+  /** Whether the generation was put on the shelf and is not the current one any more. */
   get #isRemoved(): boolean {
-    return this.#wasPut && this.#options.shelf.get(this.generation) === undefined;
+    const shelved = this.#options.shelf.get(this.generation);
+    return this.#wasPut && (shelved === undefined || shelved.pinnedUntil !== undefined);
   }
 
-  #put(record: Pick<StoredEntry, 'metadata' | 'sizeBytes' | 'isComplete'>): StoredEntry {
+  #put(
+    record: Pick<StoredEntry, 'metadata' | 'sizeBytes' | 'isComplete'>,
+    pinPreviousUntil: number | undefined,
+  ): StoredEntry {
     const shelved = this.#options.shelve(record);
-    this.#options.shelf.put(shelved, this.#reservedBytes);
+    const pinnedUntil = pinInstant(pinPreviousUntil, this.#options.now);
+    this.#options.shelf.put(shelved, this.#reservedBytes, (earlier) => pinned(earlier, pinnedUntil));
     this.#reservedBytes = 0;
     this.#wasPut = true;
     return shelved.record;
@@ -121,4 +137,10 @@ export class MemoryWriter implements EntryWriter {
   #requireOpen(): void {
     if (this.#isDisposed) throw new StoreFault('io', 'The writer was disposed.');
   }
+}
+
+/** A complete generation as it is kept until that instant; undefined when it is not to be kept. */
+function pinned(earlier: Shelved<StoredEntry>, pinnedUntil: number | undefined): Shelved<StoredEntry> | undefined {
+  if (pinnedUntil === undefined || !earlier.record.isComplete) return undefined;
+  return { ...earlier, pinnedUntil, record: { ...earlier.record, pinnedUntil } };
 }
