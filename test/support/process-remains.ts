@@ -1,0 +1,52 @@
+/** What a process must not keep when its work is over: descriptors, deleted files, memory, and itself. Linux tells. */
+
+import { readdirSync, readlinkSync } from 'node:fs';
+import { expect } from 'vitest';
+import { openDescriptors, peakMemoryBytes } from './process-status.ts';
+import type { RangewayProcess } from './rangeway-process.ts';
+
+/** What a server may have taken at most, in bytes, whatever it went through. */
+const memoryBytes = 512 * 1024 * 1024;
+
+/** How soon a server that has nothing to do ends, in milliseconds: a second, and patience with a busy machine. */
+const endsWithinMs = 3000;
+
+/** Connections to origins may be kept for some seconds before they are closed. */
+const settlesWithinMs = 15_000;
+
+/** How many files, sockets and the like a process has open; 0 where the system does not tell. */
+export function descriptorsOf({ pid }: RangewayProcess): number {
+  return process.platform === 'linux' ? openDescriptors(pid) : 0;
+}
+
+/**
+ * Expects that a process without work is back at so many descriptors, keeps no deleted body, and took little memory.
+ * Expects nothing where the system does not tell.
+ */
+export async function expectNothingKept({ pid }: RangewayProcess, descriptorsBefore: number): Promise<void> {
+  if (process.platform !== 'linux') return;
+  const keptTooMuch = () => (openDescriptors(pid) > descriptorsBefore ? descriptorTargets(pid) : []);
+  await expect.poll(keptTooMuch, { timeout: settlesWithinMs }).toEqual([]);
+  const isDeletedBody = (target: string) => /\.(?:body|sums) \(deleted\)$/.test(target);
+  await expect.poll(() => descriptorTargets(pid).filter(isDeletedBody)).toEqual([]);
+  expect(peakMemoryBytes(pid)).toBeLessThan(memoryBytes);
+}
+
+/** Ends a server that has nothing to do, and expects that it says goodbye soon. */
+export async function expectPromptEnd(server: RangewayProcess): Promise<void> {
+  const startedAt = performance.now();
+  expect(await server.stop('SIGTERM'), server.output()).toBe(0);
+  expect(performance.now() - startedAt).toBeLessThan(endsWithinMs);
+}
+
+/** What the descriptors of a process stand for. */
+function descriptorTargets(pid: number): string[] {
+  return readdirSync(`/proc/${pid}/fd`).flatMap((descriptor) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${descriptor}`);
+    } catch {
+      // Closed since it was listed.
+      return [];
+    }
+  });
+}
