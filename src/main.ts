@@ -6,12 +6,14 @@ import { homedir, hostname, tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
 import { createCache } from './cache/cache.ts';
 import type { Clock } from './cache/clock.ts';
+import type { FillPolicy } from './cache/fill-policy.ts';
 import { formatListenAddress } from './config/address.ts';
 import type { Config, RouteConfig, StoreConfig } from './config/schema.ts';
 import { defaultStoreDirectory } from './config/store-directory.ts';
 import { routeUpgrade } from './guard/upgrade.ts';
 import { openHttp1Listener } from './listener/http1.ts';
 import { createTunnel } from './listener/tunnel.ts';
+import { createRangeAbility } from './origin/range-ability.ts';
 import { createRetryingOrigin } from './origin/retrying-origin.ts';
 import { createUndiciOrigin } from './origin/undici-origin.ts';
 import { createProxy } from './proxy.ts';
@@ -46,6 +48,12 @@ export interface StartOptions {
 /** How many blocks are held for the readers of a fill that the store no longer takes. */
 const WINDOW_BLOCKS = 16;
 
+/** How long an origin that gave no parts is not asked for any. */
+const FORGET_ABILITY_MS = 10 * 60 * 1000;
+
+/** A transfer that will be there within this time is waited for. */
+const SEEK_AHEAD_MS = 500;
+
 const systemClock: Clock = {
   now: Date.now,
   after(delayMs, callback) {
@@ -64,7 +72,7 @@ export async function start(config: Config, { emit = () => {} }: StartOptions = 
   await using resources = new AsyncDisposableStack();
   const storeConfig = await withDirectory(config, resources);
   const store = resources.adopt(await openStore(storeConfig, emit), (opened) => opened.close());
-  const routes = await Promise.all(config.routes.map(createRoute));
+  const routes = await Promise.all(config.routes.map((route) => createRoute(route, emit)));
   resources.defer(async () => {
     await Promise.all(routes.map((route) => route.origin.close()));
   });
@@ -137,8 +145,9 @@ async function openStore(store: PlacedStoreConfig, emit: Emit): Promise<Store> {
   return createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), disk, now);
 }
 
-async function createRoute(config: RouteConfig): Promise<Route> {
-  const { origin: originConfig, match, fill } = config;
+async function createRoute(config: RouteConfig, emit: Emit): Promise<Route> {
+  const { origin: originConfig, match } = config;
+  const name = config.name ?? `${match?.hosts?.join(',') ?? '*'}${match?.pathPrefix ?? '/'}`;
   const url = new URL(originConfig.url);
   const ca = originConfig.caFile === undefined ? undefined : await readFile(originConfig.caFile, 'utf8');
   const tls = { ca, rejectUnauthorized: !originConfig.insecureTls };
@@ -152,7 +161,7 @@ async function createRoute(config: RouteConfig): Promise<Route> {
     tls,
   });
   return {
-    name: config.name ?? `${match?.hosts?.join(',') ?? '*'}${match?.pathPrefix ?? '/'}`,
+    name,
     match: { hosts: match?.hosts ?? [], pathPrefix: match?.pathPrefix ?? '/' },
     stripPathPrefix: config.stripPathPrefix,
     originUrl: url,
@@ -162,7 +171,15 @@ async function createRoute(config: RouteConfig): Promise<Route> {
       originConfig.host === 'origin' || originConfig.host === 'keep' ? originConfig.host : { name: originConfig.host },
     cache: config.cache,
     ranges: config.ranges,
-    fill: { onAbort: fill.onAbort, lengthWaitMs: seconds(fill.lengthWaitSeconds) },
+    rangeAbility: createRangeAbility({
+      mode: originConfig.ranges,
+      now: systemClock.now,
+      forgetAfterMs: FORGET_ABILITY_MS,
+      onDistrust: (reason) =>
+        emit({ kind: 'origin', route: name, message: 'the origin is not asked for parts for a while', detail: reason }),
+    }),
+    fill: fillPolicy(config),
+    lengthWaitMs: seconds(config.fill.lengthWaitSeconds),
     closeDelimited: originConfig.closeDelimited,
   };
 }
@@ -177,6 +194,19 @@ function describePlace(store: PlacedStoreConfig): string {
   if (store.type === 'memory') return 'memory';
   const home = `${homedir()}${sep}`;
   return store.dir.startsWith(home) ? `~${sep}${store.dir.slice(home.length)}` : store.dir;
+}
+
+function fillPolicy({ fill, origin }: RouteConfig): FillPolicy {
+  const { onAbort, finishMaxLeftBytes, finishMaxSizeBytes, complete, completeBelowBytes, resumeAttempts } = fill;
+  return {
+    onAbort,
+    finishMaxLeftBytes: finishMaxLeftBytes ?? Number.POSITIVE_INFINITY,
+    finishMaxSizeBytes: finishMaxSizeBytes ?? Number.POSITIVE_INFINITY,
+    complete: complete === 'whenSmaller' ? { smallerThanBytes: completeBelowBytes } : complete,
+    seekAheadBytes: origin.seekAheadBytes,
+    seekAheadMs: SEEK_AHEAD_MS,
+    resumeAttempts,
+  };
 }
 
 function listenerLimits({ limits }: Config) {

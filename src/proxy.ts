@@ -48,7 +48,7 @@ function travel(
   const { router, cache, pseudonym, clock, random } = context;
   if (isLoop(request.fields, pseudonym)) throw new ProxyError('loop_detected');
   const routed = routeRequest(request, router);
-  const { name, host, originUrl, ranges, fill, cache: caching } = routed.route;
+  const { name, host, originUrl, ranges, lengthWaitMs, cache: caching } = routed.route;
   journey.route = name;
 
   const inquiry = createInquiry(request, routed, router, {
@@ -56,7 +56,7 @@ function travel(
     onInterim: ({ status, fields }) =>
       request.sendInterim({ status, fields: forwardedResponseFields(fields, '1.1', pseudonym) }),
   });
-  const rules = { ...ranges, lengthWaitMs: fill.lengthWaitMs };
+  const rules = { ...ranges, lengthWaitMs };
   const receive = (answer: Answer): ProxyResponse | Promise<ProxyResponse> => {
     journey.answer = answer;
     const version = answer.kind === 'relay' ? answer.relay.response.version : '1.1';

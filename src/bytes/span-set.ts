@@ -63,6 +63,12 @@ export class SpanSet implements Iterable<Span> {
     return span !== undefined && span.start <= position ? span.end : position;
   }
 
+  /** The first integer of the set that is greater than `position`; undefined when there is none. */
+  firstAfter(position: number): number | undefined {
+    const span = this.#spans[this.#firstEndingAfter(position + 1)];
+    return span === undefined ? undefined : Math.max(span.start, position + 1);
+  }
+
   /** How many integers are in the set. */
   get size(): number {
     return this.#spans.reduce((sum, span) => sum + span.end - span.start, 0);

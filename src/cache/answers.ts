@@ -6,7 +6,7 @@ import { currentAgeMs, type FreshnessPolicy, freshnessLifetime } from '../semant
 import type { StoredEntry } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 import { createCountedBody } from './counted-body.ts';
-import type { Fill } from './fill.ts';
+import type { Generation } from './generation.ts';
 import type { Relay, Representation } from './representation.ts';
 import { createStoredRepresentation } from './stored-representation.ts';
 
@@ -36,8 +36,12 @@ export function hitAnswer(entry: StoredEntry, ttlMs: number, blockSizeBytes: num
   };
 }
 
-/** A response that is being stored. */
-export function fillAnswer(fill: Fill, representation: Representation, context: AnswerContext): Answer {
+/** A generation that is being put together from what the origin sends. */
+export function generationAnswer(
+  generation: Generation,
+  representation: Representation,
+  context: AnswerContext,
+): Answer {
   const { isJoined, forwardReason } = context;
   return {
     kind: 'representation',
@@ -48,11 +52,31 @@ export function fillAnswer(fill: Fill, representation: Representation, context: 
     collapsed: isJoined,
     status: {
       fwd: forwardReason,
-      fwdStatus: fill.response.status,
+      fwdStatus: generation.response.status,
       stored: true,
       ...(isJoined ? { collapsed: true } : {}),
     },
-    originBytes: isJoined ? noBytes : () => fill.frontier,
+    originBytes: isJoined ? noBytes : () => generation.received,
+  };
+}
+
+/** A stored generation that is there in part: a hit where it holds all that is wanted. */
+export function partialAnswer(
+  generation: Generation,
+  representation: Representation,
+  isPresent: boolean,
+  ttlMs: number,
+): Answer {
+  const before = generation.received;
+  return {
+    kind: 'representation',
+    representation,
+    isReuse: true,
+    outcome: isPresent ? 'hit' : 'miss',
+    reason: isPresent ? undefined : 'partial',
+    collapsed: false,
+    status: isPresent ? { hit: true, ttlSeconds: Math.floor(ttlMs / 1000) } : { fwd: 'partial', stored: true },
+    originBytes: () => generation.received - before,
   };
 }
 

@@ -16,18 +16,20 @@ const FIRST_ALLOCATION_BYTES = 16 * 1024;
 export class BlockAssembler {
   readonly #blockSizeBytes: number;
   readonly #sizeBytes: number | undefined;
-  #index = 0;
+  #index: number;
   #filled = 0;
+  #isEnded = false;
   #buffer: Uint8Array;
 
-  /** `sizeBytes` is the length of the whole where it is known. */
-  constructor(blockSizeBytes: number, sizeBytes: number | undefined) {
+  /** `sizeBytes` is the length of the whole where it is known; `firstIndex` the block that the bytes begin with. */
+  constructor(blockSizeBytes: number, sizeBytes: number | undefined, firstIndex = 0) {
+    this.#index = firstIndex;
     this.#blockSizeBytes = blockSizeBytes;
     this.#sizeBytes = sizeBytes;
     this.#buffer = this.#allocate();
   }
 
-  /** How many bytes were appended in all. */
+  /** Where the next byte belongs. */
   get frontier(): number {
     return this.#index * this.#blockSizeBytes + this.#filled;
   }
@@ -46,9 +48,10 @@ export class BlockAssembler {
     return count;
   }
 
-  /** The block, when it is full; the next one is begun. */
+  /** The block, when it is full or the last of a known length; the next one is begun. */
   seal(): SealedBlock | undefined {
-    if (this.#filled < this.#blockSizeBytes) return undefined;
+    const isLast = this.#filled > 0 && this.frontier === this.#sizeBytes;
+    if (this.#filled < this.#blockSizeBytes) return isLast ? this.sealLast() : undefined;
     const sealed = { index: this.#index, bytes: this.#buffer };
     this.#index += 1;
     this.#filled = 0;
@@ -56,9 +59,10 @@ export class BlockAssembler {
     return sealed;
   }
 
-  /** The last block, when it holds anything, in memory of its own size. Nothing may be appended after it. */
+  /** The last block, when it holds anything and was not sealed, in memory of its own size. Nothing may be appended after it. */
   sealLast(): SealedBlock | undefined {
-    if (this.#filled === 0) return undefined;
+    if (this.#filled === 0 || this.#isEnded) return undefined;
+    this.#isEnded = true;
     if (this.#filled < this.#buffer.length) {
       const exact = allocate(this.#filled);
       exact.set(this.#buffer.subarray(0, this.#filled));

@@ -6,15 +6,26 @@ import { parseRequestDirectives } from '../semantics/cache-control.ts';
 import type { ForwardReason } from '../semantics/cache-status.ts';
 import { isSafeMethod } from '../semantics/method.ts';
 import type { StoredEntry } from '../store/store.ts';
+import { createUseCounts } from './admission.ts';
 import type { Answer } from './answer.ts';
-import { type AnswerContext, fillAnswer, hitAnswer, relayAnswer, revalidatedAnswer, staleAnswer } from './answers.ts';
-import { exchange } from './exchange.ts';
-import { type Arrival, type Flight, Flights, type Landing } from './flights.ts';
+import {
+  type AnswerContext,
+  generationAnswer,
+  hitAnswer,
+  partialAnswer,
+  relayAnswer,
+  revalidatedAnswer,
+  staleAnswer,
+} from './answers.ts';
+import { exchange, reopenStored } from './exchange.ts';
+import type { ExchangeContext } from './exchange-context.ts';
+import { type Arrival, type Exchange, type Flight, Flights, type Landing } from './flights.ts';
 import type { Inquiry } from './inquiry.ts';
 import { invalidate } from './invalidate.ts';
-import { isShareable, isWaitingVain, mayJoinFill, mayTakeAlong } from './join.ts';
-import type { FillContext } from './new-fill.ts';
+import { isShareable, isWaitingVain, mayJoinGeneration, mayTakeAlong } from './join.ts';
 import { type Plan, planAnswer } from './plan.ts';
+import { isPresent } from './presence.ts';
+import { withResponse } from './representation.ts';
 import { UnsharedKeys } from './unshared-keys.ts';
 
 /** Answers requests from the store and the origin. */
@@ -26,20 +37,24 @@ export interface Cache {
 }
 
 /** What a cache is made of. */
-export type CacheContext = Omit<FillContext, 'unshared'>;
+export type CacheContext = Omit<ExchangeContext, 'unshared'>;
 
 /** Creates the cache over a store. */
 export function createCache(context: CacheContext): Cache {
   return new StoreCache(context);
 }
 
+/** Of how many keys it is known how often they were asked for. */
+const MAX_COUNTED_KEYS = 100_000;
+
 /** A plan that needs the origin. */
 type FetchPlan = Exclude<Plan, { kind: 'hit' }>;
 
 class StoreCache implements Cache {
-  readonly #context: FillContext;
+  readonly #context: ExchangeContext;
   readonly #flights = new Flights();
   readonly #unshared = new UnsharedKeys();
+  readonly #uses = createUseCounts({ maxKeys: MAX_COUNTED_KEYS });
 
   constructor(context: CacheContext) {
     this.#context = { ...context, unshared: this.#unshared };
@@ -59,20 +74,49 @@ class StoreCache implements Cache {
 
   #answerFrom(entries: readonly StoredEntry[], inquiry: Inquiry): Answer | Promise<Answer> {
     const plan = this.#plan(entries, inquiry);
-    if (plan.kind === 'hit') return this.#hit(plan);
+    if (plan.kind === 'hit') return this.#hit(plan, inquiry);
     if (parseRequestDirectives(inquiry.request.fields).onlyIfCached) throw new ProxyError('not_in_cache');
     if (plan.kind === 'fill' && this.#unshared.has(inquiry.key, this.#context.clock.now())) {
       return this.#pass(inquiry, plan.reason, 'unshared');
     }
+    if (plan.kind === 'fill' && !this.#isAdmitted(inquiry)) return this.#pass(inquiry, plan.reason, 'few-uses');
     return this.#joinOrLead(inquiry, plan);
+  }
+
+  /** Whether a key was asked for often enough to be stored. */
+  #isAdmitted({ request, key, policy }: Inquiry): boolean {
+    return policy.storeAfterUses <= 1 || request.method !== 'GET' || this.#uses.note(key) >= policy.storeAfterUses;
   }
 
   #plan(entries: readonly StoredEntry[], inquiry: Inquiry): Plan {
     return planAnswer(entries, inquiry, this.#context.clock.now());
   }
 
-  #hit({ entry, ttlMs }: Extract<Plan, { kind: 'hit' }>): Answer {
-    return hitAnswer(entry, ttlMs, this.#context.store.blockSizeBytes);
+  #hit({ entry, ttlMs }: Extract<Plan, { kind: 'hit' }>, inquiry: Inquiry): Answer | Promise<Answer> {
+    // Nothing of the body is read for HEAD, so it does not matter how much of it is there.
+    const isEnough = entry.isComplete || inquiry.request.method === 'HEAD';
+    if (isEnough) return hitAnswer(entry, ttlMs, this.#context.store.blockSizeBytes);
+    return this.#answerPartial(entry, ttlMs, inquiry);
+  }
+
+  /** Opens a stored generation that is there in part, or joins those who have it open. */
+  async #answerPartial(entry: StoredEntry, ttlMs: number, inquiry: Inquiry): Promise<Answer> {
+    const open = this.#flights.of(inquiry.key).find((flight) => flight.hasOpen(entry.generation));
+    const arrival = await this.#wait(open ?? this.#reopen(entry, inquiry), inquiry);
+    if (arrival.kind !== 'generation') {
+      if (arrival.kind === 'failed' && arrival.failure instanceof ProxyError) throw arrival.failure;
+      throw new ProxyError('internal', { detail: 'a generation was not reopened' });
+    }
+    const { generation, representation } = arrival;
+    return partialAnswer(generation, representation, isPresent(generation, inquiry), ttlMs);
+  }
+
+  #reopen(entry: StoredEntry, inquiry: Inquiry): Flight {
+    const reopen: Exchange = async (clearance) => {
+      await this.#flights.released(entry.generation);
+      return await reopenStored(this.#context, inquiry, entry, clearance);
+    };
+    return this.#flights.start(inquiry.key, 'finish', reopen, entry.generation);
   }
 
   /** Waits for what others have started for this key; where that does not serve this request, starts a flight. */
@@ -82,11 +126,11 @@ class StoreCache implements Cache {
     for (let flight = this.#nextFlight(inquiry, plan, tried); flight !== undefined; ) {
       tried.add(flight);
       const arrival = await flight.wait(inquiry.request.signal);
-      const joined = this.#answerArrival(arrival, inquiry, plan, true);
+      const joined = await this.#answerArrival(arrival, inquiry, plan, true);
       if (joined !== undefined) return joined;
       // What was waited for was not for this request; what is may have been stored meanwhile.
       const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
-      if (again.kind === 'hit') return this.#hit(again);
+      if (again.kind === 'hit') return this.#hit(again, inquiry);
       plan = again;
       flight = isWaitingVain(arrival, inquiry) ? undefined : this.#nextFlight(inquiry, plan, tried);
     }
@@ -97,31 +141,42 @@ class StoreCache implements Cache {
   #nextFlight(inquiry: Inquiry, plan: FetchPlan, tried: ReadonlySet<Flight>): Flight | undefined {
     const now = this.#context.clock.now();
     const mayWait = plan.kind === 'fill' || isShareable(plan.entry.metadata, inquiry.policy);
-    const mayJoin = ({ fill }: Flight) => (fill === undefined ? mayWait : mayJoinFill(fill, inquiry, now));
+    const mayJoin = ({ generation }: Flight) =>
+      generation === undefined ? mayWait : mayJoinGeneration(generation, inquiry, now);
     return this.#flights.of(inquiry.key).findLast((flight) => !tried.has(flight) && mayJoin(flight));
   }
 
   async #lead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const candidate = plan.kind === 'revalidate' ? plan : undefined;
-    const flight = this.#flights.start(inquiry.key, inquiry.policy.onAbort, (clearance) =>
+    const flight = this.#flights.start(inquiry.key, inquiry.policy.fill.onAbort, (clearance) =>
       exchange(this.#context, inquiry, candidate, clearance),
     );
-    let arrival: Arrival;
-    try {
-      arrival = await flight.wait(inquiry.request.signal);
-    } catch (error) {
-      // A response that is for this request alone must not be left behind unread when its client has gone.
-      void flight.landed.then(closeRelay);
-      throw error;
-    }
-    const answer = this.#answerArrival(arrival, inquiry, plan, false);
+    const arrival = await this.#wait(flight, inquiry);
+    if (arrival.kind === 'unusable') return await this.#pass(inquiry, plan.reason, arrival.reason);
+    if (arrival.kind === 'revalidated') this.#flights.freshen(arrival.entry);
+    const answer = await this.#answerArrival(arrival, inquiry, plan, false);
     if (answer === undefined)
       throw new ProxyError('internal', { detail: 'a flight landed with nothing for its leader' });
     return answer;
   }
 
+  /** Waits for a flight of one's own. A response for this request alone is not left behind unread when its client goes. */
+  async #wait(flight: Flight, inquiry: Inquiry): Promise<Arrival> {
+    try {
+      return await flight.wait(inquiry.request.signal);
+    } catch (error) {
+      void flight.landed.then(closeRelay);
+      throw error;
+    }
+  }
+
   /** Undefined when what has arrived does not serve this request. */
-  #answerArrival(arrival: Arrival, inquiry: Inquiry, plan: FetchPlan, isJoined: boolean): Answer | undefined {
+  #answerArrival(
+    arrival: Arrival,
+    inquiry: Inquiry,
+    plan: FetchPlan,
+    isJoined: boolean,
+  ): Answer | Promise<Answer> | undefined {
     const context: AnswerContext = {
       blockSizeBytes: this.#context.store.blockSizeBytes,
       policy: inquiry.policy,
@@ -131,17 +186,46 @@ class StoreCache implements Cache {
     };
     const isFor = (response: StoredResponse) => !isJoined || mayTakeAlong(response, inquiry);
     switch (arrival.kind) {
-      case 'fill':
-        if (isFor(arrival.fill.response)) return fillAnswer(arrival.fill, arrival.representation, context);
+      case 'generation':
+        if (isFor(arrival.generation.response)) {
+          return generationAnswer(arrival.generation, arrival.representation, context);
+        }
         arrival.representation.close();
         return undefined;
       case 'revalidated':
-        return isFor(arrival.entry.metadata) ? revalidatedAnswer(arrival.entry, context) : undefined;
+        if (!isFor(arrival.entry.metadata)) return undefined;
+        return this.#completing(revalidatedAnswer(arrival.entry, context), arrival.entry, inquiry);
       case 'relay':
         return isJoined ? undefined : relayAnswer(arrival.relay, plan.reason, arrival.reason);
       case 'failed':
-        return answerFailure(arrival.failure, plan, context);
+        return this.#answerFailure(arrival.failure, plan, context, inquiry);
+      case 'unusable':
+        return undefined;
     }
+  }
+
+  /** What is stored where it may be served stale; otherwise throws the error, or gives nothing for a bad status. */
+  #answerFailure(
+    failure: ProxyError | number,
+    plan: FetchPlan,
+    context: AnswerContext,
+    inquiry: Inquiry,
+  ): Answer | Promise<Answer> | undefined {
+    if (plan.kind === 'revalidate' && plan.mayServeStale) {
+      return this.#completing(staleAnswer(plan.entry, failure, context), plan.entry, inquiry);
+    }
+    if (failure instanceof ProxyError) throw failure;
+    return undefined;
+  }
+
+  /** An answer from an entry; where it is there in part only, from the generation that brings the rest. */
+  #completing(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Answer | Promise<Answer> {
+    if (entry.isComplete) return answer;
+    return this.#answerPartial(entry, 0, inquiry).then((partial) => {
+      if (partial.kind !== 'representation' || answer.kind !== 'representation') return answer;
+      const representation = withResponse(partial.representation, entry.metadata);
+      return { ...answer, representation, originBytes: partial.originBytes };
+    });
   }
 
   /** Passes a request on as it is, and invalidates what an unsafe method has changed (RFC 9111 §4.4). */
@@ -173,13 +257,6 @@ function decideBypass({ request, policy }: Inquiry): 'method' | 'bypass' | 'requ
   if (request.method !== 'GET' && request.method !== 'HEAD') return 'method';
   if (!policy.isEnabled || request.body !== undefined) return 'bypass';
   return parseRequestDirectives(request.fields).noStore ? 'request' : undefined;
-}
-
-/** What is stored where it may be served stale; otherwise throws the error, or gives nothing for a bad status. */
-function answerFailure(failure: ProxyError | number, plan: FetchPlan, context: AnswerContext): Answer | undefined {
-  if (plan.kind === 'revalidate' && plan.mayServeStale) return staleAnswer(plan.entry, failure, context);
-  if (failure instanceof ProxyError) throw failure;
-  return undefined;
 }
 
 function closeRelay(landing: Landing): void {

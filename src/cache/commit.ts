@@ -2,17 +2,23 @@
 
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { EntryWriter, NewEntry, Store, StoredEntry } from '../store/store.ts';
-import type { WholeBody } from './fill.ts';
 
-/** A generation that was written and is not findable yet. */
+/** A body whose last byte has come. */
+export interface WholeBody {
+  readonly sizeBytes: number;
+  /** Its SHA-256, hexadecimal, where it was wanted. */
+  readonly digest: string | undefined;
+}
+
+/** A generation that was written and is not findable as a whole yet. */
 export interface Written {
   readonly writer: EntryWriter;
   readonly place: Pick<NewEntry, 'key' | 'variant'>;
   readonly stored: StoredResponse;
-  /** The tag that a body gets that no stored one has the bytes of. */
-  readonly ownEntityTag: string;
   /** The generation that these bytes may turn out to be. */
   readonly previous: StoredEntry | undefined;
+  /** How long a complete generation that it replaces is kept for those who resume with its validator. */
+  readonly pinSeconds: number;
   /** Whether it has been invalidated since it was asked for. */
   readonly isRevoked: () => boolean;
 }
@@ -29,7 +35,7 @@ export async function commit(
 ): Promise<'stored' | 'same' | 'relayed'> {
   if (written.isRevoked() || (await isSuperseded(store, written, now))) return 'relayed';
   const confirmed = await confirm(store, written, body);
-  const entry = confirmed ?? (await putInPlace(written, body));
+  const entry = confirmed ?? (await putInPlace(written, body, now));
   // The writing took its time: the invalidation that came during it found nothing to remove.
   if (written.isRevoked()) {
     await store.removeEntry(entry);
@@ -38,14 +44,25 @@ export async function commit(
   return confirmed === undefined ? 'stored' : 'same';
 }
 
+/** Publishes what is written in part, unless it may not be kept; see `commit`. Throws `StoreFault`. */
+export async function publish(store: Store, written: Written, now: number): Promise<void> {
+  if (written.isRevoked() || (await isSuperseded(store, written, now))) return;
+  await written.writer.publish(written.stored, pinUntil(written, now));
+  if (!written.isRevoked()) return;
+  const entries = await store.find(written.place.key);
+  const own = entries.find((entry) => entry.generation === written.writer.generation);
+  if (own !== undefined) await store.removeEntry(own);
+}
+
 /**
  * Whether a response that arrived later has been stored: of several, the most recent one counts (RFC 9111 §4). One from
  * the future was stored before the clock was set back, and tells nothing.
  */
-async function isSuperseded(store: Store, { place, stored }: Written, now: number): Promise<boolean> {
+async function isSuperseded(store: Store, { writer, place, stored }: Written, now: number): Promise<boolean> {
   const entries = await store.find(place.key);
-  const current = entries.find((entry) => entry.variant === place.variant);
-  return current !== undefined && current.metadata.responseAt > stored.responseAt && current.metadata.responseAt <= now;
+  const current = entries.find((entry) => entry.variant === place.variant && entry.pinnedUntil === undefined);
+  if (current === undefined || current.generation === writer.generation) return false;
+  return current.metadata.responseAt > stored.responseAt && current.metadata.responseAt <= now;
 }
 
 /** The stored generation with fresh metadata, if its bytes are the same. */
@@ -56,11 +73,17 @@ async function confirm(
 ): Promise<StoredEntry | undefined> {
   if (digest === undefined || digest !== previous?.metadata.bodyDigest) return undefined;
   const { ownEntityTag } = previous.metadata;
-  const tag = ownEntityTag === undefined ? {} : { ownEntityTag };
-  return await store.replaceMetadata(previous, { ...stored, bodyDigest: digest, ...tag });
+  const isOurs = stored.ownEntityTag !== undefined && ownEntityTag !== undefined;
+  const { ownEntityTag: _, ...fresh } = stored;
+  return await store.replaceMetadata(previous, { ...fresh, bodyDigest: digest, ...(isOurs ? { ownEntityTag } : {}) });
 }
 
-function putInPlace({ writer, stored, ownEntityTag }: Written, { sizeBytes, digest }: WholeBody): Promise<StoredEntry> {
-  const metadata = digest === undefined ? stored : { ...stored, ownEntityTag, bodyDigest: digest };
-  return writer.commit({ metadata, sizeBytes });
+function putInPlace(written: Written, { sizeBytes, digest }: WholeBody, now: number): Promise<StoredEntry> {
+  const { writer, stored } = written;
+  const metadata = digest === undefined ? stored : { ...stored, bodyDigest: digest };
+  return writer.commit({ metadata, sizeBytes, pinPreviousUntil: pinUntil(written, now) });
+}
+
+function pinUntil({ pinSeconds }: Written, now: number): number | undefined {
+  return pinSeconds > 0 ? now + pinSeconds * 1000 : undefined;
 }

@@ -1,15 +1,21 @@
 /** One conversation with the origin about a key: asks for the whole, or validates what is stored, and decides what becomes of the response. */
 
-import type { Fields } from '../http/fields.ts';
+import { type Fields, fieldValue, withoutFields } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { parseUnsatisfiedRange } from '../semantics/content-range.ts';
+import { contentDigestFields, selectContentDigest } from '../semantics/digest.ts';
 import { freshened, mayFreshen } from '../semantics/freshen.ts';
+import { formatRange, type RangeSpec } from '../semantics/range.ts';
 import { conditionalFields } from '../semantics/revalidation.ts';
 import { decideStoring } from '../semantics/storing.ts';
 import { type StoredEntry, StoreFault } from '../store/store.ts';
+import type { ExchangeContext } from './exchange-context.ts';
+import type { Part } from './fill.ts';
+import { selectFirstAsk, selectFirstPart } from './first-ask.ts';
 import type { Clearance, Landing } from './flights.ts';
 import type { Inquiry } from './inquiry.ts';
-import { createFill, type FillContext, type Received } from './new-fill.ts';
-import { fillFields } from './plan.ts';
+import { openGeneration, type Received, reopenGeneration } from './open-generation.ts';
+import { fillFields, rangeSpecs } from './plan.ts';
 
 /** An entry that is to be validated, and whether it may be served if the origin fails. */
 export interface Candidate {
@@ -19,7 +25,7 @@ export interface Candidate {
 
 /** Asks the origin and lands. Never rejects. */
 export async function exchange(
-  context: FillContext,
+  context: ExchangeContext,
   inquiry: Inquiry,
   candidate: Candidate | undefined,
   clearance: Clearance,
@@ -31,12 +37,41 @@ export async function exchange(
   }
 }
 
+/** Opens a stored generation that is there in part, and lands with it. Never rejects. */
+export async function reopenStored(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  entry: StoredEntry,
+  clearance: Clearance,
+): Promise<Landing> {
+  const { store } = context;
+  try {
+    const writer = await store.resume(entry);
+    if (writer === undefined) throw new ProxyError('bytes_gone', { detail: 'the generation is not current any more' });
+    // It may have been freshened since it was found.
+    const current = (await store.find(inquiry.key)).find(({ generation }) => generation === entry.generation);
+    const isRevoked = () => clearance.isRevoked;
+    return { kind: 'generation', generation: reopenGeneration(context, inquiry, current ?? entry, writer, isRevoked) };
+  } catch (thrown) {
+    const isFault = thrown instanceof StoreFault;
+    return {
+      kind: 'failed',
+      failure: isFault ? new ProxyError('bytes_gone', { cause: thrown }) : toProxyError(thrown),
+    };
+  }
+}
+
 async function converse(
-  context: FillContext,
+  context: ExchangeContext,
   inquiry: Inquiry,
   candidate: Candidate | undefined,
   clearance: Clearance,
 ): Promise<Landing> {
+  const range = candidate === undefined ? firstAsk(context, inquiry) : undefined;
+  if (range !== undefined) {
+    const part = await ask(context, inquiry, [['range', formatRange([range])]], clearance);
+    return await landPart(context, inquiry, part, clearance);
+  }
   const conditions = candidate === undefined ? [] : conditionalFields(candidate.entry.metadata);
   const received = await ask(context, inquiry, conditions, clearance);
   const { body, status } = received.response;
@@ -55,7 +90,7 @@ async function converse(
 }
 
 async function ask(
-  context: FillContext,
+  context: ExchangeContext,
   inquiry: Inquiry,
   conditions: Fields,
   { signal }: Clearance,
@@ -75,7 +110,7 @@ async function ask(
 
 /** RFC 9111 §4.3.4. Undefined when the 304 is not about this entry, or the entry is gone. */
 async function freshen(
-  context: FillContext,
+  context: ExchangeContext,
   inquiry: Inquiry,
   entry: StoredEntry,
   { response, requestAt, responseAt }: Received,
@@ -95,28 +130,94 @@ async function freshen(
   return await context.store.replaceMetadata(entry, metadata);
 }
 
-/** Lands with the response to a request for the whole. Closes its body where it throws. */
+/** What is asked for first where a client wants a range and the origin may have ranges. */
+function firstAsk({ store }: ExchangeContext, inquiry: Inquiry): RangeSpec | undefined {
+  return inquiry.rangeAbility.mayAsk ? selectFirstAsk(rangeSpecs(inquiry), store.blockSizeBytes) : undefined;
+}
+
+/** What came for a part: it becomes a generation where parts of it may be combined (RFC 9111 §3.3, §3.4). */
+async function landPart(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  received: Received,
+  clearance: Clearance,
+): Promise<Landing> {
+  const { response, responseAt } = received;
+  const { rangeAbility } = inquiry;
+  if (response.status === 200) rangeAbility.noteWhole();
+  if (response.status === 416) return await landUnsatisfied(context, inquiry, received, clearance);
+  if (response.status !== 206) return await landWhole(context, inquiry, undefined, received, clearance);
+  const part = selectFirstPart(response, responseAt, context.store.blockSizeBytes);
+  if (part.kind === 'refuse') {
+    response.body.close();
+    if (part.isLie) rangeAbility.distrust(part.reason);
+    else rangeAbility.noteWhole();
+    return await landWhole(context, inquiry, undefined, await ask(context, inquiry, [], clearance), clearance);
+  }
+  rangeAbility.noteParts();
+  const fields = withoutFields(response.fields, partFields);
+  const whole = { ...received, response: { ...response, status: 200, fields, sizeBytes: part.sizeBytes } };
+  const landing = await landWhole(context, inquiry, undefined, whole, clearance, {
+    from: part.span.start,
+    end: part.span.end,
+    isWhole: false,
+    digest: selectContentDigest(response.fields),
+  });
+  if (landing.kind !== 'relay') return landing;
+  // It is not to be stored, and holds other bytes than the client wants.
+  response.body.close();
+  return { kind: 'unusable', reason: landing.reason };
+}
+
+/** Fields of a 206 that say nothing of the whole. */
+const partFields = new Set(['content-range', 'content-length', ...contentDigestFields]);
+
+/** A 416 that tells the length is believed and passed on; after any other one the whole is asked for. */
+async function landUnsatisfied(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  received: Received,
+  clearance: Clearance,
+): Promise<Landing> {
+  const { fields, body } = received.response;
+  const sizeBytes = parseUnsatisfiedRange(fieldValue(fields, 'content-range') ?? '');
+  const [spec] = rangeSpecs(inquiry);
+  if (sizeBytes !== undefined && spec !== undefined && spec.kind !== 'suffix' && spec.first >= sizeBytes) {
+    return { kind: 'relay', relay: { ...received, evaluated: true }, reason: 'status' };
+  }
+  body.close();
+  const whole = await ask(context, inquiry, [], clearance);
+  if (whole.response.status === 200) inquiry.rangeAbility.distrust('it answered 416 to a range that it has bytes of');
+  return await landWhole(context, inquiry, undefined, whole, clearance);
+}
+
+/** Lands with a response that stands for the whole. Closes its body where it throws. */
 async function landWhole(
-  context: FillContext,
+  context: ExchangeContext,
   inquiry: Inquiry,
   candidate: Candidate | undefined,
   received: Received,
   clearance: Clearance,
+  part?: Pick<Part, 'from' | 'end' | 'isWhole' | 'digest'>,
 ): Promise<Landing> {
+  const { body, sizeBytes } = received.response;
   try {
     const reason = refusalToStore(inquiry, received);
     if (reason !== undefined) return relay(context, inquiry, received, reason);
-    return { kind: 'fill', fill: await createFill(context, inquiry, candidate?.entry, received, clearance) };
+    const whole = { from: 0, end: sizeBytes, isWhole: true, digest: undefined };
+    const first = { ...(part ?? whole), body, isProven: true };
+    const generation = await openGeneration(context, inquiry, candidate?.entry, received, first, clearance);
+    return { kind: 'generation', generation };
   } catch (thrown) {
     if (thrown instanceof StoreFault) {
       return relay(context, inquiry, received, thrown.reason === 'too_large' ? 'too-large' : 'store-unavailable');
     }
-    received.response.body.close();
+    body.close();
     throw thrown;
   }
 }
 
-function relay({ unshared, clock }: FillContext, { key }: Inquiry, received: Received, reason: string): Landing {
+function relay({ unshared, clock }: ExchangeContext, { key }: Inquiry, received: Received, reason: string): Landing {
   unshared.note(key, reason, clock.now());
   return { kind: 'relay', relay: { ...received, evaluated: false }, reason };
 }

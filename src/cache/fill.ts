@@ -1,276 +1,247 @@
-/**
- * One transfer from the origin into one generation. It belongs to no client: readers attach at any offset, get each byte
- * as it arrives, and leave without harm to it.
- */
+/** One transfer from the origin into one generation: from a block's start on, and taken up again where it breaks off. */
 
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { BodyStream } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
-import type { StoredResponse } from '../http/stored-response.ts';
-import { type EntryWriter, StoreFault } from '../store/store.ts';
-import { BlockAssembler } from './block-assembler.ts';
-import { peekBytes, readBytes } from './block-bytes.ts';
-import type { ByteReader, Representation } from './representation.ts';
-import { createWaiters, type Waiters } from './waiters.ts';
+import type { Digest } from '../semantics/digest.ts';
+import { BlockAssembler, type SealedBlock } from './block-assembler.ts';
+import type { Clock } from './clock.ts';
+import type { Coming } from './fetch-decision.ts';
+import { createRetryBudget, type RetryRules } from './retry-budget.ts';
+import { Witness } from './witness.ts';
 
-/** How a fill ended. */
-export type FillResult = 'stored' | 'same' | 'relayed' | 'failed' | 'stopped';
-
-/** A body whose last byte has come. */
-export interface WholeBody {
-  readonly sizeBytes: number;
-  /** Its SHA-256, hexadecimal, where it was wanted. */
-  readonly digest: string | undefined;
-}
-
-/** What a fill needs. */
-export interface FillOptions {
-  readonly response: StoredResponse;
+/** Bytes of a generation on their way. */
+export interface Part {
+  /** The offset of the first byte. */
+  readonly from: number;
+  /** Where the part ends (exclusive), as the origin promised; undefined when only its end will tell. */
+  readonly end: number | undefined;
   readonly body: BodyStream;
-  /** The length that the origin promised, where it did. */
-  readonly sizeBytes: number | undefined;
-  readonly writer: EntryWriter;
-  readonly blockSizeBytes: number;
-  /** How many bytes are held for readers once the store cannot take more. */
-  readonly windowBytes: number;
-  /** Whether the transfer goes on when its last reader has left. */
-  readonly onAbort: 'finish' | 'stop';
-  /** Whether `commit` wants the SHA-256 of the whole. */
-  readonly wantsDigest: boolean;
-  /** Makes the whole generation findable, unless it may not be any more. Throws `StoreFault`. */
-  readonly commit: (whole: WholeBody) => Promise<'stored' | 'same' | 'relayed'>;
-  /** Told once, when the transfer is over and before the last reader has left. Does not throw. */
-  readonly onEnd: (end: { result: FillResult; bytes: number; error: ProxyError | undefined }) => void;
-  /** Told when the store refused a block. Does not throw. */
-  readonly onStoreFault: (fault: StoreFault) => void;
+  /** Whether it is the whole representation. */
+  readonly isWhole: boolean;
+  /** Whether a strong validator says that these are bytes of this generation. Otherwise they are compared with what is there. */
+  readonly isProven: boolean;
+  /** What the hash of the part must come to, where the origin states it. */
+  readonly digest: Digest | undefined;
 }
 
-/** A fill: to be run, running, or over and still read. */
-export class Fill {
-  readonly response: StoredResponse;
+/** A block that has come, and how it came. */
+export interface Arrived extends SealedBlock {
+  /** See `Part.isProven`. */
+  readonly isProven: boolean;
+  /** Where the fill that brings it began, as an offset. */
+  readonly from: number;
+}
+
+/** The generation, as a fill needs it. */
+export interface FillHost {
+  /**
+   * Asks the origin for `[start, end)`; what comes may begin earlier. Undefined when another fill brings it anyway.
+   * Throws `ProxyError`.
+   */
+  fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined>;
+  /** Keeps a block. Throws `ProxyError` `generation_changed` when it is not the one that is there already. */
+  keep(block: Arrived): Promise<void>;
+  /** Whether so much of what follows `offset` is there or coming that this fill is better ended. */
+  isAheadCovered(fill: Fill, offset: number): boolean;
+  /** Whether a broken transfer is worth taking up again. */
+  mayResume(error: ProxyError): boolean;
+  /** Told when the frontier has moved. */
+  moved(): void;
+}
+
+/** What a fill is made with. */
+export interface FillOptions {
+  readonly host: FillHost;
+  readonly clock: Clock;
+  readonly blockSizeBytes: number;
+  readonly sizeBytes: number | undefined;
+  /** The first block, and where to end (exclusive); Infinity for the end, wherever it is. */
+  readonly firstIndex: number;
+  readonly limit: number;
+  readonly retry: RetryRules;
+}
+
+/** Whether nothing of a generation is to be used after a failure. */
+export function isFatal({ code }: ProxyError): boolean {
+  return code === 'generation_changed' || code === 'origin_digest_mismatch';
+}
+
+/** A running or ended fill. */
+export class Fill implements Coming {
   readonly #options: FillOptions;
-  readonly #assembler: BlockAssembler;
-  readonly #waiters: Waiters = createWaiters();
-  /** Those who read or are about to: each with the offset that it asked for last. */
-  readonly #readers = new Map<object, number>();
-  /** Full blocks that the store does not have (yet): on their way to it, or held for readers when it takes no more. */
-  readonly #held = new Map<number, Uint8Array>();
-  readonly #hash: Hash | undefined;
-  #sizeBytes: number | undefined;
-  #isStoring = true;
-  #isReleased = false;
-  #error: ProxyError | undefined;
+  readonly #stopping = new AbortController();
+  readonly #startedAt: number;
+  #assembler: BlockAssembler;
+  #from: number;
+  #limit: number;
+  #witness: Witness | undefined;
+  #body: BodyStream | undefined;
+  #received = 0;
 
   constructor(options: FillOptions) {
+    const { blockSizeBytes, sizeBytes, firstIndex, limit, clock } = options;
     this.#options = options;
-    this.response = options.response;
-    this.#sizeBytes = options.sizeBytes;
-    this.#assembler = new BlockAssembler(options.blockSizeBytes, options.sizeBytes);
-    this.#hash = options.wantsDigest ? createHash('sha256') : undefined;
+    this.#assembler = new BlockAssembler(blockSizeBytes, sizeBytes, firstIndex);
+    this.#from = this.#assembler.frontier;
+    this.#limit = limit;
+    this.#startedAt = clock.now();
   }
 
-  /** The next byte to arrive: how many have. */
+  /** Where the next byte belongs. */
   get frontier(): number {
     return this.#assembler.frontier;
   }
 
-  /** Whether new readers may still attach and find every byte. */
-  get isJoinable(): boolean {
-    return this.#isStoring && !this.#isReleased && this.#error === undefined;
+  get limit(): number {
+    return this.#limit;
   }
 
-  /** Ends the transfer at once; its readers are cut off. */
+  /** Bytes received from the origin, those that were there already included. */
+  get received(): number {
+    return this.#received;
+  }
+
+  get speed(): number {
+    const elapsedMs = this.#options.clock.now() - this.#startedAt;
+    return elapsedMs > 0 ? this.#received / elapsedMs : 0;
+  }
+
+  /** What there is of the block that is arriving. */
+  blockAt(index: number): Uint8Array | undefined {
+    return this.#assembler.blockAt(index);
+  }
+
+  /** Ends the transfer; `run` rejects with the error. */
   stop(error: ProxyError): void {
-    this.#error ??= error;
-    this.#options.body.close();
-    this.#waiters.changed();
+    this.#stopping.abort(error);
+    this.#body?.close();
   }
 
-  /**
-   * Runs the transfer, once. Resolves when it is over and, where it was stored, the entry can be found; what it holds is
-   * given back when nobody reads it any more. Never rejects.
-   */
-  async run(): Promise<void> {
-    let result: FillResult;
-    let error: ProxyError | undefined;
-    try {
-      for await (const chunk of this.#options.body) await this.#take(chunk);
-      result = await this.#finish();
-    } catch (thrown) {
-      this.#error ??= toProxyError(thrown);
-      error = this.#error;
-      result = error.code === 'client_gone' ? 'stopped' : 'failed';
-    }
-    this.#options.body.close();
-    this.#options.onEnd({ result, bytes: this.frontier, error });
-    this.#waiters.changed();
-    void this.#releaseWhenUnread();
-  }
-
-  /** Holds the fill for one request, from the first byte on, until the representation is closed. */
-  attach(): Representation {
-    const seat = {};
-    this.#readers.set(seat, 0);
-    const sizeBytes = () => this.#sizeBytes;
-    return {
-      response: this.response,
-      get sizeBytes() {
-        return sizeBytes();
-      },
-      peek: (offset, end) => this.#peek(offset, end),
-      open: async (offset) => this.#open(offset),
-      whenPresent: (end, signal) => this.#whenPresent(end, signal),
-      close: () => this.#leave(seat),
-    };
-  }
-
-  /** Whether the last byte is there. */
-  get #isWhole(): boolean {
-    return this.#sizeBytes !== undefined && this.frontier >= this.#sizeBytes;
-  }
-
-  #peek(offset: number, end: number): Uint8Array | undefined {
-    const limit = Math.min(end, this.frontier);
-    if (offset >= limit) return undefined;
-    const block = this.#blockInMemory(Math.floor(offset / this.#options.blockSizeBytes));
-    if (block !== undefined) return peekBytes({ peekBlock: () => block }, this.#options.blockSizeBytes, offset, limit);
-    return peekBytes(this.#options.writer, this.#options.blockSizeBytes, offset, limit);
-  }
-
-  #open(offset: number): ByteReader {
-    if (this.#error !== undefined && this.frontier <= offset) throw this.#error;
-    const closing = new AbortController();
-    const reader: ByteReader = {
-      peek: (from, end) => {
-        this.#reach(reader, from);
-        return this.#peek(from, end);
-      },
-      read: (from, end) => {
-        this.#reach(reader, from);
-        return this.#read(from, end, closing.signal);
-      },
-      close: () => {
-        closing.abort(new ProxyError('client_gone'));
-        this.#leave(reader);
-      },
-    };
-    this.#readers.set(reader, offset);
-    return reader;
-  }
-
-  async #whenPresent(end: number, signal: AbortSignal): Promise<boolean> {
-    const isPresent = () => this.#sizeBytes !== undefined || this.frontier >= end;
-    await this.#waiters.wait(() => {
-      if (isPresent() || !this.#isStoring) return true;
-      if (this.#error !== undefined) throw this.#error;
-      return false;
-    }, signal);
-    return isPresent();
-  }
-
-  async #read(offset: number, end: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
-    await this.#waiters.wait(() => {
-      if (this.frontier > offset || this.#isWhole) return true;
-      if (this.#error !== undefined) throw this.#error;
-      return false;
-    }, signal);
-    if (this.frontier <= offset) return undefined;
-    return this.#peek(offset, end) ?? (await this.#readFromWriter(offset, Math.min(end, this.frontier)));
-  }
-
-  #readFromWriter(offset: number, end: number): Promise<Uint8Array> {
-    return readBytes(this.#options.writer, this.#options.blockSizeBytes, offset, end);
-  }
-
-  #blockInMemory(index: number): Uint8Array | undefined {
-    return this.#assembler.blockAt(index) ?? this.#held.get(index);
-  }
-
-  async #take(chunk: Uint8Array): Promise<void> {
-    const promised = this.#options.sizeBytes;
-    const rest = promised === undefined ? chunk : chunk.subarray(0, promised - this.frontier);
-    this.#hash?.update(rest);
-    let taken = 0;
-    while (taken < rest.length) {
-      taken += this.#assembler.append(rest, taken);
-      const sealed = this.#assembler.seal();
-      this.#waiters.changed();
-      if (sealed !== undefined) await this.#keep(sealed.index, sealed.bytes);
-    }
-  }
-
-  /** Gives a full block to the store, or holds it for the readers when the store takes no more. */
-  async #keep(index: number, bytes: Uint8Array): Promise<void> {
-    this.#held.set(index, bytes);
-    if (this.#isStoring) {
+  /** Runs to the limit, the first time with a part that is there already. Rejects with `ProxyError` when it is given up. */
+  async run(first: Part | undefined): Promise<void> {
+    const { clock, retry, host } = this.#options;
+    const budget = createRetryBudget(retry, this.frontier);
+    const { signal } = this.#stopping;
+    let reached = this.frontier;
+    for (let part = first; ; part = undefined) {
       try {
-        await this.#options.writer.writeBlock(index, bytes);
-        this.#held.delete(index);
-        return;
+        if (await this.#advance(part)) return;
+        if (this.frontier <= reached) throw new ProxyError('origin_body_short');
       } catch (thrown) {
-        if (!(thrown instanceof StoreFault)) throw thrown;
-        this.#isStoring = false;
-        this.#options.onStoreFault(thrown);
-        this.#waiters.changed();
+        const error = toProxyError(signal.aborted ? signal.reason : thrown);
+        const delayMs = signal.aborted || !host.mayResume(error) ? undefined : budget.next(this.frontier);
+        if (delayMs === undefined) throw error;
+        await pause(clock, delayMs, signal);
       }
+      reached = this.frontier;
     }
-    await this.#waitForRoom();
   }
 
-  /** With no store behind it, the transfer goes no faster than the slowest reader. */
-  async #waitForRoom(): Promise<void> {
-    await this.#waiters.wait(() => {
-      if (this.#error !== undefined) throw this.#error;
-      if (this.#readers.size === 0)
-        throw new ProxyError('client_gone', { detail: 'not storable, and nobody reads it' });
-      const lowest = Math.min(...this.#readers.values());
-      for (const index of this.#held.keys()) {
-        if ((index + 1) * this.#options.blockSizeBytes <= lowest) this.#held.delete(index);
-      }
-      return this.#held.size * this.#options.blockSizeBytes < this.#options.windowBytes;
-    });
-  }
-
-  async #finish(): Promise<FillResult> {
-    if (this.#error !== undefined) throw this.#error;
-    const promised = this.#options.sizeBytes;
-    if (promised !== undefined && this.frontier < promised) throw new ProxyError('origin_body_short');
-    const last = this.#assembler.sealLast();
-    this.#sizeBytes = this.frontier;
-    this.#waiters.changed();
-    if (!this.#isStoring) return 'relayed';
+  /** Goes on with a part until it ends; true when no other is needed. */
+  async #advance(given: Part | undefined): Promise<boolean> {
+    const { signal } = this.#stopping;
+    let part = given;
     try {
-      if (last !== undefined) {
-        this.#held.set(last.index, last.bytes);
-        await this.#options.writer.writeBlock(last.index, last.bytes);
+      signal.throwIfAborted();
+      part ??= await this.#options.host.fetch(this, this.frontier, this.#limit, signal);
+      if (part === undefined) {
+        this.#limit = this.frontier;
+        return true;
       }
-      return await this.#options.commit({ sizeBytes: this.frontier, digest: this.#hash?.digest('hex') });
-    } catch (thrown) {
-      if (!(thrown instanceof StoreFault)) throw thrown;
-      this.#isStoring = false;
-      this.#options.onStoreFault(thrown);
-      return 'relayed';
+      this.#body = part.body;
+      signal.throwIfAborted();
+      if (part.isWhole && this.frontier > 0) this.#startAgain(part);
+      return await this.#take(part);
+    } finally {
+      part?.body.close();
+      this.#body = undefined;
     }
   }
 
-  #reach(reader: ByteReader, offset: number): void {
-    const earlier = this.#readers.get(reader);
-    if (earlier === undefined || earlier === offset) return;
-    this.#readers.set(reader, offset);
-    if (!this.#isStoring) this.#waiters.changed();
+  /** The whole came where the rest was asked for: what is absent before the frontier is taken too, what is there is compared. */
+  #startAgain({ isProven }: Part): void {
+    const { blockSizeBytes, sizeBytes } = this.#options;
+    const { frontier } = this;
+    const index = Math.floor(frontier / blockSizeBytes);
+    if (!isProven) {
+      const seen = this.blockAt(index)?.slice() ?? new Uint8Array();
+      this.#witness = new Witness(frontier - seen.length, seen, this.#witness);
+    }
+    this.#assembler = new BlockAssembler(blockSizeBytes, sizeBytes, 0);
+    this.#from = 0;
+    this.#limit = sizeBytes ?? Number.POSITIVE_INFINITY;
   }
 
-  #leave(reader: object): void {
-    if (!this.#readers.delete(reader)) return;
-    const isWanted = this.#readers.size > 0 || this.#options.onAbort === 'finish' || this.#isWhole;
-    if (!isWanted) this.stop(new ProxyError('client_gone', { detail: 'nobody reads it any more' }));
-    this.#waiters.changed();
+  /** True when the limit or what others bring was reached; false when the part was shorter than asked for. */
+  async #take(part: Part): Promise<boolean> {
+    let at = part.from;
+    const hash = part.digest === undefined ? undefined : createHash(part.digest.algorithm);
+    for await (const chunk of part.body) {
+      this.#received += chunk.length;
+      hash?.update(chunk);
+      const end = Math.min(this.#limit, at + chunk.length);
+      const known = Math.max(0, this.frontier - at);
+      if (known < end - at && (await this.#append(chunk.subarray(known, end - at), part.isProven))) return true;
+      at += chunk.length;
+      if (at < this.#limit || (at === this.#limit && at === this.#options.sizeBytes)) continue;
+      if (part.isWhole && part.end === undefined && this.#limit === this.#options.sizeBytes)
+        throw changed('more bytes');
+      return true;
+    }
+    this.#stopping.signal.throwIfAborted();
+    if (at === part.end && hash?.digest('hex') !== part.digest?.hex) {
+      throw new ProxyError('origin_digest_mismatch', {
+        detail: `the content of bytes ${part.from}-${at - 1} is another`,
+      });
+    }
+    return await this.#end(part, at);
   }
 
-  async #releaseWhenUnread(): Promise<void> {
-    while (this.#readers.size > 0) await this.#waiters.wait(() => this.#readers.size === 0);
-    this.#isReleased = true;
-    this.#held.clear();
-    await this.#options.writer[Symbol.asyncDispose]();
+  async #end(part: Part, at: number): Promise<boolean> {
+    const isOpenEnded = this.#limit === Number.POSITIVE_INFINITY;
+    const promised = part.end ?? (isOpenEnded ? at : this.#limit);
+    if (at < Math.min(promised, this.#limit)) throw new ProxyError('origin_body_short');
+    if (part.isWhole && this.#witness?.isAhead(at) === true) throw changed('fewer bytes');
+    if (isOpenEnded) await this.#keep(this.#assembler.sealLast(), part.isProven);
+    return isOpenEnded || at >= this.#limit;
   }
+
+  /** Takes the bytes that follow; true when the fill has reached what others bring. */
+  async #append(bytes: Uint8Array, isProven: boolean): Promise<boolean> {
+    if (this.#witness?.contradicts(this.frontier, bytes) === true) throw changed('other bytes');
+    for (let taken = 0; taken < bytes.length; ) {
+      taken += this.#assembler.append(bytes, taken);
+      this.#options.host.moved();
+      if (await this.#keep(this.#assembler.seal(), isProven)) return true;
+    }
+    return false;
+  }
+
+  async #keep(sealed: SealedBlock | undefined, isProven: boolean): Promise<boolean> {
+    if (sealed === undefined) return false;
+    await this.#options.host.keep({ ...sealed, isProven, from: this.#from });
+    if (this.frontier >= this.#limit || !this.#options.host.isAheadCovered(this, this.frontier)) return false;
+    this.#limit = this.frontier;
+    return true;
+  }
+}
+
+function changed(detail: string): ProxyError {
+  return new ProxyError('generation_changed', { detail });
+}
+
+/** Waits; rejects with the signal's reason when it is aborted meanwhile. */
+function pause(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      cancel();
+      reject(toProxyError(signal.reason));
+    };
+    const cancel = clock.after(delayMs, () => {
+      signal.removeEventListener('abort', stop);
+      resolve();
+    });
+    signal.addEventListener('abort', stop, { once: true });
+  });
 }

@@ -1,26 +1,28 @@
 /** Collapse: the exchanges with the origin that run for each key, and those who wait for them. */
 
-import { ProxyError } from '../http/proxy-error.ts';
+import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { untilAborted } from './abandonable.ts';
-import type { Fill } from './fill.ts';
+import type { Generation } from './generation.ts';
 import type { Relay, Representation } from './representation.ts';
 
 /** What an exchange came to once its head was there. */
 export type Landing =
-  /** The response is to be stored; who asked for the same may read along. */
-  | { readonly kind: 'fill'; readonly fill: Fill }
+  /** The generation is being put together; who asked for the same may read along. */
+  | { readonly kind: 'generation'; readonly generation: Generation }
   /** The stored entry was validated by a 304. */
   | { readonly kind: 'revalidated'; readonly entry: StoredEntry }
   /** The response may not be shared; it is for the one that started the flight alone. */
   | { readonly kind: 'relay'; readonly relay: Relay; readonly reason: string }
+  /** The response may not be shared, and is not what the one that started the flight wants. */
+  | { readonly kind: 'unusable'; readonly reason: string }
   /** The origin failed: by an error, or by a status of its own where a stale response may be served instead. */
   | { readonly kind: 'failed'; readonly failure: ProxyError | number };
 
-/** A landing for one of those who waited for it, with its own hold on the fill: it is theirs to close. */
+/** A landing for one of those who waited for it, with its own hold on the generation: it is theirs to close. */
 export type Arrival =
-  | Exclude<Landing, { kind: 'fill' }>
-  | { readonly kind: 'fill'; readonly fill: Fill; readonly representation: Representation };
+  | Exclude<Landing, { kind: 'generation' }>
+  | { readonly kind: 'generation'; readonly generation: Generation; readonly representation: Representation };
 
 /** What an exchange has to respect while it runs. */
 export interface Clearance {
@@ -41,20 +43,27 @@ export class Flight implements Clearance {
   /** Resolves when nothing of it is under way any more. */
   readonly ended: Promise<void>;
   readonly #onAbort: 'finish' | 'stop';
+  readonly #reopens: string | undefined;
   readonly #abort = new AbortController();
   #landing: Landing | undefined;
   #waiting = 0;
   #isRevoked = false;
 
-  constructor(key: string, onAbort: 'finish' | 'stop', exchange: Exchange) {
+  /** `reopens` names the stored generation that the exchange is to open, where it is one. */
+  constructor(key: string, onAbort: 'finish' | 'stop', exchange: Exchange, reopens?: string) {
     this.key = key;
     this.#onAbort = onAbort;
+    this.#reopens = reopens;
     this.landed = exchange(this).then((landing) => {
       this.#landing = landing;
       return landing;
     });
-    // A fill begins by waiting for its first byte; until that is there, all who waited for the landing are attached.
-    this.ended = this.landed.then((landing) => (landing.kind === 'fill' ? landing.fill.run() : undefined));
+    this.ended = this.landed.then(async (landing) => {
+      if (landing.kind !== 'generation') return;
+      const closed = landing.generation.run();
+      if (this.signal.aborted) landing.generation.stop(toProxyError(this.signal.reason));
+      await closed;
+    });
   }
 
   get signal(): AbortSignal {
@@ -65,15 +74,20 @@ export class Flight implements Clearance {
     return this.#isRevoked;
   }
 
-  /** The fill, once it runs. */
-  get fill(): Fill | undefined {
-    return this.#landing?.kind === 'fill' ? this.#landing.fill : undefined;
+  /** The generation, once there is one. */
+  get generation(): Generation | undefined {
+    return this.#landing?.kind === 'generation' ? this.#landing.generation : undefined;
+  }
+
+  /** Whether it has a generation of this name open, or is about to. */
+  hasOpen(generation: string): boolean {
+    return this.generation === undefined ? this.#reopens === generation : this.generation.name === generation;
   }
 
   /** Whether there is still something to be had of it for a late request. */
   get isJoinable(): boolean {
     if (this.signal.aborted) return false;
-    return this.#landing === undefined || this.fill?.isJoinable === true;
+    return this.#landing === undefined || this.generation?.isJoinable === true;
   }
 
   /** Waits for the landing, until the one who waits leaves. When the last one leaves, a flight of a `stop` route ends. */
@@ -101,16 +115,16 @@ export class Flight implements Clearance {
   /** Ends it at once, in the air or landed; who reads what it brings is cut off. */
   stop(error: ProxyError): void {
     this.#abort.abort(error);
-    this.fill?.stop(error);
+    this.generation?.stop(error);
   }
 }
 
 function arrive(landing: Landing): Arrival {
-  return landing.kind === 'fill' ? { ...landing, representation: landing.fill.attach() } : landing;
+  return landing.kind === 'generation' ? { ...landing, representation: landing.generation.attach() } : landing;
 }
 
 function leave(arrival: Arrival): void {
-  if (arrival.kind === 'fill') arrival.representation.close();
+  if (arrival.kind === 'generation') arrival.representation.close();
 }
 
 /** The flights of all keys. */
@@ -125,14 +139,25 @@ export class Flights {
     return flights === undefined ? [] : [...flights].filter((flight) => flight.isJoinable);
   }
 
-  /** Starts a flight. It is listed until it has ended. */
-  start(key: string, onAbort: 'finish' | 'stop', exchange: Exchange): Flight {
-    const flight = new Flight(key, onAbort, exchange);
+  /** Starts a flight; see `Flight`. It is listed until it has ended. */
+  start(key: string, onAbort: 'finish' | 'stop', exchange: Exchange, reopens?: string): Flight {
+    const flight = new Flight(key, onAbort, exchange, reopens);
     this.#running.add(flight);
     const flights = this.#byKey.get(key) ?? new Set();
     this.#byKey.set(key, flights.add(flight));
     void flight.ended.then(() => this.#remove(flight));
     return flight;
+  }
+
+  /** Waits until a generation that may not be joined any more has let go of the store. */
+  async released(name: string): Promise<void> {
+    const open = [...this.#running].filter((flight) => flight.generation?.name === name);
+    await Promise.all(open.map((flight) => flight.ended));
+  }
+
+  /** Gives a generation that is open the metadata that a 304 has freshened. */
+  freshen({ generation: name, metadata }: StoredEntry): void {
+    for (const { generation } of this.#running) if (generation?.name === name) generation.freshen(metadata);
   }
 
   /** Keeps what is running for a key from being stored or joined. */

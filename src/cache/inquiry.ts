@@ -3,6 +3,9 @@
 import type { Fields } from '../http/fields.ts';
 import type { InterimResponse, ProxyRequest } from '../http/message.ts';
 import type { Origin } from '../origin/origin.ts';
+import type { RangeAbility } from '../origin/range-ability.ts';
+import type { FillPolicy } from './fill-policy.ts';
+import type { OwnTagPolicy } from './own-tag.ts';
 
 /** What the operator decided about caching for a route. */
 export interface CachePolicy {
@@ -14,8 +17,14 @@ export interface CachePolicy {
   readonly rangeReuseSeconds: number;
   /** How often a key must have been asked for lately before its response is stored; 1 stores it at once. */
   readonly storeAfterUses: number;
-  /** Whether a fill goes on when its last reader has left. */
-  readonly onAbort: 'finish' | 'stop';
+  /** How long a generation that was replaced is kept for clients that resume with its validator; 0 for not at all. */
+  readonly pinSeconds: number;
+  /** Which responses get a strong entity tag of our own. */
+  readonly ownEntityTags: OwnTagPolicy;
+  /** Whether the SHA-256 of what is stored is wanted. */
+  readonly wantsDigest: boolean;
+  /** What becomes of transfers, and which are started. */
+  readonly fill: FillPolicy;
   /** Whether a body that ends with its connection is taken for whole. */
   readonly closeDelimited: 'relay' | 'store';
 }
@@ -28,6 +37,8 @@ export interface Inquiry {
   readonly keyOf: (target: string) => string | undefined;
   readonly policy: CachePolicy;
   readonly origin: Origin;
+  /** What is known of the origin's ranges. */
+  readonly rangeAbility: RangeAbility;
   /** What the origin is asked for: target and fields, the client's Range and preconditions among them. */
   readonly originTarget: string;
   readonly originFields: Fields;

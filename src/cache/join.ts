@@ -6,27 +6,27 @@ import { parseCacheControl } from '../semantics/cache-control.ts';
 import { freshnessLifetime, isExplicit } from '../semantics/freshness.ts';
 import { decideReuse } from '../semantics/reuse.ts';
 import { matchesNominated } from '../semantics/vary.ts';
-import type { Fill } from './fill.ts';
 import type { Landing } from './flights.ts';
+import type { Generation } from './generation.ts';
 import type { CachePolicy, Inquiry } from './inquiry.ts';
 import { fillFields, hasRange } from './plan.ts';
 
 /**
- * A running fill serves a later request of the same variant as a stored response would (RFC 9111 §4). Where the origin
+ * A generation in the making serves a later request of the same variant as a stored response would (RFC 9111 §4). Where the origin
  * says nothing of freshness, what is still arriving counts as current: the file is fetched once, however many ask.
  */
-export function mayJoinFill(fill: Pick<Fill, 'response'>, inquiry: Inquiry, now: number): boolean {
+export function mayJoinGeneration(generation: Pick<Generation, 'response'>, inquiry: Inquiry, now: number): boolean {
   const { originFields, policy } = inquiry;
-  if (!isSameVariant(fill.response, inquiry)) return false;
+  if (!isSameVariant(generation.response, inquiry)) return false;
   const reuse = decideReuse({
     requestFields: originFields,
     hasRange: hasRange(inquiry),
-    stored: fill.response,
+    stored: generation.response,
     now,
     policy,
   });
   if (reuse.kind !== 'validate') return true;
-  return reuse.reason === 'stale' && freshnessLifetime(fill.response, policy).source === 'none';
+  return reuse.reason === 'stale' && freshnessLifetime(generation.response, policy).source === 'none';
 }
 
 /** Whether a response is given to a request that has waited for it. */
@@ -48,8 +48,10 @@ export function isShareable(response: StoredResponse, policy: CachePolicy): bool
 /** Whether the next exchange, too, would probably bring nothing to those who wait for it. */
 export function isWaitingVain(landing: Landing, { originFields, policy }: Inquiry): boolean {
   switch (landing.kind) {
-    case 'fill':
-      return !isShareable(landing.fill.response, policy);
+    case 'generation':
+      return !isShareable(landing.generation.response, policy);
+    case 'unusable':
+      return true;
     case 'revalidated':
       return !isShareable(landing.entry.metadata, policy);
     case 'relay':

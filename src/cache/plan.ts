@@ -1,9 +1,12 @@
 /** Which stored entry serves a request, and what has to be asked of the origin: decided from metadata alone. */
 
 import type { Fields } from '../http/fields.ts';
-import { fieldLines, withoutFields } from '../http/fields.ts';
-import { parseRange } from '../semantics/range.ts';
+import { fieldLines, hasField, withoutFields } from '../http/fields.ts';
+import { parseRequestDirectives } from '../semantics/cache-control.ts';
+import { evaluatePreconditions } from '../semantics/precondition.ts';
+import { parseRange, type RangeSpec } from '../semantics/range.ts';
 import { decideReuse } from '../semantics/reuse.ts';
+import { strongValidator } from '../semantics/validator.ts';
 import { matchesNominated } from '../semantics/vary.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { Inquiry } from './inquiry.ts';
@@ -37,12 +40,18 @@ export function fillFields(originFields: Fields): Fields {
   return withoutFields(originFields, selectingFields);
 }
 
-/** Whether there is a Range that can be obeyed; one that is ignored makes a request a plain one (RFC 9110 §14.2). */
-export function hasRange({ request, originFields }: Pick<Inquiry, 'request' | 'originFields'>): boolean {
-  if (request.method !== 'GET') return false;
+/** The ranges that can be obeyed; none for a Range that is ignored, which makes a request a plain one (RFC 9110 §14.2). */
+export function rangeSpecs({ request, originFields }: Pick<Inquiry, 'request' | 'originFields'>): readonly RangeSpec[] {
+  if (request.method !== 'GET') return [];
   const [range, ...more] = fieldLines(originFields, 'range');
-  if (range === undefined || more.length > 0) return false;
-  return parseRange(range, { maxRanges: Number.POSITIVE_INFINITY }).kind === 'set';
+  if (range === undefined || more.length > 0) return [];
+  const parsed = parseRange(range, { maxRanges: Number.POSITIVE_INFINITY });
+  return parsed.kind === 'set' ? parsed.specs : [];
+}
+
+/** Whether there is a Range that can be obeyed. */
+export function hasRange(inquiry: Pick<Inquiry, 'request' | 'originFields'>): boolean {
+  return rangeSpecs(inquiry).length > 0;
 }
 
 /** Decides from the stored entries of a key (the newest first) and the request that the origin would be sent. */
@@ -53,16 +62,39 @@ export function planAnswer(
 ): Plan {
   const { originFields, policy } = inquiry;
   const asked = fillFields(originFields);
-  const entry = entries.find(({ isComplete, metadata }) => isComplete && matchesNominated(metadata.nominated, asked));
-  if (entry === undefined) return { kind: 'fill', reason: entries.length === 0 ? 'uri-miss' : 'vary-miss' };
-  const reuse = decideReuse({
-    requestFields: originFields,
-    hasRange: hasRange(inquiry),
-    stored: entry.metadata,
-    now,
-    policy,
-  });
+  const matching = entries.filter(({ metadata }) => matchesNominated(metadata.nominated, asked));
+  const reuseOf = ({ metadata }: StoredEntry) =>
+    decideReuse({ requestFields: originFields, hasRange: hasRange(inquiry), stored: metadata, now, policy });
+  const pinned = matching.find(
+    (candidate) => candidate.pinnedUntil !== undefined && isResumed(candidate, inquiry, now),
+  );
+  if (pinned !== undefined) return { kind: 'hit', entry: pinned, ttlMs: reuseOf(pinned).ttlMs };
+  const entry = matching.find((candidate) => candidate.pinnedUntil === undefined && isUsable(candidate, now));
+  const isKnown = entries.some(({ pinnedUntil }) => pinnedUntil === undefined);
+  if (entry === undefined) return { kind: 'fill', reason: isKnown ? 'vary-miss' : 'uri-miss' };
+  const reuse = reuseOf(entry);
   if (reuse.kind !== 'validate') return { kind: 'hit', entry, ttlMs: reuse.ttlMs };
   const reason = reuse.reason === 'request' ? 'request' : 'stale';
   return { kind: 'revalidate', entry, reason, mayServeStale: reuse.mayServeStale };
+}
+
+/**
+ * Whether the request goes on with a generation that was replaced: by If-Range (RFC 9110 §13.1.5) or If-Match (§13.1.1).
+ * Not if the client wants what is current, come what may.
+ */
+function isResumed(
+  { isComplete, metadata }: StoredEntry,
+  { request, originFields }: Pick<Inquiry, 'request' | 'originFields'>,
+  now: number,
+): boolean {
+  const hasIfRange = hasField(originFields, 'if-range');
+  if (!isComplete || !(hasIfRange || hasField(originFields, 'if-match'))) return false;
+  if (parseRequestDirectives(originFields).noCache) return false;
+  const outcome = evaluatePreconditions({ method: request.method, fields: originFields }, metadata, now);
+  return outcome.kind === 'proceed' && (outcome.range === 'apply' || !hasIfRange);
+}
+
+/** Without a strong validator nothing can be added to what is there in part (RFC 9110 §15.3.7.3). */
+function isUsable({ isComplete, metadata }: StoredEntry, now: number): boolean {
+  return isComplete || strongValidator(metadata, now) !== undefined;
 }

@@ -1,5 +1,6 @@
 /** A representation as delivery sees it: a head, a length that may come later, and bytes at any offset. */
 
+import type { Span } from '../bytes/span.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 
@@ -27,10 +28,10 @@ export interface Representation {
   /** Bytes in memory now, without opening. */
   peek(offset: number, end: number): Uint8Array | undefined;
   /**
-   * Opens it for reading from `offset` on. Throws `ProxyError`: `bytes_gone` when it is not there any more, or when
-   * what is stored at `offset` is damaged.
+   * Opens it for reading from `offset` on; nothing outside of `hull` will be asked for. Throws the signal's reason, or
+   * `ProxyError`: `bytes_gone` when it is not there any more, or when what is stored at `offset` is damaged.
    */
-  open(offset: number): Promise<ByteReader>;
+  open(offset: number, hull: Span, signal: AbortSignal): Promise<ByteReader>;
   /**
    * Waits until the length is known or, earlier, the bytes before `end` are there, and tells true; or false as soon as
    * there is no sense in waiting, because bytes that go by are not kept. Throws `ProxyError`, or the signal's reason.
@@ -38,6 +39,20 @@ export interface Representation {
   whenPresent(end: number, signal: AbortSignal): Promise<boolean>;
   /** Tells that nothing more will be asked of it. What it was opened for is read on. */
   close(): void;
+}
+
+/** The same representation under a head that has been freshened since it was opened. */
+export function withResponse(representation: Representation, response: StoredResponse): Representation {
+  return {
+    response,
+    get sizeBytes() {
+      return representation.sizeBytes;
+    },
+    peek: (offset, end) => representation.peek(offset, end),
+    open: (offset, hull, signal) => representation.open(offset, hull, signal),
+    whenPresent: (end, signal) => representation.whenPresent(end, signal),
+    close: () => representation.close(),
+  };
 }
 
 /** A response passed on as it comes from the origin; its bytes can be read once, from the first to the last. */

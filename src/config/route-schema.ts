@@ -1,7 +1,7 @@
 /** The options of one route: what it matches, its origin, and how its responses are kept and cut. */
 
 import * as z from 'zod';
-import { count, hostChoice, hostPattern, originUrl, pathPrefix, seconds } from './values.ts';
+import { count, hostChoice, hostPattern, originUrl, pathPrefix, seconds, size } from './values.ts';
 
 const match = z
   .strictObject({
@@ -52,6 +52,17 @@ const originOptions = z.strictObject({
     .boolean()
     .default(false)
     .describe('Accept any certificate from the origin. Whoever sits between can then read and change everything.'),
+  ranges: z
+    .enum(['auto', 'never', 'always'])
+    .default('auto')
+    .describe(
+      'Whether the origin is asked for parts of a representation: "auto" finds out whether it gives any, "never" asks for the whole, "always" goes on asking for parts whatever came before.',
+    ),
+  seekAheadBytes: size({ min: '0B', max: '1TB' })
+    .prefault(2_097_152)
+    .describe(
+      'A reader this far ahead of a transfer gets one of its own, where the origin gives parts, unless the transfer will be there within half a second.',
+    ),
   closeDelimited: z
     .enum(['relay', 'store'])
     .default('relay')
@@ -98,6 +109,17 @@ const cache = z
       .describe(
         'How often a response must have been asked for lately before it is stored; 1 stores it at once, 2 keeps out what is wanted only once.',
       ),
+    pinSeconds: seconds(0, 604_800)
+      .default(0)
+      .describe(
+        'How long a stored response that a new version has replaced is kept for clients that resume with its validator (If-Range or If-Match).',
+      ),
+    ownEntityTags: z
+      .enum(['whenNone', 'whenWeak'])
+      .default('whenNone')
+      .describe(
+        'When a stored response gets a strong entity tag of our own, so that clients can resume and combine ranges: "whenNone", where the origin sends no validator; "whenWeak", also where it sends none but weak ones.',
+      ),
     digest: z
       .boolean()
       .default(false)
@@ -125,7 +147,29 @@ const fill = z
     onAbort: z
       .enum(['finish', 'stop'])
       .default('finish')
-      .describe('What becomes of a transfer from the origin when the last client that waits for it leaves.'),
+      .describe(
+        'What becomes of a transfer that could not be taken up again when the last client that waits for it leaves.',
+      ),
+    finishMaxLeftBytes: size({ min: '0B', max: '1000TB' })
+      .optional()
+      .describe('With onAbort "finish": a transfer with more than this left is stopped all the same.'),
+    finishMaxSizeBytes: size({ min: '0B', max: '1000TB' })
+      .optional()
+      .describe('With onAbort "finish": a transfer of a representation larger than this is stopped all the same.'),
+    complete: z
+      .enum(['always', 'whenSmaller', 'never'])
+      .default('whenSmaller')
+      .describe(
+        'Whether the absent bytes of a representation are fetched although nobody asks for them, where the origin gives parts: "whenSmaller" for representations smaller than completeBelowBytes.',
+      ),
+    completeBelowBytes: size({ min: '0B', max: '1000TB' })
+      .prefault(33_554_432)
+      .describe('With complete "whenSmaller": the length below which it applies.'),
+    resumeAttempts: count(0, 100)
+      .default(6)
+      .describe(
+        'How often a transfer that breaks off is taken up again before it is given up, each time after a longer pause. Progress gives all attempts back.',
+      ),
     lengthWaitSeconds: seconds(0, 600)
       .default(10)
       .describe(

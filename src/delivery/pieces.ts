@@ -19,14 +19,18 @@ export function sizeOfPieces(pieces: readonly Piece[]): number | undefined {
   return Number.isFinite(size) ? size : undefined;
 }
 
-/** The body, in the same tick when it is small and in memory. Rejects with `ProxyError` `bytes_gone`. */
-export function bodyOfPieces(representation: Representation, pieces: readonly Piece[]): Body | Promise<Body> {
+/** The body, in the same tick when it is small and in memory. Rejects with `ProxyError`, or the signal's reason. */
+export function bodyOfPieces(
+  representation: Representation,
+  pieces: readonly Piece[],
+  signal: AbortSignal,
+): Body | Promise<Body> {
   const sizeBytes = sizeOfPieces(pieces);
   if (sizeBytes !== undefined && sizeBytes <= AT_ONCE_BYTES) {
     const chunks = chunksInMemory(representation, pieces);
     if (chunks !== undefined) return { kind: 'bytes', sizeBytes, chunks };
   }
-  return openBody(representation, pieces, sizeBytes);
+  return openBody(representation, pieces, sizeBytes, signal);
 }
 
 /** A body of which only the length is told, for HEAD. */
@@ -38,9 +42,12 @@ async function openBody(
   representation: Representation,
   pieces: readonly Piece[],
   sizeBytes: number | undefined,
+  signal: AbortSignal,
 ): Promise<Body> {
-  const first = pieces.find((piece) => piece.kind === 'span');
-  const reader = await representation.open(first?.span.start ?? 0);
+  const spans = pieces.flatMap((piece) => (piece.kind === 'span' ? [piece.span] : []));
+  const start = Math.min(...spans.map((span) => span.start));
+  const end = Math.max(...spans.map((span) => span.end));
+  const reader = await representation.open(spans[0]?.start ?? 0, { start, end }, signal);
   return { kind: 'stream', sizeBytes, stream: createPieceStream(reader, pieces) };
 }
 

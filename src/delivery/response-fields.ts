@@ -34,7 +34,7 @@ export function representationFields(
   now: number,
 ): Fields {
   let fields = withoutFields(response.fields, replacedFields);
-  if (response.ownEntityTag !== undefined) fields = [...fields, ['etag', response.ownEntityTag]];
+  if (response.ownEntityTag !== undefined) fields = withField(fields, 'etag', response.ownEntityTag);
   if (response.status === 200) fields = [...fields, ['accept-ranges', 'bytes']];
   if (isReuse) fields = withField(fields, 'age', String(ageSeconds(response, now)));
   return withCacheStatus(fields, formatCacheStatus(facts.status));

@@ -120,6 +120,24 @@ export const errorKinds = {
     proxyStatus: 'http_response_timeout',
     sentence: 'The origin did not answer in time.',
   },
+  origin_digest_mismatch: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'http_protocol_error',
+    sentence: 'The origin sent other bytes than its digest tells.',
+  },
+  origin_failed_rest: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'http_response_incomplete',
+    sentence: 'The origin did not give the rest of the response.',
+  },
+  generation_changed: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'http_response_incomplete',
+    sentence: 'The representation changed at the origin while it was being transferred.',
+  },
   bytes_gone: {
     status: 500,
     source: 'store',

@@ -15,7 +15,7 @@ export interface StoredResponse {
   /** When the request that led to it was sent, and when its head arrived: epoch milliseconds (RFC 9111 §4.2.3). */
   readonly requestAt: number;
   readonly responseAt: number;
-  /** A strong entity tag that Rangeway made because the origin sent no validator, quotes included; never sent to the origin. */
+  /** A strong entity tag that Rangeway made because the origin sent no validator, or only weak ones, quotes included; never sent to the origin. */
   readonly ownEntityTag?: string;
   /**
    * The SHA-256 of the whole body, lower-case hexadecimal, where it was hashed; always where `ownEntityTag` is, to tell

@@ -46,6 +46,7 @@ export function createInquiry(
     },
     policy: policyOf(route),
     origin: route.origin,
+    rangeAbility: route.rangeAbility,
     originTarget: originTarget(route, target.path, target.query),
     ...forwarding,
   };
@@ -57,7 +58,10 @@ function policyOf({ cache, fill, closeDelimited }: Route): CachePolicy {
     defaultTtlSeconds: cache.defaultTtlSeconds,
     rangeReuseSeconds: cache.rangeReuseSeconds,
     storeAfterUses: cache.storeAfterUses,
-    onAbort: fill.onAbort,
+    pinSeconds: cache.pinSeconds,
+    ownEntityTags: cache.ownEntityTags,
+    wantsDigest: cache.digest,
+    fill,
     closeDelimited,
   };
 }

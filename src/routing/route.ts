@@ -1,6 +1,9 @@
 /** What the operator decided for a set of requests. */
 
+import type { FillPolicy } from '../cache/fill-policy.ts';
+import type { OwnTagPolicy } from '../cache/own-tag.ts';
 import type { Origin } from '../origin/origin.ts';
+import type { RangeAbility } from '../origin/range-ability.ts';
 
 /** Which requests a route serves. */
 export interface RouteMatch {
@@ -42,8 +45,12 @@ export interface Route {
     readonly rangeReuseSeconds: number;
     /** How often a key must have been asked for lately before its response is stored; 1 stores it at once. */
     readonly storeAfterUses: number;
+    /** How long a generation that was replaced is kept for clients that resume with its validator; 0 for not at all. */
+    readonly pinSeconds: number;
     /** Whether each stored body is hashed, and its digest sent with what is made from it (RFC 9530 §3). */
     readonly digest: boolean;
+    /** Which responses get a strong entity tag of our own. */
+    readonly ownEntityTags: OwnTagPolicy;
   };
   readonly ranges: {
     /** The most ranges in one request; a Range field with more is ignored (RFC 9110 §14.2). */
@@ -51,12 +58,12 @@ export interface Route {
     /** Ranges with fewer bytes than this between them are sent as one part (RFC 9110 §15.3.7.2). */
     readonly coalesceGapBytes: number;
   };
-  readonly fill: {
-    /** What becomes of a transfer when the last client that waits for it leaves. */
-    readonly onAbort: 'finish' | 'stop';
-    /** How long `bytes=0-` waits for a length that the origin does not tell beforehand, before the whole is sent as it comes. */
-    readonly lengthWaitMs: number;
-  };
+  /** What is known of the origin's ranges. */
+  readonly rangeAbility: RangeAbility;
+  /** What becomes of transfers, and which are started. */
+  readonly fill: FillPolicy;
+  /** How long `bytes=0-` waits for a length that the origin does not tell beforehand, before the whole is sent as it comes. */
+  readonly lengthWaitMs: number;
   /** Whether a body whose end only the end of its connection tells is stored, though it may have been cut (RFC 9112 §8). */
   readonly closeDelimited: 'relay' | 'store';
 }

@@ -18,6 +18,13 @@ export function formatUnsatisfiedRange(sizeBytes: number): string {
   return `bytes */${sizeBytes}`;
 }
 
+/** The length of the whole that a 416 tells; undefined when it tells none (RFC 9110 §15.5.17). */
+export function parseUnsatisfiedRange(value: string): number | undefined {
+  const digits = /^bytes \*\/([0-9]+)$/i.exec(value)?.[1];
+  const sizeBytes = Number(digits);
+  return Number.isSafeInteger(sizeBytes) ? sizeBytes : undefined;
+}
+
 const contentRange = /^bytes ([0-9]+)-([0-9]+)\/([0-9]+|\*)$/i;
 
 /**

@@ -100,8 +100,14 @@ function matchesAny(
 ): boolean {
   const tags = parseEntityTagList(list);
   if (tags === '*') return true;
+  return tags?.some((tag) => knownEntityTags(response).some((known) => isMatch(tag, known))) === true;
+}
+
+/** The tag that clients get, and the origin's own, which they may have from elsewhere. */
+function knownEntityTags(response: SelectedResponse): readonly EntityTag[] {
   const current = currentEntityTag(response);
-  return tags !== undefined && current !== undefined && tags.some((tag) => isMatch(tag, current));
+  const origin = parseEntityTag(fieldValue(response.fields, 'etag') ?? '');
+  return [current, origin].filter((tag) => tag !== undefined);
 }
 
 function currentEntityTag(response: SelectedResponse): EntityTag | undefined {

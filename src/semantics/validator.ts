@@ -58,11 +58,11 @@ export function weakMatch(a: EntityTag, b: EntityTag): boolean {
 }
 
 /**
- * The entity tag that clients know a representation by, as it is sent: the origin's ETag, otherwise the one that
- * Rangeway made. Undefined when there is none. What the origin sent need not be well-formed.
+ * The entity tag that clients know a representation by, as it is sent: the one that Rangeway made, otherwise the
+ * origin's ETag. Undefined when there is none. What the origin sent need not be well-formed.
  */
 export function effectiveEntityTag(response: Validated): string | undefined {
-  return fieldValue(response.fields, 'etag') ?? response.ownEntityTag;
+  return response.ownEntityTag ?? fieldValue(response.fields, 'etag');
 }
 
 /**
@@ -91,4 +91,34 @@ function readEntityTag(text: string, position: number): { readonly tag: EntityTa
   if (match === null) return undefined;
   const [whole, weakness, opaque = ''] = match;
   return { tag: { kind: weakness === undefined ? 'strong' : 'weak', opaque }, end: position + whole.length };
+}
+
+/** The strong validator of a response as If-Range carries it (RFC 9110 §13.1.5): a tag, or a strong date where there is no tag. */
+export function strongValidator(response: Validated, now: number): string | undefined {
+  const entityTag = fieldValue(response.fields, 'etag');
+  if (entityTag !== undefined) return parseEntityTag(entityTag)?.kind === 'strong' ? entityTag : undefined;
+  return strongLastModified(response, now) === undefined ? undefined : fieldValue(response.fields, 'last-modified');
+}
+
+/**
+ * Whether two responses are of the same version of a representation, by the origin's validators alone. `same` only by a
+ * strong one: nothing less allows bytes to be combined (RFC 9110 §8.8.1, §15.3.7.3).
+ */
+export function compareVersions(a: Validated, b: Validated, now: number): 'same' | 'other' | 'unknown' {
+  const tagA = entityTagOf(a);
+  const tagB = entityTagOf(b);
+  if (tagA !== undefined && tagB !== undefined) {
+    if (strongMatch(tagA, tagB)) return 'same';
+    return weakMatch(tagA, tagB) ? 'unknown' : 'other';
+  }
+  const dateA = fieldValue(a.fields, 'last-modified');
+  const dateB = fieldValue(b.fields, 'last-modified');
+  if (dateA === undefined || dateB === undefined) return 'unknown';
+  if (dateA !== dateB) return 'other';
+  return tagA === undefined && tagB === undefined && strongLastModified(a, now) !== undefined ? 'same' : 'unknown';
+}
+
+function entityTagOf(response: Validated): EntityTag | undefined {
+  const value = fieldValue(response.fields, 'etag');
+  return value === undefined ? undefined : parseEntityTag(value);
 }

@@ -62,8 +62,8 @@ export interface FillEvent {
   readonly generation: string | undefined;
   /** Bytes received from the origin. */
   readonly bytes: number;
-  /** stored: committed; same: the stored bytes were confirmed; relayed: whole, but the store could not keep it; failed: it broke off; stopped: nobody wanted it any more. */
-  readonly result: 'stored' | 'same' | 'relayed' | 'failed' | 'stopped';
+  /** stored: committed; same: the stored bytes were confirmed; kept: stored, and the generation is not whole yet; relayed: whole, but the store could not keep it; failed: it broke off; stopped: nobody wanted it any more. */
+  readonly result: 'stored' | 'same' | 'kept' | 'relayed' | 'failed' | 'stopped';
   readonly durationMs: number;
   /** A code of the table in http/proxy-error. */
   readonly error: string | undefined;
@@ -78,6 +78,14 @@ export interface StoreEvent {
   readonly detail: string | undefined;
 }
 
+/** Something about an origin that an operator should know. */
+export interface OriginEvent {
+  readonly kind: 'origin';
+  readonly route: string;
+  readonly message: string;
+  readonly detail: string | undefined;
+}
+
 /** The server's own life. */
 export interface LifeEvent {
   readonly kind: 'life';
@@ -88,7 +96,7 @@ export interface LifeEvent {
 }
 
 /** Anything the core tells. */
-export type ServerEvent = RequestEvent | RefusalEvent | TunnelEvent | FillEvent | StoreEvent | LifeEvent;
+export type ServerEvent = RequestEvent | RefusalEvent | TunnelEvent | FillEvent | StoreEvent | OriginEvent | LifeEvent;
 
 /** Takes an event; never throws. */
 export type Emit = (event: ServerEvent) => void;

@@ -3,6 +3,7 @@
 import type {
   FillEvent,
   LifeEvent,
+  OriginEvent,
   RefusalEvent,
   RequestEvent,
   ServerEvent,
@@ -21,6 +22,7 @@ export type LogFields =
   | ReturnType<typeof tunnelFields>
   | ReturnType<typeof fillFields>
   | ReturnType<typeof storeFields>
+  | ReturnType<typeof originFields>
   | ReturnType<typeof lifeFields>;
 
 /** How important an event is. The faults of clients are ordinary; those of origins and of the store want attention. */
@@ -28,6 +30,8 @@ export function levelOf(event: ServerEvent): LineLevel {
   switch (event.kind) {
     case 'store':
       return event.level;
+    case 'origin':
+      return 'warn';
     case 'life':
       return event.stage === 'cut' ? 'warn' : 'info';
     case 'fill':
@@ -60,6 +64,8 @@ export function fieldsOf(event: ServerEvent): LogFields {
       return fillFields(event);
     case 'store':
       return storeFields(event);
+    case 'origin':
+      return originFields(event);
     case 'life':
       return lifeFields(event);
   }
@@ -128,6 +134,10 @@ function fillFields(event: FillEvent) {
 
 function storeFields(event: StoreEvent) {
   return { event: event.kind, detail: redactSome(event.detail) };
+}
+
+function originFields(event: OriginEvent) {
+  return { event: event.kind, route: event.route, detail: redactSome(event.detail) };
 }
 
 function lifeFields(event: LifeEvent) {

@@ -52,6 +52,7 @@ function formatEvent(line: LogLine, paint: Paint): string[] {
         ...formatError(line, paint),
       ];
     case 'store':
+    case 'origin':
       return [line.msg, ...(line.detail === undefined ? [] : [paint.dim(`(${line.detail})`)])];
     case 'life':
       return [line.msg];

@@ -1,6 +1,7 @@
 /** Routes for tests: everything of every host from one origin, or what the given members make of it. */
 
 import type { Origin } from '../../src/origin/origin.ts';
+import { createRangeAbility } from '../../src/origin/range-ability.ts';
 import type { Route, RouteMatch } from '../../src/routing/route.ts';
 
 const unusedOrigin: Origin = {
@@ -17,9 +18,27 @@ export function routeWith(given: Partial<Omit<Route, 'match'>> & { match?: Parti
     origin: unusedOrigin,
     tls: { ca: undefined, rejectUnauthorized: true },
     host: 'origin',
-    cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60, storeAfterUses: 1, digest: false },
+    cache: {
+      enabled: true,
+      defaultTtlSeconds: 0,
+      rangeReuseSeconds: 60,
+      storeAfterUses: 1,
+      pinSeconds: 0,
+      digest: false,
+      ownEntityTags: 'whenNone',
+    },
     ranges: { maxRanges: 100, coalesceGapBytes: 80 },
-    fill: { onAbort: 'finish', lengthWaitMs: 10_000 },
+    rangeAbility: createRangeAbility({ mode: 'never', now: () => 0, forgetAfterMs: 0, onDistrust: () => {} }),
+    fill: {
+      onAbort: 'finish',
+      finishMaxLeftBytes: Number.POSITIVE_INFINITY,
+      finishMaxSizeBytes: Number.POSITIVE_INFINITY,
+      resumeAttempts: 0,
+      complete: 'never',
+      seekAheadBytes: 0,
+      seekAheadMs: 0,
+    },
+    lengthWaitMs: 10_000,
     closeDelimited: 'relay',
     ...given,
     match: { hosts: [], pathPrefix: '/', ...given.match },

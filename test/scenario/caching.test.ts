@@ -90,9 +90,7 @@ describe('what is stored and reused (RFC 9111 §3, §4)', () => {
   it('gives a lifetime where the origin gives none and the route does', async () => {
     await proxy.close();
     proxy = createWholeProxy({
-      route: {
-        cache: { enabled: true, defaultTtlSeconds: 30, rangeReuseSeconds: 0, storeAfterUses: 1, digest: false },
-      },
+      route: { cache: { defaultTtlSeconds: 30, rangeReuseSeconds: 0 } },
     });
     await miss({ fields: {} });
     proxy.clock.advance(29_000);
@@ -102,9 +100,7 @@ describe('what is stored and reused (RFC 9111 §3, §4)', () => {
   it('stores nothing on a route without a cache', async () => {
     await proxy.close();
     proxy = createWholeProxy({
-      route: {
-        cache: { enabled: false, defaultTtlSeconds: 30, rangeReuseSeconds: 60, storeAfterUses: 1, digest: false },
-      },
+      route: { cache: { enabled: false, defaultTtlSeconds: 30 } },
     });
     for (const _ of [1, 2]) {
       const { client, exchange } = await miss({ fields: fresh }, { fields: { range: 'bytes=10-19' } });

@@ -134,7 +134,7 @@ describe('a client that leaves', () => {
 
   it('ends a fill that nobody else reads where the route says so', async () => {
     await proxy.close();
-    proxy = createWholeProxy({ route: { fill: { onAbort: 'stop', lengthWaitMs: 0 } } });
+    proxy = createWholeProxy({ fill: { onAbort: 'stop' } });
     const client = proxy.send();
     const exchange = await proxy.origin.next();
     exchange.head({ fields });
@@ -151,7 +151,7 @@ describe('a client that leaves', () => {
 
   it('before the head ends the request of a route that says so', async () => {
     await proxy.close();
-    proxy = createWholeProxy({ route: { fill: { onAbort: 'stop', lengthWaitMs: 0 } } });
+    proxy = createWholeProxy({ fill: { onAbort: 'stop' } });
     const client = proxy.send();
     const exchange = await proxy.origin.next();
     await client.leave();

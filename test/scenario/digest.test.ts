@@ -5,7 +5,7 @@ import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
 
 const body = patternBytes(0, 3000);
 const digest = `sha-256=:${createHash('sha256').update(body).digest('base64')}:`;
-const cache = { enabled: true, defaultTtlSeconds: 60, rangeReuseSeconds: 60, storeAfterUses: 1 };
+const cache = { defaultTtlSeconds: 60 };
 
 let proxy: WholeProxy;
 afterEach(() => proxy.close());

@@ -17,7 +17,7 @@ afterEach(() => proxy.close());
 
 describe('a fill that breaks off', () => {
   it.each([0, 1, 1023, 1024, 5000, 9999])(
-    'after %i bytes cuts its readers visibly and stores nothing',
+    'after %i bytes cuts its readers visibly and is never stored as whole',
     async (count) => {
       const plain = proxy.send();
       const ahead = proxy.send({ fields: { range: 'bytes=-5' } });
@@ -47,10 +47,9 @@ describe('a fill that breaks off', () => {
     exchange.end();
     await expect(client.bytes()).rejects.toMatchObject({ code: 'origin_body_short' });
     await proxy.fillsEnded(1);
-    expect(await proxy.store.find('anything')).toEqual([]);
-    const again = proxy.send({ fields: { range: 'bytes=0-9' } });
+    const again = proxy.send({ fields: { range: 'bytes=9990-' } });
     (await proxy.origin.next()).respond({ fields }, whole);
-    expect(await again.bytes()).toHaveLength(10);
+    expect(await again.bytes()).toEqual(Buffer.from(patternBytes(9990, size)));
   });
 
   it('longer than promised gives what was promised', async () => {

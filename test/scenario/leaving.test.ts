@@ -16,7 +16,7 @@ beforeEach(() => {
   store = createSteeredStore();
   proxy = createWholeProxy({
     createStore: () => store,
-    route: { fill: { onAbort: 'stop', lengthWaitMs: 10_000 } },
+    fill: { onAbort: 'stop' },
   });
 });
 afterEach(() => proxy.close());

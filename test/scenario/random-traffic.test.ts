@@ -2,10 +2,11 @@
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { fieldValue } from '../../src/http/fields.ts';
+import type { Span } from '../../src/bytes/span.ts';
+import { type Fields, fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { StoreFault } from '../../src/store/store.ts';
-import type { FakeExchange } from '../support/fake-origin.ts';
+import type { FakeExchange, FakeHead } from '../support/fake-origin.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createSteeredStore } from '../support/steered-store.ts';
 import { type Client, createWholeProxy, type Sent } from '../support/whole-proxy.ts';
@@ -59,16 +60,33 @@ const step = fc.oneof(
     weight: 1,
     arbitrary: fc.record({ kind: fc.constant('advance' as const), ms: fc.constantFrom(500, 2000, 100_000) }),
   },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('change' as const) }) },
   { weight: 4, arbitrary: fc.record({ kind: fc.constant('turn' as const) }) },
 );
 
 type Step = typeof step extends fc.Arbitrary<infer T> ? T : never;
 
+/** What an origin makes of a Range: nothing, what it should, or something else. */
+const rangeManners = [
+  'none',
+  'right',
+  'short',
+  'early',
+  'elsewhere',
+  'other-length',
+  'unnamed',
+  'unsatisfied',
+] as const;
+
 interface Plan {
+  readonly ranges: (typeof rangeManners)[number];
+  readonly complete: 'always' | 'never';
+  readonly resumeAttempts: number;
+  readonly seekAheadBytes: number;
   readonly onAbort: 'finish' | 'stop';
   readonly size: number;
   readonly lifetime: string;
-  readonly hasValidator: boolean;
+  readonly validator: 'strong' | 'weak' | 'none';
   readonly varies: boolean;
   readonly steps: readonly Step[];
 }
@@ -87,7 +105,9 @@ interface Visitor {
 interface Transfer {
   readonly exchange: FakeExchange;
   readonly version: number;
+  /** Where the next piece begins, and where the body ends. */
   sent: number;
+  readonly end: number;
   /** How many pieces nobody has read. */
   unread: number;
   isOver: boolean;
@@ -110,7 +130,13 @@ class Traffic {
       createStore: () => this.#store,
       blockSizeBytes,
       windowBytes: 512,
-      route: { fill: { onAbort: plan.onAbort, lengthWaitMs: 1000 } },
+      originRanges: plan.ranges === 'none' ? 'never' : 'auto',
+      fill: {
+        onAbort: plan.onAbort,
+        complete: plan.complete,
+        resumeAttempts: plan.resumeAttempts,
+        seekAheadBytes: plan.seekAheadBytes,
+      },
     });
   }
 
@@ -156,6 +182,9 @@ class Traffic {
         return this.#releases.shift()?.();
       case 'advance':
         return this.#proxy.clock.advance(each.ms);
+      case 'change':
+        this.#version += 1;
+        return;
       case 'turn':
         return await turn();
     }
@@ -193,8 +222,16 @@ class Traffic {
   /** What may cut the response of a client that stays. */
   #possibleErrors(): string[] {
     const kinds = new Set(this.#plan.steps.map(({ kind }) => kind));
+    const { steps, ranges: manner } = this.#plan;
+    const isPut = steps.some((each) => each.kind === 'send' && each.sent.method === 'PUT');
+    const mayChange = kinds.has('change') || isPut || manner === 'other-length';
     const isLosing = kinds.has('damage') || kinds.has('fill-disk');
-    return [...(kinds.has('break') ? ['origin_reset'] : []), ...(isLosing ? ['bytes_gone'] : [])];
+    return [
+      ...(kinds.has('break') ? ['origin_reset'] : []),
+      ...(kinds.has('refuse') ? ['origin_refused'] : []),
+      ...(mayChange ? ['generation_changed'] : []),
+      ...(isLosing ? ['bytes_gone'] : []),
+    ];
   }
 
   /** Whether the bytes are those of the version that the response names, which may be given to this client. */
@@ -214,11 +251,11 @@ class Traffic {
 
   /** Whether what the origin gave to another client may be given to this one. */
   #checkSharing(visitor: Visitor, asker: Visitor, cacheStatus: string): void {
-    const { lifetime, varies, hasValidator } = this.#plan;
+    const { lifetime, varies, validator } = this.#plan;
     if (varies) expect(asker.sent.fields?.['accept-language']).toBe(visitor.sent.fields?.['accept-language']);
     if (ownLifetimes.includes(lifetime)) expect(cacheStatus).toContain('detail=origin');
     // With a validator it may be another client's response that this one's request has confirmed.
-    if (!hasValidator) expect(Object.keys(asker.sent.fields ?? {})).not.toContain('authorization');
+    if (validator === 'none') expect(Object.keys(asker.sent.fields ?? {})).not.toContain('authorization');
   }
 
   async #answer(isSized: boolean, is304: boolean): Promise<void> {
@@ -226,24 +263,62 @@ class Traffic {
     const exchange = await this.#proxy.origin.next();
     const { method, fields } = exchange.request;
     if (method === 'PUT') this.#version += 1;
-    const { size, lifetime, hasValidator, varies } = this.#plan;
-    const etag = `"${this.#version}"`;
+    const { size, lifetime, varies } = this.#plan;
+    const etag = this.#etag();
     const head: Record<string, string> = {
       'x-version': String(this.#version),
+      'content-type': `text/plain; version=${this.#version}`,
       'x-client': fieldValue(fields, 'x-client') ?? '',
       ...(lifetime === '' ? {} : { 'cache-control': lifetime }),
-      ...(hasValidator ? { etag } : {}),
+      ...(etag === undefined ? {} : { etag }),
       ...(varies ? { vary: 'accept-language' } : {}),
     };
     const sized = isSized ? { ...head, 'content-length': String(size) } : head;
-    const isUnchanged = is304 && hasValidator && fieldValue(fields, 'if-none-match') === etag;
+    const isUnchanged = is304 && etag !== undefined && fieldValue(fields, 'if-none-match') === etag;
+    const part = method === 'GET' ? this.#part(fields) : undefined;
     if (method === 'PUT') exchange.respond({ status: 204, fields: head, framing: 'none' }, new Uint8Array());
     else if (isUnchanged) exchange.respond({ status: 304, fields: head, framing: 'none' }, new Uint8Array());
     else if (method === 'HEAD') exchange.respond({ fields: sized, framing: 'none' }, new Uint8Array());
-    else {
-      exchange.head({ fields: sized });
-      this.#transfers.push({ exchange, version: this.#version, sent: 0, unread: 0, isOver: false });
-    }
+    else if (part === 'unsatisfied') exchange.respond({ status: 416, fields: head }, new Uint8Array());
+    else if (part !== undefined) this.#sendPart(exchange, head, part);
+    else this.#begin(exchange, { fields: sized }, { start: 0, end: size });
+  }
+
+  #etag(): string | undefined {
+    const { validator } = this.#plan;
+    return validator === 'none' ? undefined : `${validator === 'weak' ? 'W/' : ''}"${this.#version}"`;
+  }
+
+  /** The bytes that the origin sends for a Range; undefined for the whole. */
+  #part(fields: Fields): Span | 'unsatisfied' | undefined {
+    const { size, ranges: manner } = this.#plan;
+    const ifRange = fieldValue(fields, 'if-range');
+    const [, first = '', last = ''] = /^bytes=([0-9]*)-([0-9]*)$/.exec(fieldValue(fields, 'range') ?? '') ?? [];
+    const isAsked = first !== '' || last !== '';
+    if (manner === 'none' || !isAsked || (ifRange !== undefined && ifRange !== this.#etag())) return undefined;
+    const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
+    const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1);
+    if (start >= end || manner === 'unsatisfied') return 'unsatisfied';
+    if (manner === 'short') return { start, end: Math.min(end, start + 300) };
+    if (manner === 'early') return { start: Math.max(0, start - 100), end };
+    return manner === 'elsewhere' ? { start: size - 1, end: size } : { start, end };
+  }
+
+  #sendPart(exchange: FakeExchange, head: Record<string, string>, part: Span): void {
+    const { size, ranges: manner } = this.#plan;
+    const { etag: _, ...unnamed } = head;
+    const total = manner === 'other-length' ? size + 1 : size;
+    const fields = {
+      ...(manner === 'unnamed' ? unnamed : head),
+      'content-length': String(part.end - part.start),
+      'content-range': `bytes ${part.start}-${part.end - 1}/${total}`,
+    };
+    this.#begin(exchange, { status: 206, fields }, part);
+  }
+
+  #begin(exchange: FakeExchange, head: FakeHead, { start, end }: Span): void {
+    exchange.head(head);
+    this.#transfers.push({ exchange, version: this.#version, sent: start, end, unread: 0, isOver: false });
   }
 
   #transfer(who: number, act: (transfer: Transfer) => void): void {
@@ -253,7 +328,7 @@ class Traffic {
   }
 
   #continue(transfer: Transfer, count: number): void {
-    const end = Math.min(this.#plan.size, transfer.sent + count);
+    const end = Math.min(transfer.end, transfer.sent + count);
     const piece = patternBytes(transfer.sent, end, transfer.version);
     transfer.sent = end;
     transfer.unread += 1;
@@ -315,9 +390,13 @@ describe('random traffic', () => {
   it('gets no wrong byte and none that is for others, does not wait for ever, and leaves nothing open', async () => {
     const plan = fc.record({
       onAbort: fc.constantFrom('finish' as const, 'stop' as const),
-      size: fc.constantFrom(0, 1, 255, 256, 700, 3000),
+      size: fc.constantFrom(0, 1, 255, 256, 700, 3000, 6000),
       lifetime: fc.constantFrom(...sharedLifetimes, ...ownLifetimes),
-      hasValidator: fc.boolean(),
+      validator: fc.constantFrom('strong' as const, 'strong' as const, 'weak' as const, 'none' as const),
+      ranges: fc.constantFrom(...rangeManners),
+      complete: fc.constantFrom('always' as const, 'never' as const),
+      resumeAttempts: fc.constantFrom(0, 3),
+      seekAheadBytes: fc.constantFrom(0, 600, 100_000),
       varies: fc.boolean(),
       steps: fc.array(step, { minLength: 5, maxLength: 60 }),
     });

@@ -143,7 +143,16 @@ describe('If-None-Match, RFC 9110 §13.1.2', () => {
     expect(evaluate('GET', { 'if-none-match': '"own"' }, own)).toBe('not-modified');
     expect(evaluate('GET', { 'if-match': '"own"', range }, own)).toBe('apply');
     expect(evaluate('GET', { 'if-range': '"own"', range }, own)).toBe('apply');
-    expect(evaluate('GET', { 'if-none-match': '"own"' }, { ...own, fields: stored.fields })).toBe('ignore');
+  });
+
+  it('matches both tags where the origin sent a weak one, and combines by ours only', () => {
+    const both: SelectedResponse = { ...withFields(['etag', 'W/"v1"']), ownEntityTag: '"own"' };
+    for (const tag of ['"own"', 'W/"v1"', '"v1"']) {
+      expect(evaluate('GET', { 'if-none-match': tag }, both)).toBe('not-modified');
+    }
+    expect(evaluate('GET', { 'if-range': '"own"', range }, both)).toBe('apply');
+    expect(evaluate('GET', { 'if-range': 'W/"v1"', range }, both)).toBe('ignore');
+    expect(evaluate('GET', { 'if-match': '"v1"' }, both)).toBe('precondition-failed');
   });
 
   it('matches no malformed tag', () => {

@@ -129,7 +129,7 @@ describe('strongMatch and weakMatch, RFC 9110 §8.8.3.2', () => {
 describe('effectiveEntityTag', () => {
   const rows: readonly (readonly [fields: Fields, ownEntityTag: string | undefined, wanted: string | undefined])[] = [
     [[['etag', '"theirs"']], undefined, '"theirs"'],
-    [[['etag', '"theirs"']], '"own"', '"theirs"'],
+    [[['etag', 'W/"theirs"']], '"own"', '"own"'],
     [[['etag', 'unquoted']], undefined, 'unquoted'],
     [[['content-type', 'text/plain']], '"own"', '"own"'],
     [[], undefined, undefined],

@@ -1,10 +1,12 @@
 /** The whole road of a request without sockets: a scripted origin, a clock that stands still, a store in memory. */
 
 import { createCache } from '../../src/cache/cache.ts';
+import type { FillPolicy } from '../../src/cache/fill-policy.ts';
 import type { Field, Fields } from '../../src/http/fields.ts';
 import { fieldValue } from '../../src/http/fields.ts';
 import type { Handler, InterimResponse, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
+import { createRangeAbility, type RangeMode } from '../../src/origin/range-ability.ts';
 import { createProxy } from '../../src/proxy.ts';
 import type { Route } from '../../src/routing/route.ts';
 import { createRouter } from '../../src/routing/router.ts';
@@ -53,10 +55,25 @@ export interface WholeProxy {
   close(): Promise<void>;
 }
 
-export type RouteOptions = Partial<Pick<Route, 'cache' | 'ranges' | 'fill' | 'closeDelimited' | 'host' | 'match'>>;
+export type RouteOptions = Partial<Pick<Route, 'ranges' | 'closeDelimited' | 'host' | 'match' | 'rangeAbility'>> & {
+  readonly cache?: Partial<Route['cache']>;
+};
+
+const defaultFill: FillPolicy = {
+  onAbort: 'finish',
+  finishMaxLeftBytes: Number.POSITIVE_INFINITY,
+  finishMaxSizeBytes: Number.POSITIVE_INFINITY,
+  resumeAttempts: 0,
+  complete: 'never',
+  seekAheadBytes: 2048,
+  seekAheadMs: 0,
+};
 
 export interface WholeProxyOptions {
   readonly route?: RouteOptions;
+  readonly fill?: Partial<FillPolicy>;
+  /** Whether the origin may be asked for parts; `never` without it. */
+  readonly originRanges?: RangeMode;
   readonly blockSizeBytes?: number;
   readonly maxSizeBytes?: number;
   readonly windowBytes?: number;
@@ -89,11 +106,27 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     origin,
     tls: { ca: undefined, rejectUnauthorized: true },
     host: 'origin',
-    cache: { enabled: true, defaultTtlSeconds: 0, rangeReuseSeconds: 60, storeAfterUses: 1, digest: false },
     ranges: { maxRanges: 100, coalesceGapBytes: 0 },
-    fill: { onAbort: 'finish', lengthWaitMs: 10_000 },
+    rangeAbility: createRangeAbility({
+      mode: options.originRanges ?? 'never',
+      now: clock.now,
+      forgetAfterMs: 600_000,
+      onDistrust: (detail) => emit({ kind: 'origin', route: 'main', message: 'distrusted', detail }),
+    }),
+    fill: { ...defaultFill, ...options.fill },
+    lengthWaitMs: 10_000,
     closeDelimited: 'relay',
     ...options.route,
+    cache: {
+      enabled: true,
+      defaultTtlSeconds: 0,
+      rangeReuseSeconds: 60,
+      storeAfterUses: 1,
+      pinSeconds: 0,
+      digest: false,
+      ownEntityTags: 'whenNone',
+      ...options.route?.cache,
+    },
   };
   const handler = createProxy({
     router: createRouter([route]),

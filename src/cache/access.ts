@@ -1,0 +1,117 @@
+/** How readers come by the bytes of a generation: at once where they are there, otherwise when they have been seen to. */
+
+import type { Span } from '../bytes/span.ts';
+import type { ProxyError } from '../http/proxy-error.ts';
+import type { BlockKeeper } from './block-keeper.ts';
+import type { Failures } from './failures.ts';
+import type { Supply } from './supply.ts';
+import type { Waiters } from './waiters.ts';
+
+/** What is looked at. */
+export interface AccessParts {
+  readonly blockSizeBytes: number;
+  readonly keeper: BlockKeeper;
+  readonly supply: Supply;
+  readonly waiters: Waiters;
+  readonly failures: Failures;
+}
+
+/** The generation, as far as it decides what may be read. */
+export interface AccessHost {
+  readonly sizeBytes: number | undefined;
+  /** Whether the store has been let go of. */
+  readonly isClosed: boolean;
+  /** Why no more bytes will come for good. */
+  readonly dead: ProxyError | undefined;
+  /** Whether what is arriving must not be read before it is verified. */
+  readonly isWithheld: boolean;
+}
+
+/** The bytes of one generation. Failures since the `since`th one count. */
+export class Access {
+  readonly #parts: AccessParts;
+  readonly #host: AccessHost;
+
+  constructor(parts: AccessParts, host: AccessHost) {
+    this.#parts = parts;
+    this.#host = host;
+  }
+
+  /** Bytes from `offset` on that are in memory now. */
+  peek(offset: number, end: number): Uint8Array | undefined {
+    if (this.#host.isClosed) return undefined;
+    return this.#parts.keeper.peek(offset, end) ?? this.#peekArriving(offset, end);
+  }
+
+  /**
+   * Begins to read `hull` at `offset`: what is absent is asked for at once, and if that is the first byte, it is waited
+   * for, so that a failure can still be told in a head. Throws `ProxyError`, or the signal's reason.
+   */
+  async open(offset: number, hull: Span, since: number, signal: AbortSignal): Promise<void> {
+    const { supply, waiters } = this.#parts;
+    if (!this.#has(offset)) this.#throwFailure(offset, since);
+    const absent = this.#firstAbsent(offset, hull.end);
+    const isAwaited = absent !== undefined && supply.demand(absent, hull.end) && absent === offset;
+    if (!isAwaited) return;
+    await waiters.wait(() => this.#has(offset) || !supply.brings(offset), signal);
+    if (!this.#has(offset)) this.#throwFailure(offset, since);
+  }
+
+  /** See `ByteReader.read`. */
+  async read(offset: number, end: number, since: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
+    const { keeper, supply, waiters } = this.#parts;
+    for (;;) {
+      signal.throwIfAborted();
+      const chunk = this.peek(offset, end) ?? (this.#isKept(offset) ? await keeper.read(offset, end) : undefined);
+      if (chunk !== undefined) return chunk;
+      if (this.#host.sizeBytes !== undefined && offset >= this.#host.sizeBytes) return undefined;
+      if (!this.#has(offset)) {
+        this.#throwFailure(offset, since);
+        supply.demand(offset, end);
+      }
+      await waiters.wait(() => this.#has(offset) || !supply.brings(offset), signal);
+    }
+  }
+
+  /** See `Representation.whenPresent`. */
+  async whenPresent(end: number, since: number, signal: AbortSignal): Promise<boolean> {
+    const { keeper, supply, waiters } = this.#parts;
+    const isPresent = () => this.#host.sizeBytes !== undefined || supply.hasReached(end);
+    const offset = Math.min(end - 1, Number.MAX_SAFE_INTEGER);
+    while (!isPresent() && keeper.isStoring) {
+      this.#throwFailure(offset, since);
+      supply.demand(offset, end);
+      await waiters.wait(() => isPresent() || !keeper.isStoring || !supply.brings(offset), signal);
+    }
+    return isPresent();
+  }
+
+  /** The first byte of `[offset, end)` that is neither there nor arriving; undefined when there is none. */
+  #firstAbsent(offset: number, end: number): number | undefined {
+    const { blockSizeBytes, keeper } = this.#parts;
+    const limit = Math.min(end, this.#host.sizeBytes ?? Number.POSITIVE_INFINITY);
+    const blocks = { start: Math.floor(offset / blockSizeBytes), end: Math.ceil(limit / blockSizeBytes) };
+    const missing = keeper.present.firstMissing(blocks)?.start;
+    const absent = missing === undefined ? limit : Math.max(offset, missing * blockSizeBytes);
+    return absent < limit && !this.#has(absent) ? absent : undefined;
+  }
+
+  /** Whether a byte is there, for as long as the store has not been let go of. */
+  #isKept(offset: number): boolean {
+    return !this.#host.isClosed && this.#parts.keeper.has(offset);
+  }
+
+  #has(offset: number): boolean {
+    return this.#isKept(offset) || this.#peekArriving(offset, offset + 1) !== undefined;
+  }
+
+  #peekArriving(offset: number, end: number): Uint8Array | undefined {
+    return this.#host.isWithheld ? undefined : this.#parts.supply.peek(offset, end);
+  }
+
+  /** Throws the failure that has kept a byte from coming. */
+  #throwFailure(offset: number, since: number): void {
+    const failure = this.#host.dead ?? this.#parts.failures.find(offset, since);
+    if (failure !== undefined) throw failure;
+  }
+}

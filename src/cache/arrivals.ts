@@ -1,0 +1,73 @@
+/** The fills of one generation: what is arriving, and what will. */
+
+import type { ProxyError } from '../http/proxy-error.ts';
+import type { Coming } from './fetch-decision.ts';
+import type { Fill } from './fill.ts';
+
+/** A set of running fills. */
+export class Arrivals {
+  readonly #blockSizeBytes: number;
+  readonly #fills = new Set<Fill>();
+  #receivedBefore = 0;
+
+  constructor(blockSizeBytes: number) {
+    this.#blockSizeBytes = blockSizeBytes;
+  }
+
+  get size(): number {
+    return this.#fills.size;
+  }
+
+  /** Bytes that the origin has sent, through all fills that there were. */
+  get received(): number {
+    return [...this.#fills].reduce((sum, fill) => sum + fill.received, this.#receivedBefore);
+  }
+
+  get coming(): readonly Coming[] {
+    return [...this.#fills];
+  }
+
+  add(fill: Fill): void {
+    this.#fills.add(fill);
+  }
+
+  /** Forgets a fill that has ended. */
+  remove(fill: Fill): void {
+    if (this.#fills.delete(fill)) this.#receivedBefore += fill.received;
+  }
+
+  /** Ends those of which this holds. */
+  stop(error: ProxyError, isMeant: (fill: Fill) => boolean): void {
+    for (const fill of this.#fills) if (isMeant(fill)) fill.stop(error);
+  }
+
+  /** Bytes from `offset` on that lie in a block which is arriving. */
+  peek(offset: number, end: number): Uint8Array | undefined {
+    const index = Math.floor(offset / this.#blockSizeBytes);
+    const start = index * this.#blockSizeBytes;
+    for (const fill of this.#fills) {
+      const block = fill.blockAt(index);
+      if (block === undefined || start + block.length <= offset) continue;
+      return block.subarray(offset - start, Math.min(end - start, block.length));
+    }
+    return undefined;
+  }
+
+  /** Whether an absent byte will come, by another fill than this one. */
+  bring(offset: number, besides?: Fill): boolean {
+    return [...this.#fills].some((fill) => fill !== besides && fill.frontier <= offset && offset < fill.limit);
+  }
+
+  /** Whether some fill has come as far as `end`. */
+  hasReached(end: number): boolean {
+    return [...this.#fills].some((fill) => fill.frontier >= end);
+  }
+
+  /** How far the bytes from `offset` on are there or coming by others, where a run that is there ends at `runEnd`. */
+  coveredEnd(fill: Fill, offset: number, runEnd: number): number {
+    const others = [...this.#fills].filter(
+      (other) => other !== fill && other.frontier <= runEnd && other.limit > offset,
+    );
+    return Math.max(runEnd, ...others.map((other) => other.limit));
+  }
+}

@@ -1,0 +1,151 @@
+/** The blocks of a generation in the making: in the store, on their way to it, or held for readers when it takes no more. */
+
+import { SpanSet } from '../bytes/span-set.ts';
+import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { type BlockSource, type EntryWriter, StoreFault } from '../store/store.ts';
+import { peekBytes, readBytes } from './block-bytes.ts';
+import type { Arrived } from './fill.ts';
+import type { Waiters } from './waiters.ts';
+
+/** What a keeper is made with. */
+export interface BlockKeeperOptions {
+  readonly writer: EntryWriter;
+  readonly blockSizeBytes: number;
+  /** The length of the whole where it is known; the blocks that the writer has already are counted then. */
+  readonly sizeBytes: number | undefined;
+  /** How many bytes of each fill are held for readers once the store takes no more. */
+  readonly windowBytes: number;
+  /** The lowest offset, of `from` and more, that a reader may ask for next; undefined when there is no such reader. */
+  readonly lowestWanted: (from: number) => number | undefined;
+  readonly waiters: Waiters;
+  /** Told when the store takes no more, once. */
+  readonly onStoreFault: (fault: StoreFault) => void;
+}
+
+/** Keeps blocks and gives them back. */
+export class BlockKeeper {
+  /** The indexes of the blocks that are there. */
+  readonly present = new SpanSet();
+  readonly #options: BlockKeeperOptions;
+  readonly #held = new Map<number, Arrived>();
+  readonly #source: BlockSource;
+  /** Where a block that is shorter than the others ends: nothing comes after it. */
+  #end = Number.POSITIVE_INFINITY;
+  #isStoring = true;
+
+  constructor(options: BlockKeeperOptions) {
+    this.#options = options;
+    this.#source = {
+      peekBlock: (index) => this.#held.get(index)?.bytes ?? options.writer.peekBlock(index),
+      readBlock: (index) => this.readBlock(index),
+    };
+    const count = Math.ceil((options.sizeBytes ?? 0) / options.blockSizeBytes);
+    for (let index = 0; index < count; index += 1) {
+      if (options.writer.hasBlock(index)) this.present.add({ start: index, end: index + 1 });
+    }
+  }
+
+  /** Whether the store takes what comes. */
+  get isStoring(): boolean {
+    return this.#isStoring;
+  }
+
+  /** Whether the byte at `offset` is there. */
+  has(offset: number): boolean {
+    return offset < this.#end && this.present.has(Math.floor(offset / this.#options.blockSizeBytes));
+  }
+
+  /** Bytes from `offset` on that are in memory. */
+  peek(offset: number, end: number): Uint8Array | undefined {
+    return offset >= this.#end ? undefined : peekBytes(this.#source, this.#options.blockSizeBytes, offset, end);
+  }
+
+  /** Bytes from `offset` on whose block is there. Undefined when it turns out to be damaged: it is absent from now on. */
+  async read(offset: number, end: number): Promise<Uint8Array | undefined> {
+    const { blockSizeBytes } = this.#options;
+    try {
+      return await readBytes(this.#source, blockSizeBytes, offset, end);
+    } catch (thrown) {
+      if (toProxyError(thrown).code !== 'bytes_gone') throw thrown;
+      return undefined;
+    }
+  }
+
+  /** A block that is there. Throws `ProxyError` `bytes_gone` when it is damaged: it is absent from then on. */
+  async readBlock(index: number): Promise<Uint8Array> {
+    try {
+      return this.#held.get(index)?.bytes ?? (await this.#options.writer.readBlock(index));
+    } catch (thrown) {
+      if (toProxyError(thrown).code === 'bytes_gone') this.present.remove({ start: index, end: index + 1 });
+      throw thrown;
+    }
+  }
+
+  /**
+   * Gives a block to the store, or holds it for the readers when the store takes no more. One that is there stays; where
+   * nothing proves that it is the same, it is compared. Throws `ProxyError` `generation_changed` when it is another.
+   */
+  async keep(block: Arrived): Promise<void> {
+    const { index, bytes, isProven } = block;
+    if (this.present.has(index) && (isProven || (await this.#confirm(index, bytes)))) return;
+    if (bytes.length < this.#options.blockSizeBytes) this.#end = index * this.#options.blockSizeBytes + bytes.length;
+    this.#held.set(index, block);
+    this.present.add({ start: index, end: index + 1 });
+    if (this.#isStoring && (await this.#store(index, bytes))) this.#held.delete(index);
+    if (!this.#isStoring) await this.#waitForReaders(block);
+  }
+
+  /** Whether all blocks of a representation of this length are there. */
+  isWhole(sizeBytes: number): boolean {
+    return this.present.hasAll({ start: 0, end: Math.ceil(sizeBytes / this.#options.blockSizeBytes) });
+  }
+
+  /** The store takes no more; what comes from now on is held for readers only. */
+  refuse(fault: StoreFault): void {
+    if (!this.#isStoring) return;
+    this.#isStoring = false;
+    this.#options.onStoreFault(fault);
+    this.#options.waiters.changed();
+  }
+
+  /** Compares with what is there. False when that is damaged. */
+  async #confirm(index: number, bytes: Uint8Array): Promise<boolean> {
+    const start = index * this.#options.blockSizeBytes;
+    const known = await this.read(start, start + this.#options.blockSizeBytes);
+    if (known === undefined) return false;
+    if (Buffer.compare(known, bytes) !== 0) throw new ProxyError('generation_changed', { detail: 'other bytes' });
+    return true;
+  }
+
+  async #store(index: number, bytes: Uint8Array): Promise<boolean> {
+    try {
+      await this.#options.writer.writeBlock(index, bytes);
+      return true;
+    } catch (thrown) {
+      if (!(thrown instanceof StoreFault)) throw thrown;
+      this.refuse(thrown);
+      return false;
+    }
+  }
+
+  /** With no store behind it, a transfer goes no faster than the slowest of the readers that it has begun before. */
+  async #waitForReaders({ index, from }: Arrived): Promise<void> {
+    const { waiters, blockSizeBytes, windowBytes, lowestWanted } = this.#options;
+    await waiters.wait(() => {
+      this.#releaseRead();
+      const lowest = lowestWanted(from);
+      if (lowest === undefined) throw new ProxyError('client_gone', { detail: 'not storable, and nobody reads it' });
+      return (index + 1) * blockSizeBytes - lowest < windowBytes;
+    });
+  }
+
+  #releaseRead(): void {
+    const { blockSizeBytes, lowestWanted } = this.#options;
+    for (const { index, from } of this.#held.values()) {
+      const lowest = lowestWanted(from);
+      if (lowest !== undefined && (index + 1) * blockSizeBytes > lowest) continue;
+      this.#held.delete(index);
+      this.present.remove({ start: index, end: index + 1 });
+    }
+  }
+}

@@ -1,0 +1,42 @@
+/** The hashes of a body whose blocks come in any order. */
+
+import { createHash, type Hash } from 'node:crypto';
+
+/** A hash by the name that node:crypto knows. */
+export type HashAlgorithm = 'sha256' | 'sha512';
+
+/** Hashes blocks as they come, as long as they come in order; the others are read again at the end. */
+export class BodyHashes {
+  readonly #hashes: ReadonlyMap<HashAlgorithm, Hash>;
+  #next = 0;
+
+  constructor(algorithms: Iterable<HashAlgorithm>) {
+    this.#hashes = new Map([...algorithms].map((algorithm) => [algorithm, createHash(algorithm)]));
+  }
+
+  /** How many blocks have come in order. */
+  get count(): number {
+    return this.#next;
+  }
+
+  /** Takes note of a block. */
+  add(index: number, bytes: Uint8Array): void {
+    if (index !== this.#next) return;
+    for (const hash of this.#hashes.values()) hash.update(bytes);
+    this.#next += 1;
+  }
+
+  /**
+   * The hashes of `blockCount` blocks, hexadecimal; those that did not come in order are read. To be called until
+   * it resolves, and nothing added after that. Rejects as `readBlock` does.
+   */
+  async finish(
+    blockCount: number,
+    readBlock: (index: number) => Promise<Uint8Array>,
+  ): Promise<ReadonlyMap<HashAlgorithm, string>> {
+    if (this.#hashes.size > 0) {
+      while (this.#next < blockCount) this.add(this.#next, await readBlock(this.#next));
+    }
+    return new Map([...this.#hashes].map(([algorithm, hash]) => [algorithm, hash.digest('hex')]));
+  }
+}

@@ -1,0 +1,17 @@
+/** What exchanges with the origin work with. */
+
+import type { Store } from '../store/store.ts';
+import type { Emit } from '../telemetry/events.ts';
+import type { Clock } from './clock.ts';
+import type { UnsharedKeys } from './unshared-keys.ts';
+
+/** What is passed in. */
+export interface ExchangeContext {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly emit: Emit;
+  /** Bytes held for the readers of a transfer that the store no longer takes. */
+  readonly windowBytes: number;
+  /** Told of keys whose responses turn out not to be for sharing. */
+  readonly unshared: UnsharedKeys;
+}

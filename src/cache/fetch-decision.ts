@@ -1,0 +1,61 @@
+/** Which bytes the origin is asked for when a reader meets absent ones: decided from numbers alone. */
+
+import type { Span } from '../bytes/span.ts';
+import type { SpanSet } from '../bytes/span-set.ts';
+
+/** A fill as the decision sees it: it brings the bytes `[frontier, limit)`. */
+export interface Coming {
+  readonly frontier: number;
+  /** Infinity where the length is not known. */
+  readonly limit: number;
+  /** Bytes for each millisecond, as measured; 0 before that. */
+  readonly speed: number;
+}
+
+/** What is known when a reader needs `[offset, end)`. */
+export interface Need {
+  readonly offset: number;
+  readonly end: number;
+  /** Undefined while it is not known. */
+  readonly sizeBytes: number | undefined;
+  readonly blockSizeBytes: number;
+  /** The blocks that are there. */
+  readonly present: SpanSet;
+  readonly fills: readonly Coming[];
+  /** Whether the origin can be asked for a part of this very generation. */
+  readonly mayAskForParts: boolean;
+  /** A fill that is at most this far behind is waited for, in bytes. */
+  readonly seekAheadBytes: number;
+  /** One that will be there within this time is waited for too, in milliseconds. */
+  readonly seekAheadMs: number;
+}
+
+/** Wait for what is coming, or ask for a span: block-aligned, or everything from the first byte on. */
+export type FetchDecision = { readonly kind: 'wait' } | { readonly kind: 'fetch'; readonly span: Span };
+
+/** Decides for a byte that is absent. */
+export function decideFetch(need: Need): FetchDecision {
+  const { offset, fills, sizeBytes } = need;
+  const coming = fills.filter((fill) => fill.frontier <= offset && offset < fill.limit);
+  if (sizeBytes === undefined || !need.mayAskForParts) {
+    return coming.length > 0 ? { kind: 'wait' } : { kind: 'fetch', span: { start: 0, end: Number.POSITIVE_INFINITY } };
+  }
+  if (coming.some((fill) => isNear(need, fill))) return { kind: 'wait' };
+  return { kind: 'fetch', span: missingSpan(need, sizeBytes) };
+}
+
+function isNear({ offset, seekAheadBytes, seekAheadMs }: Need, fill: Coming): boolean {
+  return offset - fill.frontier <= Math.max(seekAheadBytes, fill.speed * seekAheadMs);
+}
+
+/** From the block of the byte to the end of what the reader wants, or to where something is there or about to come. */
+function missingSpan({ offset, end, blockSizeBytes, present, fills }: Need, sizeBytes: number): Span {
+  const index = Math.floor(offset / blockSizeBytes);
+  const start = index * blockSizeBytes;
+  const wanted = Math.min(sizeBytes, Math.ceil(Math.min(end, sizeBytes) / blockSizeBytes) * blockSizeBytes);
+  const missing = present.firstMissing({ start: index, end: Math.ceil(wanted / blockSizeBytes) });
+  const nextStarts = fills.map((fill) => fill.frontier).filter((frontier) => frontier > start);
+  const nextFill = Math.min(...nextStarts.map((frontier) => Math.floor(frontier / blockSizeBytes) * blockSizeBytes));
+  const limit = Math.min(wanted, (missing?.end ?? Number.POSITIVE_INFINITY) * blockSizeBytes);
+  return { start, end: nextFill > start ? Math.min(limit, nextFill) : limit };
+}

@@ -1,0 +1,42 @@
+/** What becomes of a transfer that nobody reads any more, and of a generation that is there in part. */
+
+/** What the operator decided about fills. */
+export interface FillPolicy {
+  /** Whether a transfer goes on when its last reader has left; see `decideUnwanted`. */
+  readonly onAbort: 'finish' | 'stop';
+  /** It does not when more than this is left of it, or its representation is larger than this; Infinity for no limit. */
+  readonly finishMaxLeftBytes: number;
+  readonly finishMaxSizeBytes: number;
+  /** Whether what is absent of a generation is fetched although nobody asks for it, where the origin gives parts. */
+  readonly complete: 'always' | 'never' | { readonly smallerThanBytes: number };
+  /** A reader this far ahead of a transfer gets one of its own, in bytes, unless the transfer is there in `seekAheadMs`. */
+  readonly seekAheadBytes: number;
+  readonly seekAheadMs: number;
+  /** How often a broken transfer is taken up again without progress in between. */
+  readonly resumeAttempts: number;
+}
+
+/** A transfer that nobody reads. */
+export interface Unwanted {
+  /** Whether the rest can be asked for later by itself. */
+  readonly givesParts: boolean;
+  /** The length of the whole, and what the transfer still has to bring; undefined while they are not known. */
+  readonly sizeBytes: number | undefined;
+  readonly leftBytes: number | undefined;
+}
+
+/** Whether an unread transfer goes on. Where the rest can be had later, only what is fetched for its own sake does. */
+export function decideUnwanted(
+  policy: FillPolicy,
+  { givesParts, sizeBytes = 0, leftBytes = 0 }: Unwanted,
+): 'finish' | 'stop' {
+  if (policy.onAbort === 'stop') return 'stop';
+  if (givesParts && !mayComplete(policy, sizeBytes)) return 'stop';
+  return leftBytes > policy.finishMaxLeftBytes || sizeBytes > policy.finishMaxSizeBytes ? 'stop' : 'finish';
+}
+
+/** Whether the absent bytes of a generation are fetched for their own sake. */
+export function mayComplete({ complete }: FillPolicy, sizeBytes: number): boolean {
+  if (complete === 'always' || complete === 'never') return complete === 'always';
+  return sizeBytes < complete.smallerThanBytes;
+}

@@ -1,0 +1,65 @@
+/** What the origin is asked for when nothing is known of a representation but the range that a client wants. */
+
+import type { Span } from '../bytes/span.ts';
+import { type Fields, fieldValue } from '../http/fields.ts';
+import { parseContentRange } from '../semantics/content-range.ts';
+import type { RangeSpec } from '../semantics/range.ts';
+import { strongValidator } from '../semantics/validator.ts';
+
+/** The block-aligned range around what a client asks for first; undefined for the whole. */
+export function selectFirstAsk(specs: readonly RangeSpec[], blockSizeBytes: number): RangeSpec | undefined {
+  const [spec] = specs;
+  switch (spec?.kind) {
+    case undefined:
+      return undefined;
+    case 'closed': {
+      const first = alignDown(spec.first, blockSizeBytes);
+      const end = alignDown(spec.last, blockSizeBytes) + blockSizeBytes;
+      return Number.isSafeInteger(end) ? { kind: 'closed', first, last: end - 1 } : { kind: 'open', first };
+    }
+    case 'open': {
+      const first = alignDown(spec.first, blockSizeBytes);
+      return first === 0 ? undefined : { kind: 'open', first };
+    }
+    case 'suffix': {
+      // One block more, so that the first byte wanted lies behind a block's start wherever the blocks may lie.
+      const length = spec.length + blockSizeBytes;
+      return Number.isSafeInteger(length) ? { kind: 'suffix', length } : undefined;
+    }
+  }
+}
+
+/** What a 206 is good for, or why not; a lie is one that no request could have led to. */
+export type FirstPart =
+  | { readonly kind: 'part'; readonly span: Span; readonly sizeBytes: number }
+  | { readonly kind: 'refuse'; readonly isLie: boolean; readonly reason: string };
+
+/** Decides whether a generation may be begun with a 206: other parts have to be joined to it (RFC 9110 §15.3.7.3). */
+export function selectFirstPart(
+  response: { readonly fields: Fields },
+  responseAt: number,
+  blockSizeBytes: number,
+): FirstPart {
+  const range = parseContentRange(fieldValue(response.fields, 'content-range') ?? '');
+  if (range === undefined)
+    return { kind: 'refuse', isLie: true, reason: 'it sent a 206 without a valid Content-Range' };
+  const { span, sizeBytes } = range;
+  const isUnnamed = strongValidator({ fields: response.fields, responseAt }, responseAt) === undefined;
+  if (sizeBytes === undefined || isUnnamed) {
+    return { kind: 'refuse', isLie: false, reason: 'a part without a strong validator or the length of the whole' };
+  }
+  if (!holdsBlock(span, sizeBytes, blockSizeBytes)) {
+    return { kind: 'refuse', isLie: true, reason: 'it sent another range than was asked for' };
+  }
+  return { kind: 'part', span, sizeBytes };
+}
+
+/** Whether a part holds a block from its start on, or the end of the whole from a block's start on. */
+function holdsBlock(span: Span, sizeBytes: number, blockSizeBytes: number): boolean {
+  const first = Math.ceil(span.start / blockSizeBytes) * blockSizeBytes;
+  return first < span.end && (span.end === sizeBytes || span.end - first >= blockSizeBytes);
+}
+
+function alignDown(offset: number, blockSizeBytes: number): number {
+  return Math.floor(offset / blockSizeBytes) * blockSizeBytes;
+}

@@ -1,0 +1,297 @@
+/**
+ * One generation in the making: the blocks that are there, the fills that bring the others, and those who read it. It
+ * belongs to no client; readers attach at any offset, get each byte as it arrives, and leave without harm to it.
+ */
+
+import type { Span } from '../bytes/span.ts';
+import { ProxyError } from '../http/proxy-error.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
+import { type EntryWriter, StoreFault } from '../store/store.ts';
+import { Access, type AccessHost } from './access.ts';
+import { BlockKeeper } from './block-keeper.ts';
+import type { BodyCheck } from './body-check.ts';
+import type { WholeBody } from './commit.ts';
+import { Failures } from './failures.ts';
+import { type Arrived, isFatal, type Part } from './fill.ts';
+import { Readers } from './readers.ts';
+import type { Representation } from './representation.ts';
+import { type FillResult, Supply, type SupplyHost, type SupplyRules } from './supply.ts';
+import { createWaiters, type Waiters } from './waiters.ts';
+
+/** What a generation is made with. */
+export interface GenerationOptions extends SupplyRules {
+  readonly response: StoredResponse;
+  readonly sizeBytes: number | undefined;
+  readonly writer: EntryWriter;
+  /** Whether it can be found in the store already. */
+  readonly isPublished: boolean;
+  /** How many bytes of each fill are held for readers once the store takes no more. */
+  readonly windowBytes: number;
+  /** What the origin is sending already; undefined for a stored generation that is opened to be completed. */
+  readonly first: Part | undefined;
+  /** Whether it was invalidated since it was asked for: it may be read, but not be stored. */
+  readonly isRevoked: () => boolean;
+  readonly check: BodyCheck;
+  /** Makes the generation findable though blocks are absent. Throws `StoreFault`. */
+  readonly publish: (response: StoredResponse) => Promise<void>;
+  /** Makes the whole generation findable. Throws `StoreFault`. */
+  readonly commit: (response: StoredResponse, body: WholeBody) => Promise<'stored' | 'same' | 'relayed'>;
+  /** Told when the store took no more. Does not throw. */
+  readonly onStoreFault: (fault: StoreFault) => void;
+  /** Told when what is stored of it must go, and why. Does not throw. */
+  readonly onUnusable: (error: ProxyError) => Promise<void>;
+}
+
+/** A generation that is being read or filled. */
+export class Generation implements SupplyHost, AccessHost {
+  readonly #options: GenerationOptions;
+  readonly #keeper: BlockKeeper;
+  readonly #supply: Supply;
+  readonly #waiters: Waiters = createWaiters();
+  readonly #readers: Readers;
+  readonly #access: Access;
+  readonly #failures = new Failures();
+  readonly #closed = Promise.withResolvers<void>();
+  #response: StoredResponse;
+  #sizeBytes: number | undefined;
+  #isPublished: boolean;
+  #isVerified = false;
+  #digest: string | undefined;
+  #isCommitted = false;
+  #isStopped = false;
+  #isClosed = false;
+  /** Why no more bytes will come for good. */
+  #dead: ProxyError | undefined;
+
+  constructor(options: GenerationOptions) {
+    this.#options = options;
+    this.#response = options.response;
+    this.#sizeBytes = options.sizeBytes;
+    this.#isPublished = options.isPublished;
+    this.#supply = new Supply(options, this);
+    this.#readers = new Readers({
+      peek: (offset, end) => this.#access.peek(offset, end),
+      read: (offset, end, since, signal) => this.#access.read(offset, end, since, signal),
+      onMoved: () => {
+        if (!this.#keeper.isStoring) this.moved();
+      },
+      onLeft: () => {
+        this.#supply.endUnwanted();
+        this.moved();
+        this.idle();
+      },
+    });
+    this.#keeper = new BlockKeeper({
+      ...options,
+      waiters: this.#waiters,
+      lowestWanted: (from) => this.#readers.lowest(from),
+    });
+    const parts = { keeper: this.#keeper, supply: this.#supply, waiters: this.#waiters, failures: this.#failures };
+    this.#access = new Access({ ...parts, blockSizeBytes: options.blockSizeBytes }, this);
+  }
+
+  /** Its name in the store. */
+  get name(): string {
+    return this.#options.writer.generation;
+  }
+
+  get response(): StoredResponse {
+    return this.#response;
+  }
+
+  get sizeBytes(): number | undefined {
+    return this.#sizeBytes;
+  }
+
+  get present() {
+    return this.#keeper.present;
+  }
+
+  get isStoring(): boolean {
+    return this.#keeper.isStoring;
+  }
+
+  get isAlive(): boolean {
+    return this.#dead === undefined;
+  }
+
+  get dead(): ProxyError | undefined {
+    return this.#dead;
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
+  /** The last block cannot be read before the whole is verified: who has all but that sees that the rest is missing. */
+  get isWithheld(): boolean {
+    const isLast = this.#sizeBytes !== undefined && this.#blockCount(this.#sizeBytes) - this.present.size <= 1;
+    return isLast && this.#options.check.isVerifying;
+  }
+
+  get readerCount(): number {
+    return this.#readers.size;
+  }
+
+  /** Bytes that the origin has sent for it. */
+  get received(): number {
+    return this.#supply.received;
+  }
+
+  /** Whether new readers may attach and find every byte. */
+  get isJoinable(): boolean {
+    return this.isStoring && !this.#options.isRevoked() && this.isAlive && !this.#isClosed;
+  }
+
+  /** Whether all of these bytes are there. */
+  hasAll({ start, end }: Span): boolean {
+    const { blockSizeBytes } = this.#options;
+    return this.present.hasAll({ start: Math.floor(start / blockSizeBytes), end: Math.ceil(end / blockSizeBytes) });
+  }
+
+  isWanted(span: Span): boolean {
+    return this.#readers.want(span);
+  }
+
+  /**
+   * Begins with what the origin is sending already, if anything. Resolves when nobody reads it, nothing comes, and the
+   * store has been let go of. Never rejects.
+   */
+  async run(): Promise<void> {
+    const { first } = this.#options;
+    if (first !== undefined) this.#supply.begin(first);
+    // All who wait for it take their seats in this turn.
+    await Promise.resolve();
+    this.idle();
+    await this.#closed.promise;
+  }
+
+  /** Takes the metadata that a 304 has freshened. */
+  freshen(metadata: StoredResponse): void {
+    this.#response = metadata;
+  }
+
+  /** Cuts everything off. */
+  stop(error: ProxyError): void {
+    this.#dead ??= error;
+    this.#isStopped = true;
+    this.#supply.stop(error);
+    this.moved();
+    this.idle();
+  }
+
+  /** Holds it for one request until the representation is closed. */
+  attach(): Representation {
+    const leave = this.#readers.sit();
+    const since = this.#failures.count;
+    const { response } = this;
+    const sizeBytes = () => this.#sizeBytes;
+    return {
+      response,
+      get sizeBytes() {
+        return sizeBytes();
+      },
+      peek: (offset, end) => this.#access.peek(offset, end),
+      open: async (offset, hull, signal) => {
+        const reader = this.#readers.add(offset, hull, since);
+        // The seat would hold on to all bytes, though it is known now which ones are wanted.
+        leave();
+        try {
+          await this.#access.open(offset, hull, since, signal);
+          return reader;
+        } catch (thrown) {
+          reader.close();
+          throw thrown;
+        }
+      },
+      whenPresent: (end, signal) => this.#access.whenPresent(end, since, signal),
+      close: leave,
+    };
+  }
+
+  async keep(block: Arrived): Promise<void> {
+    const { check, source, isRevoked } = this.#options;
+    check.add(block.index, block.bytes);
+    if (check.isVerifying && this.#sizeBytes !== undefined && this.#completes(block.index)) {
+      await this.#verify(this.#sizeBytes, block);
+    }
+    await this.#keeper.keep(block);
+    if (this.#isPublished || !source.isProvable || isRevoked() || !this.isStoring || !this.isAlive) return;
+    if (this.#sizeBytes === undefined || this.#keeper.isWhole(this.#sizeBytes)) return;
+    this.#isPublished = true;
+    await this.#storing(() => this.#options.publish(this.#response));
+  }
+
+  /** Commits when everything is there. */
+  async settle(frontier: number): Promise<FillResult> {
+    const sizeBytes = this.#sizeBytes ?? this.#endAt(frontier);
+    const isWhole = this.#keeper.isWhole(sizeBytes);
+    if (isWhole || this.#sizeBytes === undefined) await this.#verify(sizeBytes);
+    this.#sizeBytes = sizeBytes;
+    this.moved();
+    if (!this.isStoring) return 'relayed';
+    if (!isWhole) return 'kept';
+    if (this.#isCommitted) return 'stored';
+    this.#isCommitted = true;
+    const body = { sizeBytes, digest: this.#digest };
+    return (await this.#storing(() => this.#options.commit(this.#response, body))) ?? 'relayed';
+  }
+
+  async fail(error: ProxyError, span: Span): Promise<void> {
+    // Whoever comes while a transfer ends because nobody wanted it has it taken up again.
+    if (error.code !== 'client_gone') this.#failures.add({ error, span });
+    if (!isFatal(error) || !this.isAlive) return;
+    this.#dead = error;
+    this.#supply.stop(error);
+    this.moved();
+    await this.#options.onUnusable(error);
+  }
+
+  moved(): void {
+    this.#waiters.changed();
+  }
+
+  idle(): void {
+    const isRead = this.#readers.size > 0 && !this.#isStopped;
+    if (this.#isClosed || !this.#supply.isIdle || isRead) return;
+    this.#isClosed = true;
+    void this.#options.writer[Symbol.asyncDispose]().then(this.#closed.resolve);
+  }
+
+  /** The length that a body without a stated one turns out to have. */
+  #endAt(frontier: number): number {
+    if (this.present.firstAfter(this.#blockCount(frontier) - 1) === undefined) return frontier;
+    throw new ProxyError('generation_changed', { detail: 'fewer bytes' });
+  }
+
+  #blockCount(sizeBytes: number): number {
+    return Math.ceil(sizeBytes / this.#options.blockSizeBytes);
+  }
+
+  /** Whether everything is there once this block is. */
+  #completes(index: number): boolean {
+    const missing = this.#blockCount(this.#sizeBytes ?? 0) - this.present.size;
+    const isLast = missing === 1 && !this.present.has(index);
+    return isLast || missing === 0 || this.#options.check.hasAll(this.#blockCount(this.#sizeBytes ?? 0));
+  }
+
+  /** Verifies what is there and the block that is about to be. Throws `ProxyError`. */
+  async #verify(sizeBytes: number, last?: Arrived): Promise<void> {
+    if (this.#isVerified) return;
+    const readBlock = (index: number) =>
+      index === last?.index ? Promise.resolve(last.bytes) : this.#keeper.readBlock(index);
+    this.#digest = await this.#options.check.finish(this.#blockCount(sizeBytes), readBlock);
+    this.#isVerified = true;
+  }
+
+  /** Undefined when the store has refused. */
+  async #storing<T>(step: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await step();
+    } catch (thrown) {
+      if (!(thrown instanceof StoreFault)) throw thrown;
+      this.#keeper.refuse(thrown);
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,158 @@
+/** Generations opened: a new one for a response, or a stored one that is to be completed. */
+
+import type { StoredResponse } from '../http/stored-response.ts';
+import type { OriginResponse } from '../origin/origin.ts';
+import { selectReprDigest } from '../semantics/digest.ts';
+import { freshnessLifetime } from '../semantics/freshness.ts';
+import { storableFields } from '../semantics/storing.ts';
+import { formatVariant, nominatedFields } from '../semantics/vary.ts';
+import type { EntryWriter, StoredEntry } from '../store/store.ts';
+import { BodyCheck } from './body-check.ts';
+import { commit, publish } from './commit.ts';
+import type { ExchangeContext } from './exchange-context.ts';
+import type { Part } from './fill.ts';
+import type { Clearance } from './flights.ts';
+import { Generation, type GenerationOptions } from './generation.ts';
+import type { Inquiry } from './inquiry.ts';
+import { mayHaveOwnTag } from './own-tag.ts';
+import { createPartSource } from './part-source.ts';
+import { fillFields } from './plan.ts';
+
+/** Pauses between attempts to take up a transfer again, in milliseconds. */
+const FIRST_DELAY_MS = 100;
+const MAX_DELAY_MS = 5_000;
+
+/** A response, and when it was asked for and came. Its `sizeBytes` is the length of the whole. */
+export interface Received {
+  readonly response: OriginResponse;
+  readonly requestAt: number;
+  readonly responseAt: number;
+}
+
+/**
+ * Makes a generation for a response whose bytes are about to come. `validated` is the entry that its request was to
+ * validate: the bytes may turn out to be the same ones. Throws `StoreFault`; the body is then untouched.
+ */
+export async function openGeneration(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  validated: StoredEntry | undefined,
+  received: Received,
+  first: Part,
+  clearance: Clearance,
+): Promise<Generation> {
+  const { store, clock } = context;
+  const { key, policy } = inquiry;
+  const { sizeBytes } = received.response;
+  const described = describe(inquiry, received);
+  const place = { key, variant: formatVariant(described.nominated) };
+  const previous = validated?.variant === place.variant && validated.isComplete ? validated : undefined;
+  const writer = await store.openWriter({ ...place, metadata: described, sizeBytes });
+
+  const isOurs = mayHaveOwnTag(described, policy.ownEntityTags, clock.now());
+  const ownTag = isOurs ? { ownEntityTag: `"rw-${writer.generation}"` } : {};
+  const stored = { ...described, ...ownTag };
+  // Until the last byte has come, a refetch may turn out to be the generation that is stored: no tag is claimed for it.
+  const isUndecided = isOurs && previous?.metadata.ownEntityTag !== undefined;
+  const check = new BodyCheck(selectReprDigest(described), isOurs || policy.wantsDigest);
+  const isRevoked = () => clearance.isRevoked;
+  const written = { writer, place, previous, pinSeconds: policy.pinSeconds, isRevoked };
+  return new Generation({
+    ...commonOptions(context, inquiry, stored, sizeBytes, writer),
+    response: isUndecided ? described : stored,
+    isPublished: false,
+    check,
+    first,
+    isRevoked,
+    publish: (response) => publish(store, { ...written, stored: response }, clock.now()),
+    commit: (response, body) => commit(store, { ...written, stored: { ...response, ...ownTag } }, body, clock.now()),
+  });
+}
+
+/** Opens a stored generation for fetching what is absent of it. */
+export function reopenGeneration(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  entry: StoredEntry,
+  writer: EntryWriter,
+  isRevoked: () => boolean,
+): Generation {
+  const { metadata, sizeBytes } = entry;
+  return new Generation({
+    ...commonOptions(context, inquiry, metadata, sizeBytes, writer),
+    response: metadata,
+    isPublished: true,
+    check: new BodyCheck(
+      selectReprDigest(metadata),
+      inquiry.policy.wantsDigest || metadata.bodyDigest !== undefined,
+      metadata.bodyDigest,
+    ),
+    first: undefined,
+    isRevoked,
+    publish: (response) => writer.publish(response),
+    commit: async (response, { sizeBytes: wholeBytes, digest }) => {
+      if (isRevoked()) return 'relayed';
+      const whole = digest === undefined ? response : { ...response, bodyDigest: digest };
+      await writer.commit({ metadata: whole, sizeBytes: wholeBytes });
+      return 'stored';
+    },
+  });
+}
+
+function commonOptions(
+  { store, clock, emit, windowBytes, unshared }: ExchangeContext,
+  inquiry: Inquiry,
+  stored: StoredResponse,
+  sizeBytes: number | undefined,
+  writer: EntryWriter,
+): Omit<GenerationOptions, 'response' | 'isPublished' | 'check' | 'first' | 'isRevoked' | 'publish' | 'commit'> {
+  const { key, policy } = inquiry;
+  return {
+    sizeBytes,
+    writer,
+    blockSizeBytes: store.blockSizeBytes,
+    windowBytes,
+    policy: policy.fill,
+    retry: { maxAttempts: policy.fill.resumeAttempts, firstDelayMs: FIRST_DELAY_MS, maxDelayMs: MAX_DELAY_MS },
+    clock,
+    source: createPartSource({ inquiry, response: stored, sizeBytes, clock }),
+    onFill: ({ result, bytes, durationMs, error }) =>
+      emit({
+        kind: 'fill',
+        key,
+        generation: writer.generation,
+        bytes,
+        result,
+        durationMs,
+        error: error?.code,
+        errorDetail: error?.detail,
+      }),
+    onStoreFault: (fault) => {
+      if (fault.reason === 'removed') return;
+      if (fault.reason === 'too_large') unshared.note(key, 'too-large', clock.now());
+      const message = `The rest of a fill is relayed without being stored: ${fault.message}`;
+      emit({ kind: 'store', level: 'warn', message, detail: key });
+    },
+    onUnusable: async (error) => {
+      if (error.code === 'origin_digest_mismatch') unshared.note(key, 'digest-mismatch', clock.now());
+      const own = (await store.find(key)).find((entry) => entry.generation === writer.generation);
+      if (own !== undefined) await store.removeEntry(own);
+    },
+  };
+}
+
+/**
+ * What is stored of a response besides its bytes. An origin that says nothing of freshness has not thought of caches: its
+ * response may be for the one whose cookies came with the request, and is shared with those who send the same ones only.
+ */
+function describe({ policy, originFields }: Inquiry, { response, requestAt, responseAt }: Received): StoredResponse {
+  const { status, fields } = response;
+  const isUnspoken = freshnessLifetime({ status, fields, responseAt }, policy).source === 'none';
+  return {
+    status,
+    fields: storableFields(fields, responseAt),
+    nominated: nominatedFields(fields, fillFields(originFields), isUnspoken ? ['cookie'] : []),
+    requestAt,
+    responseAt,
+  };
+}

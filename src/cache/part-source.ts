@@ -1,0 +1,180 @@
+/** Asks the origin for the bytes of one generation, and makes sure that what comes are such. */
+
+import { type Fields, fieldValue } from '../http/fields.ts';
+import { ProxyError } from '../http/proxy-error.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
+import type { OriginResponse } from '../origin/origin.ts';
+import { parseContentRange } from '../semantics/content-range.ts';
+import { selectContentDigest, selectReprDigest } from '../semantics/digest.ts';
+import { formatRange } from '../semantics/range.ts';
+import { compareVersions, strongValidator } from '../semantics/validator.ts';
+import type { Clock } from './clock.ts';
+import type { Part } from './fill.ts';
+import type { Inquiry } from './inquiry.ts';
+import { fillFields } from './plan.ts';
+
+/** Gives the bytes of one generation. */
+export interface PartSource {
+  /** Whether a strong validator names the generation, so that parts of it may be combined (RFC 9110 §15.3.7.3). */
+  readonly isProvable: boolean;
+  /** Whether the origin may be asked for a part of this very generation. */
+  readonly mayAskForParts: boolean;
+  /** Whether it is known to give them, so that what is not fetched now can be had later by itself. */
+  readonly givesParts: boolean;
+  /**
+   * Asks for `[start, end)`. What comes may begin earlier, or be the whole; undefined when the origin is not to be
+   * believed about parts. Throws `ProxyError`: `generation_changed` when the origin has other bytes now.
+   */
+  fetchPart(start: number, end: number, signal: AbortSignal): Promise<Part | undefined>;
+  /** Asks for the whole. Throws `ProxyError` as `fetchPart` does. */
+  fetchWhole(signal: AbortSignal): Promise<Part>;
+}
+
+/** What a source is made with. */
+export interface PartSourceOptions {
+  readonly inquiry: Inquiry;
+  readonly response: StoredResponse;
+  /** The length of the whole where it is known. */
+  readonly sizeBytes: number | undefined;
+  readonly clock: Clock;
+}
+
+/** Creates the source of the generation that a response belongs to. */
+export function createPartSource(options: PartSourceOptions): PartSource {
+  return new OriginPartSource(options);
+}
+
+class OriginPartSource implements PartSource {
+  readonly #options: PartSourceOptions;
+  readonly #validator: string | undefined;
+  readonly #isAdvertised: boolean;
+
+  constructor(options: PartSourceOptions) {
+    const { response, sizeBytes, clock } = options;
+    this.#options = options;
+    const isWhole = response.status === 200 && sizeBytes !== undefined;
+    this.#validator = isWhole ? strongValidator(response, clock.now()) : undefined;
+    this.#isAdvertised = fieldValue(response.fields, 'accept-ranges')?.toLowerCase() === 'bytes';
+  }
+
+  get isProvable(): boolean {
+    return this.#validator !== undefined;
+  }
+
+  get mayAskForParts(): boolean {
+    return this.#validator !== undefined && this.#options.inquiry.rangeAbility.mayAsk;
+  }
+
+  get givesParts(): boolean {
+    return this.mayAskForParts && (this.#isAdvertised || this.#options.inquiry.rangeAbility.isKnown);
+  }
+
+  async fetchPart(start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
+    if (this.#validator === undefined) return undefined;
+    const range = end >= (this.#options.sizeBytes ?? end) ? { start } : { start, end };
+    const response = await this.#ask(partFields(range, this.#validator), signal);
+    const part = this.#acceptPart(response, start);
+    if (part === undefined) response.body.close();
+    return part;
+  }
+
+  async fetchWhole(signal: AbortSignal): Promise<Part> {
+    return this.#acceptWhole(await this.#ask([], signal));
+  }
+
+  #ask(added: Fields, signal: AbortSignal): Promise<OriginResponse> {
+    const { inquiry } = this.#options;
+    return inquiry.origin.fetch({
+      method: 'GET',
+      target: inquiry.originTarget,
+      fields: [...fillFields(inquiry.originFields), ...added],
+      body: undefined,
+      bodySizeBytes: undefined,
+      signal,
+    });
+  }
+
+  #acceptPart(response: OriginResponse, start: number): Part | undefined {
+    const { sizeBytes, inquiry } = this.#options;
+    const { rangeAbility } = inquiry;
+    const { status, fields, body } = response;
+    if (status === 200) {
+      rangeAbility.noteWhole();
+      return this.#acceptWhole(response);
+    }
+    if (status === 416) {
+      rangeAbility.distrust(`it answered 416 to a range from ${start} of ${sizeBytes} bytes`);
+      return undefined;
+    }
+    if (status !== 206) return this.#refuse(response);
+    const contentRange = fieldValue(fields, 'content-range') ?? '';
+    const range = parseContentRange(contentRange);
+    const version = this.#compare(response);
+    if (version === 'other' && holdsByte(range, start)) throw this.#changed(response, 'another validator');
+    if (!holdsByte(range, start) || version !== 'same' || range.sizeBytes !== sizeBytes) {
+      rangeAbility.distrust(`it answered a range from ${start} of ${sizeBytes} bytes with "${contentRange}"`);
+      return undefined;
+    }
+    rangeAbility.noteParts();
+    const digest = selectContentDigest(fields);
+    return { from: range.span.start, end: range.span.end, body, isWhole: false, isProven: true, digest };
+  }
+
+  #acceptWhole(response: OriginResponse): Part {
+    const { status, body, sizeBytes } = response;
+    if (status !== 200) return this.#refuse(response);
+    const version = this.#compare(response);
+    if (version === 'other') throw this.#changed(response, 'another validator');
+    if (version === 'unknown' && !this.#isSameForm(response)) throw this.#changed(response, 'another form');
+    const expected = this.#options.sizeBytes;
+    if (expected !== undefined && sizeBytes !== undefined && sizeBytes !== expected) {
+      throw this.#changed(response, `${sizeBytes} bytes instead of ${expected}`);
+    }
+    return { from: 0, end: sizeBytes, body, isWhole: true, isProven: version === 'same', digest: undefined };
+  }
+
+  /** Whether the head that clients have been sent may stand before these bytes too. */
+  #isSameForm({ fields }: OriginResponse): boolean {
+    const known = this.#options.response.fields;
+    return formFields.every((name) => fieldValue(fields, name) === fieldValue(known, name));
+  }
+
+  /** By the validators, and by the digests of the whole where both state one (RFC 9530 §3). */
+  #compare(response: OriginResponse): 'same' | 'other' | 'unknown' {
+    const now = this.#options.clock.now();
+    const known = selectReprDigest(this.#options.response);
+    const stated = selectReprDigest(response);
+    if (known !== undefined && stated?.algorithm === known.algorithm && stated.hex !== known.hex) return 'other';
+    return compareVersions(this.#options.response, { fields: response.fields, responseAt: now }, now);
+  }
+
+  #changed(response: OriginResponse, detail: string): ProxyError {
+    response.body.close();
+    return new ProxyError('generation_changed', { detail });
+  }
+
+  #refuse({ status, body }: OriginResponse): never {
+    body.close();
+    const isGone = status < 500 && status !== 408 && status !== 425 && status !== 429;
+    throw new ProxyError(isGone ? 'generation_changed' : 'origin_failed_rest', { detail: `status ${status}` });
+  }
+}
+
+/** What says how the bytes of a representation are to be read (RFC 9110 §8). */
+const formFields = ['content-type', 'content-encoding', 'content-language'];
+
+/** Whether a part holds the byte that was asked for first. */
+function holdsByte<T extends ReturnType<typeof parseContentRange>>(range: T, start: number): range is NonNullable<T> {
+  return range !== undefined && range.span.start <= start && start < range.span.end;
+}
+
+function partFields({ start, end }: { start: number; end?: number }, validator: string): Fields {
+  const spec =
+    end === undefined
+      ? ({ kind: 'open', first: start } as const)
+      : ({ kind: 'closed', first: start, last: end - 1 } as const);
+  return [
+    ['range', formatRange([spec])],
+    ['if-range', validator],
+  ];
+}

@@ -1,0 +1,239 @@
+/** Sees to it that the absent bytes of a generation come: which fills run, when they end, and what becomes of failures. */
+
+import type { Span } from '../bytes/span.ts';
+import type { SpanSet } from '../bytes/span-set.ts';
+import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { Arrivals } from './arrivals.ts';
+import type { Clock } from './clock.ts';
+import { decideFetch } from './fetch-decision.ts';
+import { type Arrived, Fill, type FillHost, isFatal, type Part } from './fill.ts';
+import { decideUnwanted, type FillPolicy, mayComplete } from './fill-policy.ts';
+import type { PartSource } from './part-source.ts';
+import type { RetryRules } from './retry-budget.ts';
+
+/** How a transfer ended; `kept`: all of it is stored, and the generation is not whole yet. */
+export type FillResult = 'stored' | 'same' | 'kept' | 'relayed' | 'failed' | 'stopped';
+
+/** What is told of a transfer that is over; `bytes` came from the origin. */
+export interface FillEnd {
+  readonly result: FillResult;
+  readonly bytes: number;
+  readonly durationMs: number;
+  readonly error: ProxyError | undefined;
+}
+
+/** The rules of a supply. */
+export interface SupplyRules {
+  readonly blockSizeBytes: number;
+  readonly policy: FillPolicy;
+  readonly retry: RetryRules;
+  readonly clock: Clock;
+  readonly source: PartSource;
+  /** Told when a transfer is over. Does not throw. */
+  readonly onFill: (end: FillEnd) => void;
+}
+
+/** The generation, as its supply needs it. */
+export interface SupplyHost {
+  /** The length of the whole; undefined while it is not known. */
+  readonly sizeBytes: number | undefined;
+  /** The blocks that are there. */
+  readonly present: SpanSet;
+  /** Whether the store takes what comes. */
+  readonly isStoring: boolean;
+  /** Whether bytes may still be fetched for it. */
+  readonly isAlive: boolean;
+  /** Whether more than what is read is worth having: others may find it. */
+  readonly isJoinable: boolean;
+  readonly readerCount: number;
+  /** Whether a reader may ask for some of these bytes. */
+  isWanted(span: Span): boolean;
+  /** Takes a block. Throws `ProxyError` `generation_changed`. */
+  keep(block: Arrived): Promise<void>;
+  /** Takes note that a transfer has reached its end; `frontier` is where. Throws `ProxyError`. */
+  settle(frontier: number): Promise<FillResult>;
+  /** Takes note that a transfer was given up, and what it would have brought. */
+  fail(error: ProxyError, span: Span): Promise<void>;
+  /** Something has come, or will not. */
+  moved(): void;
+  /** Nothing is on its way any more. */
+  idle(): void;
+}
+
+/** The fills of one generation. */
+export class Supply implements FillHost {
+  readonly #rules: SupplyRules;
+  readonly #host: SupplyHost;
+  readonly #arrivals: Arrivals;
+
+  constructor(rules: SupplyRules, host: SupplyHost) {
+    this.#rules = rules;
+    this.#host = host;
+    this.#arrivals = new Arrivals(rules.blockSizeBytes);
+  }
+
+  get isIdle(): boolean {
+    return this.#arrivals.size === 0;
+  }
+
+  /** Bytes that the origin has sent. */
+  get received(): number {
+    return this.#arrivals.received;
+  }
+
+  /** Bytes from `offset` on, of a block that is arriving. */
+  peek(offset: number, end: number): Uint8Array | undefined {
+    return this.#arrivals.peek(offset, end);
+  }
+
+  /** Whether an absent byte is on its way. */
+  brings(offset: number): boolean {
+    return this.#arrivals.bring(offset);
+  }
+
+  /** Whether what comes has come as far as `end`. */
+  hasReached(end: number): boolean {
+    return this.#arrivals.hasReached(end);
+  }
+
+  /** Takes up what the origin is sending already. */
+  begin(first: Part): void {
+    const { blockSizeBytes } = this.#rules;
+    const start = Math.ceil(first.from / blockSizeBytes) * blockSizeBytes;
+    this.#start({ start, end: first.end ?? Number.POSITIVE_INFINITY }, first);
+  }
+
+  /**
+   * Sees to it that an absent byte comes; tells whether a transfer was started for it. Throws `ProxyError` `bytes_gone`
+   * when it cannot be had any more.
+   */
+  demand(offset: number, end: number): boolean {
+    const { blockSizeBytes, policy, source } = this.#rules;
+    const { sizeBytes, present, isStoring } = this.#host;
+    const decision = decideFetch({
+      offset,
+      end,
+      sizeBytes,
+      blockSizeBytes,
+      present,
+      fills: this.#arrivals.coming,
+      mayAskForParts: source.mayAskForParts,
+      ...policy,
+    });
+    if (decision.kind === 'wait') return false;
+    if (!isStoring && !source.mayAskForParts) {
+      throw new ProxyError('bytes_gone', { detail: 'the store took no more, and the bytes have passed' });
+    }
+    if (!source.isProvable && present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined) {
+      // What follows could not be compared before these bytes are given.
+      throw new ProxyError('bytes_gone', { detail: 'a block was lost that no validator can prove' });
+    }
+    this.#start(decision.span);
+    return true;
+  }
+
+  /** Ends the transfers that nobody wants. */
+  endUnwanted(): void {
+    const isUnwanted = (fill: Fill) =>
+      fill.frontier < fill.limit &&
+      !this.#host.isWanted({ start: fill.frontier, end: fill.limit }) &&
+      this.#decideUnwanted(fill) === 'stop';
+    this.#arrivals.stop(new ProxyError('client_gone', { detail: 'nobody reads it any more' }), isUnwanted);
+  }
+
+  /** Fetches what is absent for its own sake, when nothing else comes. */
+  complete(): void {
+    const { blockSizeBytes, policy, source } = this.#rules;
+    const { sizeBytes, present, isJoinable } = this.#host;
+    if (!this.isIdle || sizeBytes === undefined || !isJoinable || !source.mayAskForParts) return;
+    if (!mayComplete(policy, sizeBytes)) return;
+    const missing = present.firstMissing({ start: 0, end: Math.ceil(sizeBytes / blockSizeBytes) });
+    if (missing !== undefined) {
+      this.#start({ start: missing.start * blockSizeBytes, end: missing.end * blockSizeBytes });
+    }
+  }
+
+  /** Ends all of it. */
+  stop(error: ProxyError): void {
+    this.#arrivals.stop(error, () => true);
+  }
+
+  async fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
+    const { source } = this.#rules;
+    const isComing = () => this.#arrivals.bring(start, fill);
+    const part = source.mayAskForParts ? await source.fetchPart(start, end, signal) : undefined;
+    if (part?.isWhole === true && start > 0 && isComing()) {
+      part.body.close();
+      return undefined;
+    }
+    if (part !== undefined) return part;
+    return isComing() ? undefined : await source.fetchWhole(signal);
+  }
+
+  keep(block: Arrived): Promise<void> {
+    return this.#host.keep(block);
+  }
+
+  moved(): void {
+    this.#host.moved();
+  }
+
+  /** A fill ends where a long enough run is there already; a short one is not worth another request. */
+  isAheadCovered(fill: Fill, offset: number): boolean {
+    const { blockSizeBytes, policy, source } = this.#rules;
+    const { sizeBytes, present } = this.#host;
+    if (!source.mayAskForParts || sizeBytes === undefined) return false;
+    const runEnd = present.endOfRun(offset / blockSizeBytes) * blockSizeBytes;
+    const coveredEnd = Math.min(sizeBytes, this.#arrivals.coveredEnd(fill, offset, runEnd));
+    return coveredEnd - offset > policy.seekAheadBytes || (coveredEnd > offset && coveredEnd >= fill.limit);
+  }
+
+  mayResume(error: ProxyError): boolean {
+    const { isAlive, isStoring, readerCount } = this.#host;
+    if (!isAlive || error.source !== 'origin' || isFatal(error)) return false;
+    // What a store did not keep cannot be compared with a second transfer.
+    if (!isStoring && !this.#rules.source.mayAskForParts) return false;
+    return readerCount > 0 || this.#decideUnwanted() === 'finish';
+  }
+
+  #decideUnwanted(fill?: Fill): 'finish' | 'stop' {
+    const { policy, source } = this.#rules;
+    const { sizeBytes } = this.#host;
+    const limit = fill === undefined || fill.limit === Number.POSITIVE_INFINITY ? sizeBytes : fill.limit;
+    const leftBytes = limit === undefined || fill === undefined ? undefined : limit - fill.frontier;
+    return decideUnwanted(policy, { givesParts: source.givesParts, sizeBytes, leftBytes });
+  }
+
+  #start({ start, end }: Span, first?: Part): void {
+    const { blockSizeBytes, clock, retry } = this.#rules;
+    const { sizeBytes } = this.#host;
+    const limit = Math.min(end, sizeBytes ?? Number.POSITIVE_INFINITY);
+    const firstIndex = start / blockSizeBytes;
+    const fill = new Fill({ host: this, clock, retry, blockSizeBytes, sizeBytes, firstIndex, limit });
+    this.#arrivals.add(fill);
+    void this.#follow(fill, first);
+  }
+
+  /** Never rejects. */
+  async #follow(fill: Fill, first: Part | undefined): Promise<void> {
+    const { blockSizeBytes, clock, onFill } = this.#rules;
+    const startedAt = clock.now();
+    let result: FillResult;
+    let error: ProxyError | undefined;
+    try {
+      await fill.run(first);
+      result = await this.#host.settle(fill.frontier);
+    } catch (thrown) {
+      error = toProxyError(thrown);
+      result = error.code === 'client_gone' ? 'stopped' : 'failed';
+      // What had come of a block goes with the fill.
+      const start = Math.floor(fill.frontier / blockSizeBytes) * blockSizeBytes;
+      await this.#host.fail(error, { start, end: fill.limit });
+    }
+    this.#arrivals.remove(fill);
+    onFill({ result, bytes: fill.received, durationMs: clock.now() - startedAt, error });
+    this.moved();
+    if (error === undefined) this.complete();
+    if (this.isIdle) this.#host.idle();
+  }
+}
