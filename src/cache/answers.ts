@@ -52,7 +52,7 @@ export function generationAnswer(
     collapsed: isJoined,
     status: {
       fwd: forwardReason,
-      fwdStatus: generation.response.status,
+      fwdStatus: generation.originStatus,
       stored: true,
       ...(isJoined ? { collapsed: true } : {}),
     },

@@ -1,11 +1,10 @@
 /** The fills of one generation: what is arriving, and what will. */
 
-import type { ProxyError } from '../http/proxy-error.ts';
 import type { Coming } from './fetch-decision.ts';
 import type { Fill } from './fill.ts';
 
 /** A set of running fills. */
-export class Arrivals {
+export class Arrivals implements Iterable<Fill> {
   readonly #blockSizeBytes: number;
   readonly #fills = new Set<Fill>();
   #receivedBefore = 0;
@@ -36,9 +35,8 @@ export class Arrivals {
     if (this.#fills.delete(fill)) this.#receivedBefore += fill.received;
   }
 
-  /** Ends those of which this holds. */
-  stop(error: ProxyError, isMeant: (fill: Fill) => boolean): void {
-    for (const fill of this.#fills) if (isMeant(fill)) fill.stop(error);
+  [Symbol.iterator](): Iterator<Fill> {
+    return [...this.#fills][Symbol.iterator]();
   }
 
   /** Bytes from `offset` on that lie in a block which is arriving. */

@@ -91,7 +91,8 @@ export class BlockKeeper {
     if (bytes.length < this.#options.blockSizeBytes) this.#end = index * this.#options.blockSizeBytes + bytes.length;
     this.#held.set(index, block);
     this.present.add({ start: index, end: index + 1 });
-    if (this.#isStoring && (await this.#store(index, bytes))) this.#held.delete(index);
+    const storing = this.#isStoring ? await this.store(() => this.#options.writer.writeBlock(index, bytes)) : undefined;
+    if (storing !== undefined) this.#held.delete(index);
     if (!this.#isStoring) await this.#waitForReaders(block);
   }
 
@@ -100,8 +101,18 @@ export class BlockKeeper {
     return this.present.hasAll({ start: 0, end: Math.ceil(sizeBytes / this.#options.blockSizeBytes) });
   }
 
-  /** The store takes no more; what comes from now on is held for readers only. */
-  refuse(fault: StoreFault): void {
+  /** Does a step of storing. Undefined when the store refuses: it takes no more then, and what comes is held for readers. */
+  async store<T>(step: () => Promise<T>): Promise<{ readonly value: T } | undefined> {
+    try {
+      return { value: await step() };
+    } catch (thrown) {
+      if (!(thrown instanceof StoreFault)) throw thrown;
+      this.#refuse(thrown);
+      return undefined;
+    }
+  }
+
+  #refuse(fault: StoreFault): void {
     if (!this.#isStoring) return;
     this.#isStoring = false;
     this.#options.onStoreFault(fault);
@@ -115,17 +126,6 @@ export class BlockKeeper {
     if (known === undefined) return false;
     if (Buffer.compare(known, bytes) !== 0) throw new ProxyError('generation_changed', { detail: 'other bytes' });
     return true;
-  }
-
-  async #store(index: number, bytes: Uint8Array): Promise<boolean> {
-    try {
-      await this.#options.writer.writeBlock(index, bytes);
-      return true;
-    } catch (thrown) {
-      if (!(thrown instanceof StoreFault)) throw thrown;
-      this.refuse(thrown);
-      return false;
-    }
   }
 
   /** With no store behind it, a transfer goes no faster than the slowest of the readers that it has begun before. */

@@ -118,6 +118,14 @@ export class Fill implements Coming {
     this.#body?.close();
   }
 
+  /** Ends the transfer with the block that is arriving, so that what has come of it is not lost. */
+  stopAfterBlock(error: ProxyError): void {
+    const { blockSizeBytes } = this.#options;
+    const start = Math.floor(this.frontier / blockSizeBytes) * blockSizeBytes;
+    if (start === this.frontier) this.stop(error);
+    else this.#limit = Math.min(this.#limit, start + blockSizeBytes);
+  }
+
   /** Runs to the limit, the first time with a part that is there already. Rejects with `ProxyError` when it is given up. */
   async run(first: Part | undefined): Promise<void> {
     const { clock, retry, host } = this.#options;

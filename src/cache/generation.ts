@@ -6,7 +6,7 @@
 import type { Span } from '../bytes/span.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
-import { type EntryWriter, StoreFault } from '../store/store.ts';
+import type { EntryWriter, StoreFault } from '../store/store.ts';
 import { Access, type AccessHost } from './access.ts';
 import { BlockKeeper } from './block-keeper.ts';
 import type { BodyCheck } from './body-check.ts';
@@ -97,6 +97,11 @@ export class Generation implements SupplyHost, AccessHost {
 
   get response(): StoredResponse {
     return this.#response;
+  }
+
+  /** The status of the response that the origin began it with. */
+  get originStatus(): number {
+    return this.#options.first?.isWhole === false ? 206 : this.#response.status;
   }
 
   get sizeBytes(): number | undefined {
@@ -219,7 +224,7 @@ export class Generation implements SupplyHost, AccessHost {
     if (this.#isPublished || !source.isProvable || isRevoked() || !this.isStoring || !this.isAlive) return;
     if (this.#sizeBytes === undefined || this.#keeper.isWhole(this.#sizeBytes)) return;
     this.#isPublished = true;
-    await this.#storing(() => this.#options.publish(this.#response));
+    await this.#keeper.store(() => this.#options.publish(this.#response));
   }
 
   /** Commits when everything is there. */
@@ -234,7 +239,8 @@ export class Generation implements SupplyHost, AccessHost {
     if (this.#isCommitted) return 'stored';
     this.#isCommitted = true;
     const body = { sizeBytes, digest: this.#digest };
-    return (await this.#storing(() => this.#options.commit(this.#response, body))) ?? 'relayed';
+    const committed = await this.#keeper.store(() => this.#options.commit(this.#response, body));
+    return committed?.value ?? 'relayed';
   }
 
   async fail(error: ProxyError, span: Span): Promise<void> {
@@ -282,16 +288,5 @@ export class Generation implements SupplyHost, AccessHost {
       index === last?.index ? Promise.resolve(last.bytes) : this.#keeper.readBlock(index);
     this.#digest = await this.#options.check.finish(this.#blockCount(sizeBytes), readBlock);
     this.#isVerified = true;
-  }
-
-  /** Undefined when the store has refused. */
-  async #storing<T>(step: () => Promise<T>): Promise<T | undefined> {
-    try {
-      return await step();
-    } catch (thrown) {
-      if (!(thrown instanceof StoreFault)) throw thrown;
-      this.#keeper.refuse(thrown);
-      return undefined;
-    }
   }
 }

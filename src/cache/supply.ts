@@ -132,13 +132,16 @@ export class Supply implements FillHost {
     return true;
   }
 
-  /** Ends the transfers that nobody wants. */
+  /** Ends the transfers that nobody wants: at once, or with their block where the rest can be had later. */
   endUnwanted(): void {
-    const isUnwanted = (fill: Fill) =>
-      fill.frontier < fill.limit &&
-      !this.#host.isWanted({ start: fill.frontier, end: fill.limit }) &&
-      this.#decideUnwanted(fill) === 'stop';
-    this.#arrivals.stop(new ProxyError('client_gone', { detail: 'nobody reads it any more' }), isUnwanted);
+    const error = new ProxyError('client_gone', { detail: 'nobody reads it any more' });
+    for (const fill of this.#arrivals) {
+      const isDone = fill.frontier >= fill.limit;
+      if (isDone || this.#host.isWanted({ start: fill.frontier, end: fill.limit })) continue;
+      if (this.#decideUnwanted(fill) === 'finish') continue;
+      if (this.#rules.policy.onAbort === 'finish' && this.#rules.source.givesParts) fill.stopAfterBlock(error);
+      else fill.stop(error);
+    }
   }
 
   /** Fetches what is absent for its own sake, when nothing else comes. */
@@ -155,7 +158,7 @@ export class Supply implements FillHost {
 
   /** Ends all of it. */
   stop(error: ProxyError): void {
-    this.#arrivals.stop(error, () => true);
+    for (const fill of this.#arrivals) fill.stop(error);
   }
 
   async fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
