@@ -163,7 +163,7 @@ const fill = z
         'Whether the absent bytes of a representation are fetched although nobody asks for them, where the origin gives parts: "whenSmaller" for representations smaller than completeBelowBytes.',
       ),
     completeBelowBytes: size({ min: '0B', max: '1000TB' })
-      .prefault(33_554_432)
+      .prefault(1_048_576)
       .describe('With complete "whenSmaller": the length below which it applies.'),
     resumeAttempts: count(0, 100)
       .default(6)

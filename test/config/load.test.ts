@@ -70,7 +70,7 @@ describe('checkConfig fills in', () => {
           fill: {
             onAbort: 'finish',
             complete: 'whenSmaller',
-            completeBelowBytes: 33_554_432,
+            completeBelowBytes: 1_048_576,
             resumeAttempts: 6,
             lengthWaitSeconds: 10,
           },
