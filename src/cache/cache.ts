@@ -103,12 +103,16 @@ class StoreCache implements Cache {
   async #answerPartial(entry: StoredEntry, ttlMs: number, inquiry: Inquiry): Promise<Answer> {
     const open = this.#flights.of(inquiry.key).find((flight) => flight.hasOpen(entry.generation));
     const arrival = await this.#wait(open ?? this.#reopen(entry, inquiry), inquiry);
-    if (arrival.kind !== 'generation') {
-      if (arrival.kind === 'failed' && arrival.failure instanceof ProxyError) throw arrival.failure;
-      throw new ProxyError('internal', { detail: 'a generation was not reopened' });
-    }
+    if (arrival.kind === 'unusable') return await this.#pass(inquiry, 'uri-miss', arrival.reason);
+    if (arrival.kind === 'failed' && arrival.failure instanceof ProxyError) throw arrival.failure;
+    if (arrival.kind !== 'generation') throw new ProxyError('internal', { detail: 'a generation was not reopened' });
     const { generation, representation } = arrival;
-    return partialAnswer(generation, representation, isPresent(generation, inquiry), ttlMs);
+    const isEnough = isPresent(generation, inquiry);
+    if (!isEnough && parseRequestDirectives(inquiry.request.fields).onlyIfCached) {
+      representation.close();
+      throw new ProxyError('not_in_cache');
+    }
+    return partialAnswer(generation, representation, isEnough, ttlMs);
   }
 
   #reopen(entry: StoredEntry, inquiry: Inquiry): Flight {

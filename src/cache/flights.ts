@@ -14,7 +14,7 @@ export type Landing =
   | { readonly kind: 'revalidated'; readonly entry: StoredEntry }
   /** The response may not be shared; it is for the one that started the flight alone. */
   | { readonly kind: 'relay'; readonly relay: Relay; readonly reason: string }
-  /** The response may not be shared, and is not what the one that started the flight wants. */
+  /** What came, or is stored, is of no use to the one that started the flight: its request is to be passed on. */
   | { readonly kind: 'unusable'; readonly reason: string }
   /** The origin failed: by an error, or by a status of its own where a stale response may be served instead. */
   | { readonly kind: 'failed'; readonly failure: ProxyError | number };
