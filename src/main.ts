@@ -4,6 +4,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { homedir, hostname, tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
+import { ByteBudget } from './cache/byte-budget.ts';
 import { createCache } from './cache/cache.ts';
 import type { Clock } from './cache/clock.ts';
 import type { FillPolicy } from './cache/fill-policy.ts';
@@ -48,6 +49,9 @@ export interface StartOptions {
 /** How many blocks are held for the readers of a fill that the store no longer takes. */
 const WINDOW_BLOCKS = 16;
 
+/** Blocks that were read from the disk before they are asked for may take this share of what memory the store has. */
+const READ_AHEAD_SHARE = 1 / 4;
+
 /** How long an origin that gave no parts is not asked for any. */
 const FORGET_ABILITY_MS = 10 * 60 * 1000;
 
@@ -77,7 +81,8 @@ export async function start(config: Config, { emit = () => {} }: StartOptions = 
     await Promise.all(routes.map((route) => route.origin.close()));
   });
   const windowBytes = WINDOW_BLOCKS * store.blockSizeBytes;
-  const cache = resources.adopt(createCache({ store, clock: systemClock, emit, windowBytes }), (created) =>
+  const readAhead = new ByteBudget(readAheadBytes(storeConfig));
+  const cache = resources.adopt(createCache({ store, clock: systemClock, emit, windowBytes, readAhead }), (created) =>
     created.close(),
   );
 
@@ -143,6 +148,11 @@ async function openStore(store: PlacedStoreConfig, emit: Emit): Promise<Store> {
   if (store.type === 'memory') return createMemoryStore({ ...store, maxEntryBytes, now, randomId });
   const disk = await openDiskStore({ ...store, maxEntryBytes, now, randomId, emit });
   return createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), disk, now);
+}
+
+/** A store in memory has nothing to read ahead. */
+function readAheadBytes(store: StoreConfig): number {
+  return store.type === 'memory' ? 0 : store.memoryBytes * READ_AHEAD_SHARE;
 }
 
 async function createRoute(config: RouteConfig, emit: Emit): Promise<Route> {

@@ -1,7 +1,7 @@
 /** How readers come by the bytes of a generation: at once where they are there, otherwise when they have been seen to. */
 
 import type { Span } from '../bytes/span.ts';
-import type { ProxyError } from '../http/proxy-error.ts';
+import { ProxyError } from '../http/proxy-error.ts';
 import type { BlockKeeper } from './block-keeper.ts';
 import type { Failures } from './failures.ts';
 import type { Supply } from './supply.ts';
@@ -10,6 +10,8 @@ import type { Waiters } from './waiters.ts';
 /** What is looked at. */
 export interface AccessParts {
   readonly blockSizeBytes: number;
+  /** How far ahead of a reader absent bytes are asked for, so that it need not pause. */
+  readonly reachBytes: number;
   readonly keeper: BlockKeeper;
   readonly supply: Supply;
   readonly waiters: Waiters;
@@ -44,17 +46,25 @@ export class Access {
   }
 
   /**
-   * Begins to read `hull` at `offset`: what is absent is asked for at once, and if that is the first byte, it is waited
-   * for, so that a failure can still be told in a head. Throws `ProxyError`, or the signal's reason.
+   * Begins to read a span. An absent first byte is waited for if it has to be asked for, so that a failure can still be
+   * told in a head. Throws `ProxyError`, or the signal's reason.
    */
-  async open(offset: number, hull: Span, since: number, signal: AbortSignal): Promise<void> {
+  async open({ start, end }: Span, since: number, signal: AbortSignal): Promise<void> {
     const { supply, waiters } = this.#parts;
-    if (!this.#has(offset)) this.#throwFailure(offset, since);
-    const absent = this.#firstAbsent(offset, hull.end);
-    const isAwaited = absent !== undefined && supply.demand(absent, hull.end) && absent === offset;
-    if (!isAwaited) return;
-    await waiters.wait(() => this.#has(offset) || !supply.brings(offset), signal);
-    if (!this.#has(offset)) this.#throwFailure(offset, since);
+    if (!this.#has(start)) this.#throwFailure(start, since);
+    const isAsked = this.#firstAbsent(start, start + 1) !== undefined && this.#demand(start, end) === 'started';
+    this.lookAhead(start, end, since);
+    if (!isAsked) return;
+    await waiters.wait(() => this.#has(start) || !supply.brings(start), signal);
+    if (!this.#has(start)) this.#throwFailure(start, since);
+  }
+
+  /** Asks for the next absent bytes of a reader that is at `offset`, on the way to `end`, if it will soon be there. */
+  lookAhead(offset: number, end: number, since: number): void {
+    const { supply, keeper, failures, reachBytes } = this.#parts;
+    if (this.#host.dead !== undefined || !keeper.isStoring) return;
+    const absent = this.#firstAbsent(offset, Math.min(end, offset + reachBytes));
+    if (absent !== undefined && failures.find(absent, since) === undefined) supply.demand(absent, end);
   }
 
   /** See `ByteReader.read`. */
@@ -67,7 +77,7 @@ export class Access {
       if (this.#host.sizeBytes !== undefined && offset >= this.#host.sizeBytes) return undefined;
       if (!this.#has(offset)) {
         this.#throwFailure(offset, since);
-        supply.demand(offset, end);
+        this.#demand(offset, end);
       }
       await waiters.wait(() => this.#has(offset) || !supply.brings(offset), signal);
     }
@@ -80,10 +90,17 @@ export class Access {
     const offset = Math.min(end - 1, Number.MAX_SAFE_INTEGER);
     while (!isPresent() && keeper.isStoring) {
       this.#throwFailure(offset, since);
-      supply.demand(offset, end);
+      this.#demand(offset, end);
       await waiters.wait(() => isPresent() || !keeper.isStoring || !supply.brings(offset), signal);
     }
     return isPresent();
+  }
+
+  /** Throws `ProxyError` `bytes_gone`. */
+  #demand(offset: number, end: number): 'coming' | 'started' {
+    const supplied = this.#parts.supply.demand(offset, end);
+    if (supplied === 'gone') throw new ProxyError('bytes_gone', { detail: `byte ${offset} cannot be had any more` });
+    return supplied;
   }
 
   /** The first byte of `[offset, end)` that is neither there nor arriving; undefined when there is none. */

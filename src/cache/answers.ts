@@ -7,12 +7,14 @@ import type { StoredEntry } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 import { createCountedBody } from './counted-body.ts';
 import type { Generation } from './generation.ts';
+import type { ReadAheadRules } from './read-ahead.ts';
 import type { Relay, Representation } from './representation.ts';
 import { createStoredRepresentation } from './stored-representation.ts';
 
 /** What the answers of one request have in common. */
 export interface AnswerContext {
-  readonly blockSizeBytes: number;
+  /** How stored entries are read. */
+  readonly reading: ReadAheadRules;
   readonly policy: FreshnessPolicy;
   readonly now: number;
   readonly forwardReason: ForwardReason;
@@ -23,10 +25,10 @@ export interface AnswerContext {
 const noBytes = () => 0;
 
 /** A stored entry, used as it is. */
-export function hitAnswer(entry: StoredEntry, ttlMs: number, blockSizeBytes: number): Answer {
+export function hitAnswer(entry: StoredEntry, ttlMs: number, reading: ReadAheadRules): Answer {
   return {
     kind: 'representation',
-    representation: createStoredRepresentation(entry, blockSizeBytes),
+    representation: createStoredRepresentation(entry, reading),
     isReuse: true,
     outcome: ttlMs < 0 ? 'stale' : 'hit',
     reason: undefined,
@@ -84,7 +86,7 @@ export function partialAnswer(
 export function revalidatedAnswer(entry: StoredEntry, context: AnswerContext): Answer {
   return {
     kind: 'representation',
-    representation: createStoredRepresentation(entry, context.blockSizeBytes),
+    representation: createStoredRepresentation(entry, context.reading),
     isReuse: true,
     outcome: 'revalidated',
     reason: context.forwardReason,
@@ -104,7 +106,7 @@ export function revalidatedAnswer(entry: StoredEntry, context: AnswerContext): A
 export function staleAnswer(entry: StoredEntry, failure: ProxyError | number, context: AnswerContext): Answer {
   return {
     kind: 'representation',
-    representation: createStoredRepresentation(entry, context.blockSizeBytes),
+    representation: createStoredRepresentation(entry, context.reading),
     isReuse: true,
     outcome: 'stale',
     reason: typeof failure === 'number' ? `status-${failure}` : failure.code,

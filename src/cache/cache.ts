@@ -25,6 +25,7 @@ import { invalidate } from './invalidate.ts';
 import { isShareable, isWaitingVain, mayJoinGeneration, mayTakeAlong } from './join.ts';
 import { type Plan, planAnswer } from './plan.ts';
 import { isPresent } from './presence.ts';
+import type { ReadAheadRules } from './read-ahead.ts';
 import { withResponse } from './representation.ts';
 import { UnsharedKeys } from './unshared-keys.ts';
 
@@ -52,12 +53,14 @@ type FetchPlan = Exclude<Plan, { kind: 'hit' }>;
 
 class StoreCache implements Cache {
   readonly #context: ExchangeContext;
+  readonly #reading: ReadAheadRules;
   readonly #flights = new Flights();
   readonly #unshared = new UnsharedKeys();
   readonly #uses = createUseCounts({ maxKeys: MAX_COUNTED_KEYS });
 
   constructor(context: CacheContext) {
     this.#context = { ...context, unshared: this.#unshared };
+    this.#reading = { blockSizeBytes: context.store.blockSizeBytes, budget: context.readAhead };
   }
 
   answer(inquiry: Inquiry): Answer | Promise<Answer> {
@@ -95,7 +98,7 @@ class StoreCache implements Cache {
   #hit({ entry, ttlMs }: Extract<Plan, { kind: 'hit' }>, inquiry: Inquiry): Answer | Promise<Answer> {
     // Nothing of the body is read for HEAD, so it does not matter how much of it is there.
     const isEnough = entry.isComplete || inquiry.request.method === 'HEAD';
-    if (isEnough) return hitAnswer(entry, ttlMs, this.#context.store.blockSizeBytes);
+    if (isEnough) return hitAnswer(entry, ttlMs, this.#reading);
     return this.#answerPartial(entry, ttlMs, inquiry);
   }
 
@@ -182,7 +185,7 @@ class StoreCache implements Cache {
     isJoined: boolean,
   ): Answer | Promise<Answer> | undefined {
     const context: AnswerContext = {
-      blockSizeBytes: this.#context.store.blockSizeBytes,
+      reading: this.#reading,
       policy: inquiry.policy,
       now: this.#context.clock.now(),
       forwardReason: plan.reason,

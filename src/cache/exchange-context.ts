@@ -2,6 +2,7 @@
 
 import type { Store } from '../store/store.ts';
 import type { Emit } from '../telemetry/events.ts';
+import type { ByteBudget } from './byte-budget.ts';
 import type { Clock } from './clock.ts';
 import type { UnsharedKeys } from './unshared-keys.ts';
 
@@ -12,6 +13,8 @@ export interface ExchangeContext {
   readonly emit: Emit;
   /** Bytes held for the readers of a transfer that the store no longer takes. */
   readonly windowBytes: number;
+  /** What all readers together may have read before it is asked for. */
+  readonly readAhead: ByteBudget;
   /** Told of keys whose responses turn out not to be for sharing. */
   readonly unshared: UnsharedKeys;
 }

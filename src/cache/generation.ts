@@ -72,8 +72,9 @@ export class Generation implements SupplyHost, AccessHost {
     this.#readers = new Readers({
       peek: (offset, end) => this.#access.peek(offset, end),
       read: (offset, end, since, signal) => this.#access.read(offset, end, since, signal),
-      onMoved: () => {
+      onMoved: (offset, end, since) => {
         if (!this.#keeper.isStoring) this.moved();
+        this.#access.lookAhead(offset, end, since);
       },
       onLeft: () => {
         this.#supply.endUnwanted();
@@ -87,7 +88,8 @@ export class Generation implements SupplyHost, AccessHost {
       lowestWanted: (from) => this.#readers.lowest(from),
     });
     const parts = { keeper: this.#keeper, supply: this.#supply, waiters: this.#waiters, failures: this.#failures };
-    this.#access = new Access({ ...parts, blockSizeBytes: options.blockSizeBytes }, this);
+    const { blockSizeBytes, policy } = options;
+    this.#access = new Access({ ...parts, blockSizeBytes, reachBytes: policy.seekAheadBytes }, this);
   }
 
   /** Its name in the store. */
@@ -197,12 +199,12 @@ export class Generation implements SupplyHost, AccessHost {
         return sizeBytes();
       },
       peek: (offset, end) => this.#access.peek(offset, end),
-      open: async (offset, hull, signal) => {
-        const reader = this.#readers.add(offset, hull, since);
+      open: async (spans, signal) => {
+        const reader = this.#readers.add(spans, since);
         // The seat would hold on to all bytes, though it is known now which ones are wanted.
         leave();
         try {
-          await this.#access.open(offset, hull, since, signal);
+          if (spans[0] !== undefined) await this.#access.open(spans[0], since, signal);
           return reader;
         } catch (thrown) {
           reader.close();

@@ -8,15 +8,15 @@ import type { ByteReader } from './representation.ts';
 export interface ReadSource {
   readonly peek: (offset: number, end: number) => Uint8Array | undefined;
   readonly read: (offset: number, end: number, since: number, signal: AbortSignal) => Promise<Uint8Array | undefined>;
-  /** Told when somebody has moved on. */
-  readonly onMoved: () => void;
+  /** Told when somebody has come to `offset`, on the way to `end`. */
+  readonly onMoved: (offset: number, end: number, since: number) => void;
   /** Told once for each reader and each seat, when it has left. */
   readonly onLeft: () => void;
 }
 
 interface Reading {
   /** All that it may ask for; everything for a seat that has not been taken to read from. */
-  readonly hull: Span;
+  readonly spans: readonly Span[];
   /** The offset that was asked for last; undefined for a seat. */
   floor: number | undefined;
 }
@@ -36,28 +36,28 @@ export class Readers {
 
   /** Takes a seat: what is asked for later begins anywhere. Gives the function that leaves it. */
   sit(): () => void {
-    return this.#enter({ hull: { start: 0, end: Number.POSITIVE_INFINITY }, floor: undefined });
+    return this.#enter({ spans: [{ start: 0, end: Number.POSITIVE_INFINITY }], floor: undefined });
   }
 
-  /**
-   * Adds a reader that begins at `offset` and asks for nothing outside of `hull`. `since` is passed on with what it reads.
-   */
-  add(offset: number, hull: Span, since: number): ByteReader {
-    const reading: Reading = { hull, floor: offset };
+  /** Adds a reader that asks for these spans in their order, and nothing else. `since` is passed on with what it reads. */
+  add(spans: readonly Span[], since: number): ByteReader {
+    const reading: Reading = { spans, floor: spans[0]?.start ?? 0 };
     const closing = new AbortController();
     const leave = this.#enter(reading);
-    const move = (start: number) => {
-      if (start === reading.floor) return;
-      reading.floor = start;
-      this.#source.onMoved();
+    let toldOffset: number | undefined;
+    const move = (offset: number, end: number) => {
+      if (offset === toldOffset) return;
+      toldOffset = offset;
+      reading.floor = offset;
+      this.#source.onMoved(offset, end, since);
     };
     return {
       peek: (from, end) => {
-        move(from);
+        move(from, end);
         return this.#source.peek(from, end);
       },
       read: (from, end) => {
-        move(from);
+        move(from, end);
         return this.#source.read(from, end, since, closing.signal);
       },
       close: () => {
@@ -69,7 +69,7 @@ export class Readers {
 
   /** Whether one of them may ask for some of these bytes. */
   want({ start, end }: Span): boolean {
-    return [...this.#readings].some(({ hull }) => hull.end > start && hull.start < end);
+    return [...this.#readings].some(({ spans }) => spans.some((span) => span.end > start && span.start < end));
   }
 
   /** The lowest offset, of `from` and more, that one of them may ask for next; undefined when there is no such reader. */

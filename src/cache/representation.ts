@@ -28,10 +28,10 @@ export interface Representation {
   /** Bytes in memory now, without opening. */
   peek(offset: number, end: number): Uint8Array | undefined;
   /**
-   * Opens it for reading from `offset` on; nothing outside of `hull` will be asked for. Throws the signal's reason, or
-   * `ProxyError`: `bytes_gone` when it is not there any more, or when what is stored at `offset` is damaged.
+   * Opens it for reading these spans, in this order, and nothing else. Throws the signal's reason, or `ProxyError`:
+   * `bytes_gone` when it is not there any more, or when what is stored at the first byte is damaged.
    */
-  open(offset: number, hull: Span, signal: AbortSignal): Promise<ByteReader>;
+  open(spans: readonly Span[], signal: AbortSignal): Promise<ByteReader>;
   /**
    * Waits until the length is known or, earlier, the bytes before `end` are there, and tells true; or false as soon as
    * there is no sense in waiting, because bytes that go by are not kept. Throws `ProxyError`, or the signal's reason.
@@ -49,7 +49,7 @@ export function withResponse(representation: Representation, response: StoredRes
       return representation.sizeBytes;
     },
     peek: (offset, end) => representation.peek(offset, end),
-    open: (offset, hull, signal) => representation.open(offset, hull, signal),
+    open: (spans, signal) => representation.open(spans, signal),
     whenPresent: (end, signal) => representation.whenPresent(end, signal),
     close: () => representation.close(),
   };

@@ -1,21 +1,25 @@
 /** A stored entry as a representation. */
 
 import { ProxyError } from '../http/proxy-error.ts';
-import type { BlockSource, EntryReader, StoredEntry } from '../store/store.ts';
-import { peekBytes, readBytes } from './block-bytes.ts';
+import type { EntryReader, StoredEntry } from '../store/store.ts';
+import { peekBytes } from './block-bytes.ts';
+import { ReadAhead, type ReadAheadRules } from './read-ahead.ts';
 import type { ByteReader, Representation } from './representation.ts';
 
 /** Presents an entry to delivery. */
-export function createStoredRepresentation(entry: StoredEntry, blockSizeBytes: number): Representation {
+export function createStoredRepresentation(entry: StoredEntry, rules: ReadAheadRules): Representation {
+  const { metadata, sizeBytes } = entry;
   return {
-    response: entry.metadata,
-    sizeBytes: entry.sizeBytes,
-    peek: (offset, end) => peekBytes(entry, blockSizeBytes, offset, end),
-    open: async (offset) => {
-      const reader = await entry.open();
+    response: metadata,
+    sizeBytes,
+    peek: (offset, end) => peekBytes(entry, rules.blockSizeBytes, offset, end),
+    open: async ([first]) => {
+      const source = await entry.open();
+      const reader = createStoredReader(source, sizeBytes, rules);
       try {
-        const source = await readAhead(reader, blockSizeBytes, entry.sizeBytes, offset);
-        return createStoredReader(reader, source, blockSizeBytes, entry.sizeBytes);
+        // Damage that is found where reading begins is found while another answer can be given.
+        if (first !== undefined) await reader.read(first.start, first.end);
+        return reader;
       } catch (error) {
         reader.close();
         throw error;
@@ -26,41 +30,19 @@ export function createStoredRepresentation(entry: StoredEntry, blockSizeBytes: n
   };
 }
 
-/** Reads the block where reading begins: damage that is found there is found while another answer can be given. */
-async function readAhead(
-  reader: EntryReader,
-  blockSizeBytes: number,
-  sizeBytes: number,
-  offset: number,
-): Promise<BlockSource> {
-  const first = Math.floor(offset / blockSizeBytes);
-  if (offset >= sizeBytes || reader.peekBlock(first) !== undefined) return reader;
-  let block: Uint8Array | undefined = await reader.readBlock(first);
-  return {
-    peekBlock: (index) => {
-      if (index !== first) block = undefined;
-      return block ?? reader.peekBlock(index);
-    },
-    readBlock: (index) => reader.readBlock(index),
-  };
-}
-
-function createStoredReader(
-  reader: EntryReader,
-  source: BlockSource,
-  blockSizeBytes: number,
-  sizeBytes: number,
-): ByteReader {
+function createStoredReader(source: EntryReader, sizeBytes: number, rules: ReadAheadRules): ByteReader {
+  const blocks = new ReadAhead(source, sizeBytes, rules);
   let isClosed = false;
   return {
-    peek: (offset, end) => peekBytes(source, blockSizeBytes, offset, end),
+    peek: (offset, end) => blocks.peek(offset, end),
     read: async (offset, end) => {
       if (isClosed) throw new ProxyError('client_gone');
-      return offset < sizeBytes ? await readBytes(source, blockSizeBytes, offset, end) : undefined;
+      return offset < sizeBytes ? await blocks.read(offset, end) : undefined;
     },
     close: () => {
       isClosed = true;
-      reader.close();
+      blocks.close();
+      source.close();
     },
   };
 }

@@ -104,10 +104,11 @@ export class Supply implements FillHost {
   }
 
   /**
-   * Sees to it that an absent byte comes; tells whether a transfer was started for it. Throws `ProxyError` `bytes_gone`
-   * when it cannot be had any more.
+   * Sees to it that an absent byte comes: it is on its way, a transfer was started for it, or it cannot be had any more,
+   * because the store took no more and the bytes have passed, or because what follows could not be compared before they
+   * are given.
    */
-  demand(offset: number, end: number): boolean {
+  demand(offset: number, end: number): 'coming' | 'started' | 'gone' {
     const { blockSizeBytes, policy, source } = this.#rules;
     const { sizeBytes, present, isStoring } = this.#host;
     const decision = decideFetch({
@@ -120,16 +121,12 @@ export class Supply implements FillHost {
       mayAskForParts: source.mayAskForParts,
       ...policy,
     });
-    if (decision.kind === 'wait') return false;
-    if (!isStoring && !source.mayAskForParts) {
-      throw new ProxyError('bytes_gone', { detail: 'the store took no more, and the bytes have passed' });
-    }
-    if (!source.isProvable && present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined) {
-      // What follows could not be compared before these bytes are given.
-      throw new ProxyError('bytes_gone', { detail: 'a block was lost that no validator can prove' });
-    }
+    if (decision.kind === 'wait') return 'coming';
+    if (!isStoring && !source.mayAskForParts) return 'gone';
+    const isFollowed = present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined;
+    if (isFollowed && !source.isProvable) return 'gone';
     this.#start(decision.span);
-    return true;
+    return 'started';
   }
 
   /** Ends the transfers that nobody wants: at once, or with their block where the rest can be had later. */

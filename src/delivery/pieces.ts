@@ -45,9 +45,7 @@ async function openBody(
   signal: AbortSignal,
 ): Promise<Body> {
   const spans = pieces.flatMap((piece) => (piece.kind === 'span' ? [piece.span] : []));
-  const start = Math.min(...spans.map((span) => span.start));
-  const end = Math.max(...spans.map((span) => span.end));
-  const reader = await representation.open(spans[0]?.start ?? 0, { start, end }, signal);
+  const reader = await representation.open(spans, signal);
   return { kind: 'stream', sizeBytes, stream: createPieceStream(reader, pieces) };
 }
 

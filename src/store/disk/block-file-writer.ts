@@ -1,8 +1,9 @@
 /** Writes blocks into the body of a generation, each followed by its checksum in the sidecar. */
 
 import { BlockFile, type BlockFileOptions } from './block-file.ts';
-import { BlockSums, encodeSum, sumOf, sumsSizeBytes } from './block-sums.ts';
+import { encodeSum, sumOf, sumsSizeBytes } from './block-sums.ts';
 import { type OpenFile, writeFully } from './file-system.ts';
+import { Sidecar } from './sidecar.ts';
 
 /**
  * An open body and its sidecar. A checksum is written only after the block that it is of, so that after a sudden end
@@ -30,7 +31,7 @@ export class BlockFileWriter {
       await options.fileSystem.unlink(options.paths.body).catch(() => {});
       throw error;
     });
-    const file = new BlockFile(options, body, new BlockSums(), sizeBytes);
+    const file = new BlockFile(options, body, Sidecar.empty(), sizeBytes);
     return new BlockFileWriter(file, options.blockSizeBytes, body, sums, true);
   }
 

@@ -2,8 +2,9 @@
 
 import { spanOfBlock, spanSize } from '../../bytes/span.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
-import { type BlockSum, BlockSums, encodeSum, isSameSum, sumOf, sumsSizeBytes } from './block-sums.ts';
+import { type BlockSum, encodeSum, isSameSum, sumOf, sumsSizeBytes } from './block-sums.ts';
 import { type FileSystem, type OpenFile, readFully, systemCode, writeFully } from './file-system.ts';
+import { Sidecar } from './sidecar.ts';
 
 /** Where the two files of a generation are. */
 export interface BlockFilePaths {
@@ -27,7 +28,7 @@ export interface BlockFileOptions {
   readonly paths: BlockFilePaths;
   /** Is told when a block turns out to be absent, once for each that is damaged. */
   readonly onBlockLost: (lost: LostBlock) => void;
-  /** Is told when the body cannot be opened. */
+  /** Is told when the body cannot be opened, or its sidecar cannot be read. */
   readonly onBodyLost: (generation: string, detail: string) => void;
 }
 
@@ -42,14 +43,15 @@ export class BlockFile {
   readonly generation: string;
   readonly #options: BlockFileOptions;
   readonly #file: OpenFile;
-  readonly #sums: BlockSums;
+  readonly #sums: Sidecar;
   readonly #lost = new Set<number>();
+  readonly #reading = new Set<Promise<Uint8Array>>();
   #sizeBytes: number | undefined;
   #erasing: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
   /** Takes over a file that was opened, what its sidecar says, and its whole length where it is known. */
-  constructor(options: BlockFileOptions, file: OpenFile, sums: BlockSums, sizeBytes: number | undefined) {
+  constructor(options: BlockFileOptions, file: OpenFile, sums: Sidecar, sizeBytes: number | undefined) {
     this.generation = options.generation;
     this.#options = options;
     this.#file = file;
@@ -57,23 +59,32 @@ export class BlockFile {
     this.#sizeBytes = sizeBytes;
   }
 
-  /** Opens the body of an entry for reading. Throws `ProxyError` `bytes_gone`. */
+  /**
+   * Opens the body of an entry for reading, which costs the same however long it is. Throws `ProxyError` `bytes_gone`.
+   */
   static async open(options: BlockFileOptions, sizeBytes: number): Promise<BlockFile> {
-    const { generation, fileSystem, paths, blockSizeBytes, onBodyLost } = options;
+    const { fileSystem, paths, blockSizeBytes } = options;
     let file: OpenFile | undefined;
     try {
       file = await fileSystem.open(paths.body, 'r');
-      const sums = await readSums(fileSystem, paths.sums, Math.ceil(sizeBytes / blockSizeBytes));
+      const sums = await Sidecar.open(fileSystem, paths.sums, Math.ceil(sizeBytes / blockSizeBytes));
       return new BlockFile(options, file, sums, sizeBytes);
     } catch (error) {
       await file?.close();
-      const detail = `Generation ${generation} cannot be opened: ${String(error)}`;
-      if (!isShortage(error)) onBodyLost(generation, detail);
-      throw gone(detail, error);
+      throw lostBody(options, error);
     }
   }
 
-  /** Whether a block is there, as far as is known without reading it. */
+  /** Finds out about all blocks, for those who write. Throws `ProxyError` `bytes_gone`. */
+  async loadSums(): Promise<void> {
+    try {
+      await this.#sums.loadAll();
+    } catch (error) {
+      throw lostBody(this.#options, error);
+    }
+  }
+
+  /** Whether a block is there, as far as is known without reading it; needs `loadSums` in a file that was opened. */
   has(index: number): boolean {
     return this.#fits(index, this.#sums.get(index));
   }
@@ -85,10 +96,22 @@ export class BlockFile {
 
   /** Reads a block and checks it. Throws `ProxyError` `bytes_gone` when it is absent, damaged or cannot be read. */
   async read(index: number): Promise<Uint8Array> {
-    const { generation, blockSizeBytes } = this.#options;
-    const name = `Block ${index} of generation ${generation}`;
+    const { generation } = this.#options;
     if (this.#closing !== undefined) throw gone(`Generation ${generation} was closed.`);
     if (this.#expectedSize(index) === 0) throw gone(`There is no block ${index} in generation ${generation}.`);
+    const reading = this.#read(index);
+    this.#reading.add(reading);
+    try {
+      return await reading;
+    } finally {
+      this.#reading.delete(reading);
+    }
+  }
+
+  async #read(index: number): Promise<Uint8Array> {
+    const { generation, blockSizeBytes } = this.#options;
+    const name = `Block ${index} of generation ${generation}`;
+    if (!this.#sums.knows(index)) await this.#loadSum(index);
     const sum = this.#sums.get(index);
     if (!this.#fits(index, sum)) throw this.#lose(index, sum, `${name} is not in the sidecar.`);
     try {
@@ -121,8 +144,19 @@ export class BlockFile {
   /** Closes the file when what is being read has been read. Never rejects. */
   close(): Promise<void> {
     // An error here says that written bytes were lost; their checksums will tell.
-    this.#closing ??= this.#erasing.then(() => this.#file.close()).catch(() => {});
+    this.#closing ??= Promise.allSettled(this.#reading)
+      .then(() => this.#erasing)
+      .then(() => Promise.allSettled([this.#file.close(), this.#sums.close()]))
+      .then(() => {});
     return this.#closing;
+  }
+
+  async #loadSum(index: number): Promise<void> {
+    try {
+      await this.#sums.load(index);
+    } catch (error) {
+      throw lostBody(this.#options, error);
+    }
   }
 
   #fits(index: number, sum: BlockSum | undefined): sum is BlockSum {
@@ -155,17 +189,6 @@ export class BlockFile {
   }
 }
 
-async function readSums(fileSystem: FileSystem, path: string, blockCount: number): Promise<BlockSums> {
-  const file = await fileSystem.open(path, 'r');
-  try {
-    const bytes = Buffer.alloc(sumsSizeBytes(blockCount));
-    const count = await readFully(file, bytes, 0);
-    return new BlockSums(bytes.subarray(0, count));
-  } finally {
-    await file.close();
-  }
-}
-
 async function eraseSum(fileSystem: FileSystem, path: string, index: number): Promise<void> {
   const file = await fileSystem.open(path, 'r+');
   try {
@@ -173,6 +196,13 @@ async function eraseSum(fileSystem: FileSystem, path: string, index: number): Pr
   } finally {
     await file.close();
   }
+}
+
+/** Tells that nothing of a body can be had, unless that may be otherwise later. Gives what to throw. */
+function lostBody({ generation, onBodyLost }: BlockFileOptions, error: unknown): ProxyError {
+  const detail = `Generation ${generation} cannot be opened: ${String(error)}`;
+  if (!isShortage(error)) onBodyLost(generation, detail);
+  return gone(detail, error);
 }
 
 function isShortage(error: unknown): boolean {

@@ -35,6 +35,7 @@ export class DiskBody implements BlockSource {
   /** Opens what is in files already. Throws `ProxyError` `bytes_gone`. */
   async open(sizeBytes: number): Promise<void> {
     this.#file = await this.#parts.bodies.acquire(this.#generation, sizeBytes);
+    await this.#file.loadSums();
     // Now, for the files may be removed later. What cannot be written can be read nevertheless.
     this.#writer = await this.#parts.files.openForWriting(this.#file).catch(() => undefined);
   }

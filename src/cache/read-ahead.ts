@@ -1,0 +1,143 @@
+/** Blocks that are read before they are asked for, so that the disk works while the bytes before them are being sent. */
+
+import { spanOfBlock, spanSize } from '../bytes/span.ts';
+import type { BlockSource } from '../store/store.ts';
+import { sliceOfBlock } from './block-bytes.ts';
+import type { ByteBudget } from './byte-budget.ts';
+
+/** How blocks are read ahead. */
+export interface ReadAheadRules {
+  readonly blockSizeBytes: number;
+  /** What all readers together may have read ahead. Who gets nothing of it reads block by block. */
+  readonly budget: ByteBudget;
+}
+
+/** One reader has read at most so many blocks ahead. */
+const MAX_DEPTH = 4;
+
+/** A block that was asked of the source before its turn. Its bytes count against the budget until it is let go of. */
+interface Ahead {
+  readonly sizeBytes: number;
+  readonly reading: Promise<Uint8Array>;
+  block: Uint8Array | undefined;
+  /** Whether its turn has come, or never will. */
+  isOver: boolean;
+}
+
+/**
+ * Reads one generation for one reader, and holds the block that it is at. While that one is being read or sent, the next
+ * one is read; and one more at a time each time that the reader has had to wait for one of them: a reader that is slower
+ * than the disk never has more than one. What is in memory anyway is neither read nor held. A block that could not be read
+ * ahead is read again when its turn comes, and only then it fails.
+ */
+export class ReadAhead {
+  readonly #source: BlockSource;
+  readonly #rules: ReadAheadRules;
+  readonly #sizeBytes: number;
+  readonly #ahead = new Map<number, Ahead>();
+  #current: { readonly index: number; readonly block: Uint8Array } | undefined;
+  #depth = 1;
+  #isClosed = false;
+
+  /** `sizeBytes` is the length of the whole. */
+  constructor(source: BlockSource, sizeBytes: number, rules: ReadAheadRules) {
+    this.#source = source;
+    this.#sizeBytes = sizeBytes;
+    this.#rules = rules;
+  }
+
+  /** Bytes from `offset` on that are in memory, at most to the end of their block; reads on up to `end` (exclusive). */
+  peek(offset: number, end: number): Uint8Array | undefined {
+    const index = this.#indexOf(offset);
+    const block = this.#blockInMemory(index);
+    if (block === undefined) return undefined;
+    this.#hold(index, block);
+    this.#readOn(index, end);
+    return this.#slice(block, index, offset, end);
+  }
+
+  /**
+   * Bytes from `offset` on, at most to the end of their block; reads on up to `end` (exclusive). Throws `ProxyError`
+   * `bytes_gone`.
+   */
+  async read(offset: number, end: number): Promise<Uint8Array> {
+    const index = this.#indexOf(offset);
+    const block = this.#blockInMemory(index) ?? (await this.#wait(index, end));
+    this.#hold(index, block);
+    this.#readOn(index, end);
+    return this.#slice(block, index, offset, end);
+  }
+
+  /** Lets go of everything. What is being read counts until it has been read. */
+  close(): void {
+    this.#isClosed = true;
+    this.#current = undefined;
+    for (const index of this.#ahead.keys()) this.#letGo(index);
+  }
+
+  #blockInMemory(index: number): Uint8Array | undefined {
+    if (this.#current?.index === index) return this.#current.block;
+    return this.#ahead.get(index)?.block ?? this.#source.peekBlock(index);
+  }
+
+  async #wait(index: number, end: number): Promise<Uint8Array> {
+    const ahead = this.#ahead.get(index);
+    if (ahead !== undefined) this.#depth = Math.min(this.#depth + 1, MAX_DEPTH);
+    const reading = ahead?.reading ?? this.#source.readBlock(index);
+    this.#readOn(index, end);
+    return await reading;
+  }
+
+  #hold(index: number, block: Uint8Array): void {
+    if (this.#isClosed || this.#current?.index === index) return;
+    if (this.#current !== undefined && this.#current.index + 1 !== index) this.#depth = 1;
+    this.#current = { index, block };
+  }
+
+  /** Asks for the next blocks, as far as they hold bytes before `end`, and lets go of all others. */
+  #readOn(index: number, end: number): void {
+    if (this.#isClosed) return;
+    const last = Math.min(index + this.#depth, this.#indexOf(Math.min(end, this.#sizeBytes) - 1));
+    for (const held of this.#ahead.keys()) if (held <= index || held > index + MAX_DEPTH) this.#letGo(held);
+    for (let next = index + 1; next <= last; next += 1) {
+      if (this.#ahead.has(next) || this.#source.peekBlock(next) !== undefined) continue;
+      if (!this.#ask(next)) return;
+    }
+  }
+
+  /** Asks for a block before its turn; false when the budget does not allow it. */
+  #ask(index: number): boolean {
+    const { blockSizeBytes, budget } = this.#rules;
+    const sizeBytes = spanSize(spanOfBlock(index, blockSizeBytes, this.#sizeBytes));
+    if (!budget.take(sizeBytes)) return false;
+    const ahead: Ahead = { sizeBytes, reading: this.#source.readBlock(index), block: undefined, isOver: false };
+    this.#ahead.set(index, ahead);
+    ahead.reading.then(
+      (block) => {
+        ahead.block = block;
+        if (ahead.isOver) budget.giveBack(sizeBytes);
+      },
+      () => {
+        budget.giveBack(sizeBytes);
+        if (!ahead.isOver) this.#ahead.delete(index);
+      },
+    );
+    return true;
+  }
+
+  #letGo(index: number): void {
+    const ahead = this.#ahead.get(index);
+    if (ahead === undefined) return;
+    this.#ahead.delete(index);
+    ahead.isOver = true;
+    if (ahead.block !== undefined) this.#rules.budget.giveBack(ahead.sizeBytes);
+  }
+
+  #slice(block: Uint8Array, index: number, offset: number, end: number): Uint8Array {
+    return sliceOfBlock(block, index, this.#rules.blockSizeBytes, offset, end);
+  }
+
+  #indexOf(offset: number): number {
+    return Math.floor(offset / this.#rules.blockSizeBytes);
+  }
+}
