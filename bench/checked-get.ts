@@ -14,6 +14,26 @@ const agent = new Agent({ keepAlive: true });
  */
 export async function checkedGet(port: number, file: SampleFile, span?: Span): Promise<void> {
   const message = await ask(port, file, span);
+  await check(message, message as AsyncIterable<Buffer>, file, span);
+}
+
+/** The same, but the bytes are compared when all of them have come; gives the time from the request to then, in ms. */
+export async function timedGet(port: number, file: SampleFile, span: Span): Promise<number> {
+  const startedAt = performance.now();
+  const message = await ask(port, file, span);
+  const chunks: Buffer[] = [];
+  for await (const chunk of message as AsyncIterable<Buffer>) chunks.push(chunk);
+  const ms = performance.now() - startedAt;
+  await check(message, chunks, file, span);
+  return ms;
+}
+
+async function check(
+  message: IncomingMessage,
+  chunks: AsyncIterable<Buffer> | Iterable<Buffer>,
+  file: SampleFile,
+  span: Span | undefined,
+): Promise<void> {
   const wanted = span ?? { start: 0, end: file.window.end - file.window.start };
   const what = `${file.path}${span === undefined ? '' : ` bytes ${span.start}-${span.end - 1}`}`;
   const status = span === undefined ? 200 : 206;
@@ -22,7 +42,7 @@ export async function checkedGet(port: number, file: SampleFile, span?: Span): P
     throw new BenchFault(`${what}: status ${message.statusCode}, not ${status}`);
   }
   let offset = file.window.start + wanted.start;
-  for await (const chunk of message as AsyncIterable<Buffer>) {
+  for await (const chunk of chunks) {
     if (!chunk.equals(patternBytes(offset, offset + chunk.length))) {
       throw new BenchFault(`${what}: wrong bytes after ${offset - file.window.start}`);
     }

@@ -113,11 +113,13 @@ async function openTargets(
   const origin = resources.use(await startOrigin(workload.origin, cores?.origin));
   const originHasRanges = workload.origin.kind === 'periodic' && workload.origin.hasRanges;
   const targets: Target[] = [];
+  const { memoryBytes } = workload;
   for (const { name, start } of peers) {
     const dir = join(scratch, `${workload.name}-${name}`);
     await mkdir(dir);
     resources.defer(() => rm(dir, { recursive: true, force: true }));
-    const peer = resources.use(await start({ originPort: origin.port, originHasRanges, dir, core: cores?.proxy }));
+    const place = { originPort: origin.port, originHasRanges, dir, core: cores?.proxy, memoryBytes };
+    const peer = resources.use(await start(place));
     targets.push({ name, peer, core: cores?.proxy, origin, generator, seconds });
   }
   resources.defer(closeConnections);

@@ -9,6 +9,8 @@ export interface PeerPlace {
   readonly dir: string;
   /** The core that it is pinned to. */
   readonly core: number | undefined;
+  /** What it may keep in memory of its own, in bytes; enough for every entry where that is not said. */
+  readonly memoryBytes: number | undefined;
 }
 
 /** A proxy in front of the origin, with an empty cache. */

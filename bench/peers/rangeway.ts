@@ -8,7 +8,7 @@ import { blockBytes, cacheSizeBytes, type Peer, type PeerPlace } from './peer.ts
 import { freePort, startServer } from './server-process.ts';
 
 /** Holds the entry of every workload that is to be read from memory. nginx has the page cache for that. */
-const memoryBytes = 1024 ** 3;
+const ampleMemoryBytes = 1024 ** 3;
 
 /** A checkout of Rangeway. */
 export interface Checkout {
@@ -36,7 +36,7 @@ export function rangewayPeer({ name, root, nodeArgs }: Checkout): Peer {
   };
 }
 
-function configuration({ originPort, dir }: PeerPlace, port: number): ConfigInput {
+function configuration({ originPort, dir, memoryBytes = ampleMemoryBytes }: PeerPlace, port: number): ConfigInput {
   return {
     listen: `127.0.0.1:${port}`,
     store: {

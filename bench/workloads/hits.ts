@@ -59,7 +59,8 @@ export function createHitWorkload(of: HitWorkload): Workload {
   };
 }
 
-async function untilHit(target: Target, ask: (target: Target) => Promise<void>): Promise<void> {
+/** Asks until the origin is not asked any more. Throws `BenchFault`. */
+export async function untilHit(target: Target, ask: (target: Target) => Promise<void>): Promise<void> {
   for (let tries = 0; tries < hitTries; tries += 1) {
     const before = await target.origin.counters();
     await ask(target);

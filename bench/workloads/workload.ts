@@ -47,6 +47,8 @@ export interface Workload {
   readonly origin: OriginOptions;
   /** The size of the bodies that it loads with, in bytes: the generator is chosen by it. */
   readonly bodyBytes: number;
+  /** What a peer may keep in memory of its own, in bytes, where it is to read from the disk. nginx has the page cache alone. */
+  readonly memoryBytes?: number;
   readonly metrics: readonly Metric[];
   /** Checks a sample of bytes, fills the cache and warms the peer up. Throws `BenchFault`. */
   prepare(target: Target): Promise<void>;

@@ -4,6 +4,7 @@ import { createAmplifications } from './amplifications.ts';
 import { createColdFile } from './cold-file.ts';
 import { createHitWorkload } from './hits.ts';
 import { createMissWorkload } from './misses.ts';
+import { createRangePosition } from './range-position.ts';
 import type { Workload } from './workload.ts';
 
 const KiB = 1024;
@@ -14,15 +15,29 @@ interface Sizes {
   readonly file: number;
   readonly bigFile: number;
   readonly coldFile: number;
+  readonly hugeFile: number;
+  readonly smallFile: number;
 }
 
-const fullSizes: Sizes = { file: 64 * MiB, bigFile: 256 * MiB, coldFile: 100 * MiB };
+const fullSizes: Sizes = {
+  file: 64 * MiB,
+  bigFile: 256 * MiB,
+  coldFile: 100 * MiB,
+  hugeFile: 1024 * MiB,
+  smallFile: 16 * MiB,
+};
 /** Enough to have several blocks. */
-const shortSizes: Sizes = { file: 4 * MiB, bigFile: 8 * MiB, coldFile: 8 * MiB };
+const shortSizes: Sizes = {
+  file: 4 * MiB,
+  bigFile: 8 * MiB,
+  coldFile: 8 * MiB,
+  hugeFile: 64 * MiB,
+  smallFile: 4 * MiB,
+};
 
 /** The workloads in the order in which they run. The short ones are for their checks. */
 export function createWorkloads({ isShort }: { readonly isShort: boolean }): readonly Workload[] {
-  const { file, bigFile, coldFile } = isShort ? shortSizes : fullSizes;
+  const { file, bigFile, coldFile, hugeFile, smallFile } = isShort ? shortSizes : fullSizes;
   return [
     createHitWorkload({
       name: 'object-1k',
@@ -77,6 +92,14 @@ export function createWorkloads({ isShort }: { readonly isShort: boolean }): rea
       rangeBytes: 64 * KiB,
       clients: 50,
       bytesPerSecond: 50e6,
+    }),
+    createRangePosition({
+      name: 'range-position',
+      title: `64 KiB ranges at the start, middle and end of ${hugeFile / MiB} and ${smallFile / MiB} MiB entries on the disk, one client`,
+      largeBytes: hugeFile,
+      smallBytes: smallFile,
+      rangeBytes: 64 * KiB,
+      memoryBytes: 4 * MiB,
     }),
     ...createAmplifications({ isShort }),
   ];

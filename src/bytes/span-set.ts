@@ -1,10 +1,11 @@
 /** Sets of integers as sorted, disjoint, non-adjacent half-open spans: which bytes or blocks are there. */
 
-import type { Span } from './span.ts';
+import { type Span, spanSize } from './span.ts';
 
 /** A set that grows. Operations are linear in the number of spans at most; look-ups are logarithmic. */
 export class SpanSet implements Iterable<Span> {
   #spans: Span[] = [];
+  #size = 0;
 
   constructor(spans: Iterable<Span> = []) {
     for (const span of spans) this.add(span);
@@ -19,8 +20,10 @@ export class SpanSet implements Iterable<Span> {
     let merged = { start, end };
     for (let span = this.#spans[to]; span !== undefined && span.start <= end; span = this.#spans[to]) {
       merged = { start: Math.min(merged.start, span.start), end: Math.max(merged.end, span.end) };
+      this.#size -= spanSize(span);
       to += 1;
     }
+    this.#size += spanSize(merged);
     this.#spans.splice(from, to - from, merged);
   }
 
@@ -33,6 +36,7 @@ export class SpanSet implements Iterable<Span> {
       const right = { start: end, end: span.end };
       return [left, right].filter((rest) => rest.start < rest.end);
     });
+    this.#size = this.#spans.reduce((sum, span) => sum + spanSize(span), 0);
   }
 
   has(position: number): boolean {
@@ -71,7 +75,7 @@ export class SpanSet implements Iterable<Span> {
 
   /** How many integers are in the set. */
   get size(): number {
-    return this.#spans.reduce((sum, span) => sum + span.end - span.start, 0);
+    return this.#size;
   }
 
   [Symbol.iterator](): Iterator<Span> {

@@ -36,6 +36,8 @@ export class ReadAhead {
   readonly #sizeBytes: number;
   readonly #ahead = new Map<number, Ahead>();
   #current: { readonly index: number; readonly block: Uint8Array } | undefined;
+  /** The index that was asked for last. */
+  #position: number | undefined;
   #depth = 1;
   #isClosed = false;
 
@@ -89,14 +91,14 @@ export class ReadAhead {
   }
 
   #hold(index: number, block: Uint8Array): void {
-    if (this.#isClosed || this.#current?.index === index) return;
-    if (this.#current !== undefined && this.#current.index + 1 !== index) this.#depth = 1;
-    this.#current = { index, block };
+    if (!this.#isClosed && this.#current?.index !== index) this.#current = { index, block };
   }
 
-  /** Asks for the next blocks, as far as they hold bytes before `end`, and lets go of all others. */
+  /** Asks for the blocks after this one, as far as they hold bytes before `end`, and lets go of all others. */
   #readOn(index: number, end: number): void {
     if (this.#isClosed) return;
+    if (index !== this.#position && index - 1 !== this.#position) this.#depth = 1;
+    this.#position = index;
     const last = Math.min(index + this.#depth, this.#indexOf(Math.min(end, this.#sizeBytes) - 1));
     for (const held of this.#ahead.keys()) if (held <= index || held > index + MAX_DEPTH) this.#letGo(held);
     for (let next = index + 1; next <= last; next += 1) {

@@ -209,16 +209,20 @@ describe('a disk that cannot be read', () => {
   });
 });
 
-describe('a process that has no descriptor left', () => {
-  it('cannot read an entry now, but does not lose it', async () => {
-    const { disk, store, events } = await openOnFailingDisk();
-    await storeSample(store, { key: 'k', sizeBytes, seed: 1 });
-    disk.openFault = 'EMFILE';
-    expect(await readKey(store, 'k')).toBeUndefined();
-    disk.openFault = undefined;
-    expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
-    expect(events).toEqual([]);
-  });
+describe('a body that cannot be opened now', () => {
+  it.each(['EMFILE', 'ENFILE', 'ENOMEM', 'EACCES', 'EPERM'])(
+    'for %s is not lost, and it is told aloud once',
+    async (code) => {
+      const { disk, store, events } = await openOnFailingDisk();
+      await storeSample(store, { key: 'k', sizeBytes, seed: 1 });
+      disk.openFault = code;
+      for (let at = 0; at < 3; at += 1) expect(await readKey(store, 'k')).toBeUndefined();
+      disk.openFault = undefined;
+      expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+      const detail = expect.stringContaining(code);
+      expect(events).toMatchObject(['warn', 'debug', 'debug'].map((level) => ({ level, detail })));
+    },
+  );
 });
 
 describe('open files', () => {

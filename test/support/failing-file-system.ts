@@ -1,4 +1,4 @@
-/** A file system whose disk fills up or fails when a test says so. */
+/** A file system whose disk fills up, fails or is slow when a test says so. */
 
 import * as promises from 'node:fs/promises';
 import type { FileSystem } from '../../src/store/disk/file-system.ts';
@@ -15,6 +15,11 @@ export class FailingFileSystem {
   freeBytes: number | undefined;
   /** How many times a file was opened for reading. */
   opens = 0;
+  /** How many times a file was read from, and how many bytes came of it. */
+  reads = 0;
+  bytesRead = 0;
+  /** What each read waits for before it begins. */
+  readGate: Promise<void> = Promise.resolve();
 
   readonly fileSystem: FileSystem = {
     ...promises,
@@ -39,8 +44,12 @@ export class FailingFileSystem {
     const write = handle.write.bind(handle);
     return Object.assign(handle, {
       read: async (...values: Parameters<typeof read>) => {
+        this.reads += 1;
+        await this.readGate;
         failWith(this.readFault);
-        return await read(...values);
+        const result = await read(...values);
+        this.bytesRead += result.bytesRead;
+        return result;
       },
       write: async (...values: Parameters<typeof write>) => {
         failWith(this.writeFault);

@@ -28,12 +28,14 @@ export interface BlockFileOptions {
   readonly paths: BlockFilePaths;
   /** Is told when a block turns out to be absent, once for each that is damaged. */
   readonly onBlockLost: (lost: LostBlock) => void;
-  /** Is told when the body cannot be opened, or its sidecar cannot be read. */
+  /** Is told when the body cannot be opened, or its sidecar cannot be read, because they are damaged or gone. */
   readonly onBodyLost: (generation: string, detail: string) => void;
+  /** Is told when they cannot be opened or read now, which says nothing about them. */
+  readonly onBodyClosed: (detail: string) => void;
 }
 
-/** Errors of the system that say nothing about a file, only that there are too few of something to read it now. */
-const shortages: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN']);
+/** Errors of the system that say nothing about a file: there are too few of something to read it now, or it is not allowed. */
+const passingCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN', 'EACCES', 'EPERM']);
 
 /**
  * An open body, shared by all who read and write it. Every block that is read is checked against its checksum; one that
@@ -119,7 +121,7 @@ export class BlockFile {
       const count = await readFully(this.#file, bytes, index * blockSizeBytes);
       if (isSameSum(sum, sumOf(generation, index, bytes.subarray(0, count)))) return bytes;
     } catch (error) {
-      if (isShortage(error)) throw gone(`${name} cannot be read now: ${String(error)}`, error);
+      if (isPassing(error)) throw gone(`${name} cannot be read now: ${String(error)}`, error);
       throw this.#lose(index, sum, `${name} cannot be read: ${String(error)}`, error);
     }
     throw this.#lose(index, sum, `${name} does not match its checksum.`);
@@ -199,14 +201,15 @@ async function eraseSum(fileSystem: FileSystem, path: string, index: number): Pr
 }
 
 /** Tells that nothing of a body can be had, unless that may be otherwise later. Gives what to throw. */
-function lostBody({ generation, onBodyLost }: BlockFileOptions, error: unknown): ProxyError {
+function lostBody({ generation, onBodyLost, onBodyClosed }: BlockFileOptions, error: unknown): ProxyError {
   const detail = `Generation ${generation} cannot be opened: ${String(error)}`;
-  if (!isShortage(error)) onBodyLost(generation, detail);
+  if (isPassing(error)) onBodyClosed(detail);
+  else onBodyLost(generation, detail);
   return gone(detail, error);
 }
 
-function isShortage(error: unknown): boolean {
-  return shortages.has(systemCode(error) ?? '');
+function isPassing(error: unknown): boolean {
+  return passingCodes.has(systemCode(error) ?? '');
 }
 
 function gone(detail: string, cause?: unknown): ProxyError {

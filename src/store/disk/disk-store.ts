@@ -7,6 +7,7 @@ import type { StoredResponse } from '../../http/stored-response.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import type { EntryWriter, NewEntry, Store, StoredEntry } from '../store.ts';
 import { StoreFault } from '../store.ts';
+import { Telling } from '../telling.ts';
 import { BackgroundTasks } from './background-tasks.ts';
 import type { LostBlock } from './block-file.ts';
 import { BodyFiles } from './body-files.ts';
@@ -74,6 +75,7 @@ class DiskStore implements Store {
   readonly #background = new BackgroundTasks();
   readonly #writers = new Map<string, DiskWriter>();
   readonly #stopping = new AbortController();
+  readonly #telling = new Telling();
   #closing: Promise<void> | undefined;
 
   constructor(options: DiskStoreOptions, fileSystem: FileSystem) {
@@ -159,6 +161,7 @@ class DiskStore implements Store {
       fileSystem,
       onBlockLost: (lost) => this.#tellLostBlock(lost),
       onBodyLost: (generation, detail) => index.removeDamaged(generation, detail),
+      onBodyClosed: (detail) => this.#tellClosedBody(detail),
     });
     const index = new DiskIndex({
       ...options,
@@ -196,6 +199,13 @@ class DiskStore implements Store {
     if (!wasComplete && !isDamaged) return;
     const message = 'A stored block was damaged or gone, and is absent from now on.';
     this.#options.emit({ kind: 'store', level: 'warn', message, detail });
+  }
+
+  /** Nothing is lost: the body stays for the time when it can be opened again. */
+  #tellClosedBody(detail: string): void {
+    const { now, emit } = this.#options;
+    const message = 'A stored body cannot be opened now; requests for it are passed on.';
+    emit({ kind: 'store', level: this.#telling.levelOf('closed', now()), message, detail });
   }
 
   /**

@@ -65,6 +65,9 @@ export class Sidecar {
     this.#loading.set(number, loading);
     try {
       await loading;
+    } catch (error) {
+      // Whoever read all of it meanwhile has closed the file.
+      if (!this.knows(index)) throw error;
     } finally {
       this.#loading.delete(number);
     }

@@ -1,0 +1,94 @@
+/** A workload that asks whether the cost of a range depends on where it lies, or on the size of the entry. */
+
+import { checkedGet, timedGet } from '../checked-get.ts';
+import { blockBytes } from '../peers/peer.ts';
+import { medianOf } from '../rounds.ts';
+import { type SampleFile, sampleFile } from '../sample-file.ts';
+import { untilHit } from './hits.ts';
+import type { Measurement, Metric, Target, Workload } from './workload.ts';
+
+/** Two entries, and the ranges that are read of them. */
+export interface RangePosition {
+  readonly name: string;
+  readonly title: string;
+  readonly largeBytes: number;
+  readonly smallBytes: number;
+  /** At most a block: each range lies in one. */
+  readonly rangeBytes: number;
+  /** Too little for the blocks that are read in one turn. */
+  readonly memoryBytes: number;
+}
+
+const metrics: readonly Metric[] = [
+  { key: 'sizeRatio', label: 'large ÷ small', digits: 2, isCompared: false },
+  { key: 'middleRatio', label: 'middle ÷ start', digits: 2, isCompared: false },
+  { key: 'endRatio', label: 'end ÷ start', digits: 2, isCompared: false },
+  { key: 'ms', label: 'ms/range', digits: 2, isCompared: true },
+];
+
+const positions = ['start', 'middle', 'end'] as const;
+
+/** A place, and how long its ranges took. */
+interface Place {
+  readonly file: SampleFile;
+  readonly size: 'large' | 'small';
+  readonly position: (typeof positions)[number];
+  readonly firstBlock: number;
+  readonly times: number[];
+}
+
+/** Makes the workload. Every answer is compared byte by byte, when its time has been taken. */
+export function createRangePosition(of: RangePosition): Workload {
+  const { name, title, largeBytes, smallBytes, rangeBytes, memoryBytes } = of;
+  const large = sampleFile(`${name}-large`, largeBytes);
+  const small = sampleFile(`${name}-small`, smallBytes);
+  // In a turn no block of the small entry is read twice.
+  const blocksPerPlace = Math.floor(smallBytes / blockBytes / positions.length);
+  const placesOf = (file: SampleFile, size: Place['size'], sizeBytes: number): Place[] => {
+    const free = sizeBytes / blockBytes - blocksPerPlace;
+    return positions.map((position, at) => {
+      const firstBlock = Math.floor((free * at) / (positions.length - 1));
+      return { file, size, position, firstBlock, times: [] };
+    });
+  };
+  return {
+    name,
+    title,
+    kind: 'speed',
+    origin: { kind: 'windows', patternBytes: largeBytes, bytesPerSecond: undefined },
+    bodyBytes: rangeBytes,
+    memoryBytes,
+    metrics,
+    async prepare(target) {
+      for (const file of [large, small]) {
+        await checkedGet(target.peer.port, file);
+        await untilHit(target, ({ peer }) => checkedGet(peer.port, file, { start: 0, end: rangeBytes }));
+      }
+    },
+    async measure({ peer, seconds }: Target) {
+      const places = [...placesOf(large, 'large', largeBytes), ...placesOf(small, 'small', smallBytes)];
+      const endAt = performance.now() + seconds * 1000;
+      do {
+        for (let at = 0; at < blocksPerPlace; at += 1) {
+          for (const { file, firstBlock, times } of places) {
+            const start = (firstBlock + at) * blockBytes;
+            times.push(await timedGet(peer.port, file, { start, end: start + rangeBytes }));
+          }
+        }
+      } while (performance.now() < endAt);
+      return figures(places);
+    },
+  };
+}
+
+function figures(places: readonly Place[]): Measurement {
+  const median = (isMeant: (place: Place) => boolean) =>
+    medianOf(places.filter(isMeant).flatMap(({ times }) => times)) ?? Number.NaN;
+  const at = (position: Place['position']) => median((place) => place.position === position);
+  return {
+    sizeRatio: median(({ size }) => size === 'large') / median(({ size }) => size === 'small'),
+    middleRatio: at('middle') / at('start'),
+    endRatio: at('end') / at('start'),
+    ms: median(() => true),
+  };
+}
