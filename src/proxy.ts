@@ -5,10 +5,11 @@ import type { Cache } from './cache/cache.ts';
 import type { Clock } from './cache/clock.ts';
 import { deliver } from './delivery/deliver.ts';
 import { Journey } from './delivery/journey.ts';
+import { withRetries } from './delivery/retries.ts';
 import { forwardedRequestFields, forwardedResponseFields } from './guard/forwarding.ts';
 import { answerAsLast } from './guard/max-forwards.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from './http/message.ts';
-import { ProxyError, toProxyError } from './http/proxy-error.ts';
+import { ProxyError } from './http/proxy-error.ts';
 import { createInquiry, routeRequest } from './routing/inquiry.ts';
 import type { Router } from './routing/router.ts';
 import { isLoop } from './semantics/via.ts';
@@ -66,11 +67,9 @@ function travel(
     }));
   };
   const attempt = () => whenReady(cache.answer(inquiry), receive);
-  // Stored bytes that turn out to be damaged count as absent: the request is answered once more, without them.
-  const mayRetry = (thrown: unknown) => toProxyError(thrown).code === 'bytes_gone' && request.body === undefined;
-  const retry = (thrown: unknown) => (mayRetry(thrown) ? attempt() : Promise.reject(thrown));
-  const response = attempt();
-  return response instanceof Promise ? response.catch(retry) : response;
+  const passBy = () => cache.passBy(inquiry).then(receive);
+  // What is damaged or outdated counts as absent in the second attempt; what merely cannot be read now does not.
+  return withRetries(attempt(), request.body === undefined ? [attempt, passBy] : []);
 }
 
 /** Goes on in the same tick where nothing has to be waited for. */

@@ -4,6 +4,7 @@ import type { Span } from '../bytes/span.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { BlockKeeper } from './block-keeper.ts';
 import type { Failures } from './failures.ts';
+import type { Coming } from './fetch-decision.ts';
 import type { Supply } from './supply.ts';
 import type { Waiters } from './waiters.ts';
 
@@ -52,10 +53,11 @@ export class Access {
   async open({ start, end }: Span, since: number, signal: AbortSignal): Promise<void> {
     const { supply, waiters } = this.#parts;
     if (!this.#has(start)) this.#throwFailure(start, since);
-    const isAsked = this.#firstAbsent(start, start + 1) !== undefined && this.#demand(start, end) === 'started';
+    const asked = this.#firstAbsent(start, start + 1) === undefined ? 'coming' : this.#demand(start, end);
     this.lookAhead(start, end, since);
-    if (!isAsked) return;
-    await waiters.wait(() => this.#has(start) || !supply.brings(start), signal);
+    if (asked === 'coming') return;
+    // An origin that gives no parts ends what was asked for; the byte comes with another transfer, in its time.
+    await waiters.wait(() => this.#has(start) || !supply.brings(start) || asked.limit <= start, signal);
     if (!this.#has(start)) this.#throwFailure(start, since);
   }
 
@@ -97,7 +99,7 @@ export class Access {
   }
 
   /** Throws `ProxyError` `bytes_gone`. */
-  #demand(offset: number, end: number): 'coming' | 'started' {
+  #demand(offset: number, end: number): 'coming' | Coming {
     const supplied = this.#parts.supply.demand(offset, end);
     if (supplied === 'gone') throw new ProxyError('bytes_gone', { detail: `byte ${offset} cannot be had any more` });
     return supplied;

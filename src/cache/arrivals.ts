@@ -1,6 +1,6 @@
 /** The fills of one generation: what is arriving, and what will. */
 
-import type { Coming } from './fetch-decision.ts';
+import { type Coming, isComing } from './fetch-decision.ts';
 import type { Fill } from './fill.ts';
 
 /** A set of running fills. */
@@ -53,7 +53,7 @@ export class Arrivals implements Iterable<Fill> {
 
   /** Whether an absent byte will come, by another fill than this one. */
   bring(offset: number, besides?: Fill): boolean {
-    return [...this.#fills].some((fill) => fill !== besides && fill.frontier <= offset && offset < fill.limit);
+    return [...this.#fills].some((fill) => fill !== besides && isComing(fill, offset));
   }
 
   /** Whether some fill has come as far as `end`. */
@@ -63,9 +63,12 @@ export class Arrivals implements Iterable<Fill> {
 
   /** How far the bytes from `offset` on are there or coming by others, where a run that is there ends at `runEnd`. */
   coveredEnd(fill: Fill, offset: number, runEnd: number): number {
-    const others = [...this.#fills].filter(
-      (other) => other !== fill && other.frontier <= runEnd && other.limit > offset,
-    );
-    return Math.max(runEnd, ...others.map((other) => other.limit));
+    let coveredEnd = runEnd;
+    for (const other of this.#fills) {
+      const block = Math.floor(other.frontier / this.#blockSizeBytes) * this.#blockSizeBytes;
+      // One that is behind would be there too late.
+      if (other !== fill && block >= offset && block <= runEnd) coveredEnd = Math.max(coveredEnd, other.limit);
+    }
+    return coveredEnd;
   }
 }

@@ -131,6 +131,8 @@ export class BlockKeeper {
   /** With no store behind it, a transfer goes no faster than the slowest of the readers that it has begun before. */
   async #waitForReaders({ index, from }: Arrived): Promise<void> {
     const { waiters, blockSizeBytes, windowBytes, lowestWanted } = this.#options;
+    // Who was not to see the block before it was verified does not know of it yet.
+    waiters.changed();
     await waiters.wait(() => {
       this.#releaseRead();
       const lowest = lowestWanted(from);

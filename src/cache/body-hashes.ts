@@ -9,6 +9,7 @@ export type HashAlgorithm = 'sha256' | 'sha512';
 export class BodyHashes {
   readonly #hashes: ReadonlyMap<HashAlgorithm, Hash>;
   #next = 0;
+  #results: ReadonlyMap<HashAlgorithm, string> | undefined;
 
   constructor(algorithms: Iterable<HashAlgorithm>) {
     this.#hashes = new Map([...algorithms].map((algorithm) => [algorithm, createHash(algorithm)]));
@@ -28,7 +29,7 @@ export class BodyHashes {
 
   /**
    * The hashes of `blockCount` blocks, hexadecimal; those that did not come in order are read. To be called until
-   * it resolves, and nothing added after that. Rejects as `readBlock` does.
+   * it resolves, by several at once if they like, and nothing added after that. Rejects as `readBlock` does.
    */
   async finish(
     blockCount: number,
@@ -37,6 +38,7 @@ export class BodyHashes {
     if (this.#hashes.size > 0) {
       while (this.#next < blockCount) this.add(this.#next, await readBlock(this.#next));
     }
-    return new Map([...this.#hashes].map(([algorithm, hash]) => [algorithm, hash.digest('hex')]));
+    this.#results ??= new Map([...this.#hashes].map(([algorithm, hash]) => [algorithm, hash.digest('hex')]));
+    return this.#results;
   }
 }

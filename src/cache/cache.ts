@@ -6,6 +6,7 @@ import { parseRequestDirectives } from '../semantics/cache-control.ts';
 import type { ForwardReason } from '../semantics/cache-status.ts';
 import { isSafeMethod } from '../semantics/method.ts';
 import type { StoredEntry } from '../store/store.ts';
+import { Telling } from '../store/telling.ts';
 import { createUseCounts } from './admission.ts';
 import type { Answer } from './answer.ts';
 import {
@@ -33,12 +34,14 @@ import { UnsharedKeys } from './unshared-keys.ts';
 export interface Cache {
   /** What a request gets; in the same tick when memory has it. Throws or rejects with `ProxyError`. */
   answer(inquiry: Inquiry): Answer | Promise<Answer>;
+  /** What the origin says, for a request whose stored bytes cannot be read now. Rejects with `ProxyError`. */
+  passBy(inquiry: Inquiry): Promise<Answer>;
   /** Cuts off what is still under way between store and origin, and waits until it has ended. */
   close(): Promise<void>;
 }
 
 /** What a cache is made of. */
-export type CacheContext = Omit<ExchangeContext, 'unshared'>;
+export type CacheContext = Omit<ExchangeContext, 'unshared' | 'telling'>;
 
 /** Creates the cache over a store. */
 export function createCache(context: CacheContext): Cache {
@@ -59,7 +62,7 @@ class StoreCache implements Cache {
   readonly #uses = createUseCounts({ maxKeys: MAX_COUNTED_KEYS });
 
   constructor(context: CacheContext) {
-    this.#context = { ...context, unshared: this.#unshared };
+    this.#context = { ...context, unshared: this.#unshared, telling: new Telling() };
     this.#reading = { blockSizeBytes: context.store.blockSizeBytes, budget: context.readAhead };
   }
 
@@ -69,6 +72,11 @@ class StoreCache implements Cache {
     const entries = this.#context.store.peek(inquiry.key);
     if (entries !== undefined) return this.#answerFrom(entries, inquiry);
     return this.#context.store.find(inquiry.key).then((found) => this.#answerFrom(found, inquiry));
+  }
+
+  async passBy(inquiry: Inquiry): Promise<Answer> {
+    if (parseRequestDirectives(inquiry.request.fields).onlyIfCached) throw new ProxyError('not_in_cache');
+    return await this.#pass(inquiry, 'miss', 'bytes_gone');
   }
 
   close(): Promise<void> {
@@ -105,6 +113,10 @@ class StoreCache implements Cache {
   /** Opens a stored generation that is there in part, or joins those who have it open. */
   async #answerPartial(entry: StoredEntry, ttlMs: number, inquiry: Inquiry): Promise<Answer> {
     const open = this.#flights.of(inquiry.key).find((flight) => flight.hasOpen(entry.generation));
+    // Those who read it may take their time, and nobody else can open it before they are done.
+    if (open === undefined && this.#flights.isHeld(entry.generation)) {
+      return await this.#pass(inquiry, 'uri-miss', 'store-unavailable');
+    }
     const arrival = await this.#wait(open ?? this.#reopen(entry, inquiry), inquiry);
     if (arrival.kind === 'unusable') return await this.#pass(inquiry, 'uri-miss', arrival.reason);
     if (arrival.kind === 'failed' && arrival.failure instanceof ProxyError) throw arrival.failure;
@@ -229,7 +241,7 @@ class StoreCache implements Cache {
   #completing(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Answer | Promise<Answer> {
     if (entry.isComplete) return answer;
     return this.#answerPartial(entry, 0, inquiry).then((partial) => {
-      if (partial.kind !== 'representation' || answer.kind !== 'representation') return answer;
+      if (partial.kind !== 'representation' || answer.kind !== 'representation') return partial;
       const representation = withResponse(partial.representation, entry.metadata);
       return { ...answer, representation, originBytes: partial.originBytes };
     });

@@ -1,6 +1,7 @@
 /** What exchanges with the origin work with. */
 
 import type { Store } from '../store/store.ts';
+import type { Telling } from '../store/telling.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import type { Clock } from './clock.ts';
@@ -17,4 +18,6 @@ export interface ExchangeContext {
   readonly readAhead: ByteBudget;
   /** Told of keys whose responses turn out not to be for sharing. */
   readonly unshared: UnsharedKeys;
+  /** Says how loudly it is told that the store takes no more. */
+  readonly telling: Telling;
 }

@@ -5,17 +5,17 @@ import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { parseUnsatisfiedRange } from '../semantics/content-range.ts';
 import { contentDigestFields, selectContentDigest } from '../semantics/digest.ts';
 import { freshened, mayFreshen } from '../semantics/freshen.ts';
-import { formatRange, type RangeSpec } from '../semantics/range.ts';
+import { formatRange, type RangeSpec, selectRanges } from '../semantics/range.ts';
 import { conditionalFields } from '../semantics/revalidation.ts';
 import { decideStoring } from '../semantics/storing.ts';
 import { type StoredEntry, StoreFault } from '../store/store.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Part } from './fill.ts';
-import { selectFirstAsk, selectFirstPart } from './first-ask.ts';
+import { isBehind, isWholeRange, selectFirstAsk, selectFirstPart } from './first-ask.ts';
 import type { Clearance, Landing } from './flights.ts';
 import type { Inquiry } from './inquiry.ts';
 import { openGeneration, type Received, reopenGeneration } from './open-generation.ts';
-import { fillFields, rangeSpecs } from './plan.ts';
+import { fillFields, hasPrecondition, rangeSpecs } from './plan.ts';
 
 /** An entry that is to be validated, and whether it may be served if the origin fails. */
 export interface Candidate {
@@ -53,11 +53,8 @@ export async function reopenStored(
     const isRevoked = () => clearance.isRevoked;
     return { kind: 'generation', generation: reopenGeneration(context, inquiry, current ?? entry, writer, isRevoked) };
   } catch (thrown) {
-    const isFault = thrown instanceof StoreFault;
-    return {
-      kind: 'failed',
-      failure: isFault ? new ProxyError('bytes_gone', { cause: thrown }) : toProxyError(thrown),
-    };
+    if (thrown instanceof StoreFault) return { kind: 'unusable', reason: 'store-unavailable' };
+    return { kind: 'failed', failure: toProxyError(thrown) };
   }
 }
 
@@ -70,7 +67,7 @@ async function converse(
   const range = candidate === undefined ? firstAsk(context, inquiry) : undefined;
   if (range !== undefined) {
     const part = await ask(context, inquiry, [['range', formatRange([range])]], clearance);
-    return await landPart(context, inquiry, part, clearance);
+    return await landPart(context, inquiry, range, part, clearance);
   }
   const conditions = candidate === undefined ? [] : conditionalFields(candidate.entry.metadata);
   const received = await ask(context, inquiry, conditions, clearance);
@@ -139,12 +136,14 @@ function firstAsk({ store }: ExchangeContext, inquiry: Inquiry): RangeSpec | und
 async function landPart(
   context: ExchangeContext,
   inquiry: Inquiry,
+  asked: RangeSpec,
   received: Received,
   clearance: Clearance,
 ): Promise<Landing> {
   const { response, responseAt } = received;
   const { rangeAbility } = inquiry;
-  if (response.status === 200) rangeAbility.noteWhole();
+  // Some origins send a 200 when the range is the whole, and all do when there are no bytes.
+  if (response.status === 200 && !isWholeRange(asked, response.sizeBytes)) rangeAbility.noteWhole();
   if (response.status === 416) return await landUnsatisfied(context, inquiry, received, clearance);
   if (response.status !== 206) return await landWhole(context, inquiry, undefined, received, clearance);
   const part = selectFirstPart(response, responseAt, context.store.blockSizeBytes);
@@ -172,7 +171,10 @@ async function landPart(
 /** Fields of a 206 that say nothing of the whole. */
 const partFields = new Set(['content-range', 'content-length', ...contentDigestFields]);
 
-/** A 416 that tells the length is believed and passed on; after any other one the whole is asked for. */
+/**
+ * A 416 that tells the length is believed and passed on, where no range and no condition of the client says otherwise;
+ * after any other one the whole is asked for.
+ */
 async function landUnsatisfied(
   context: ExchangeContext,
   inquiry: Inquiry,
@@ -181,13 +183,18 @@ async function landUnsatisfied(
 ): Promise<Landing> {
   const { fields, body } = received.response;
   const sizeBytes = parseUnsatisfiedRange(fieldValue(fields, 'content-range') ?? '');
-  const [spec] = rangeSpecs(inquiry);
-  if (sizeBytes !== undefined && spec !== undefined && spec.kind !== 'suffix' && spec.first >= sizeBytes) {
+  const specs = rangeSpecs(inquiry);
+  const isRight =
+    sizeBytes !== undefined && selectRanges(specs, sizeBytes, { coalesceGapBytes: 0 }).kind === 'unsatisfiable';
+  if (isRight && !hasPrecondition(inquiry)) {
     return { kind: 'relay', relay: { ...received, evaluated: true }, reason: 'status' };
   }
   body.close();
   const whole = await ask(context, inquiry, [], clearance);
-  if (whole.response.status === 200) inquiry.rangeAbility.distrust('it answered 416 to a range that it has bytes of');
+  const { status, sizeBytes: wholeBytes = 0 } = whole.response;
+  if (status === 200 && !specs.slice(0, 1).every((spec) => isBehind(spec, wholeBytes))) {
+    inquiry.rangeAbility.distrust('it answered 416 to a range that it has bytes of');
+  }
   return await landWhole(context, inquiry, undefined, whole, clearance);
 }
 
@@ -223,8 +230,12 @@ function relay({ unshared, clock }: ExchangeContext, { key }: Inquiry, received:
 }
 
 /** Why a response is not stored. Throws `ProxyError` for one that answers another request. */
-function refusalToStore({ originFields, policy }: Inquiry, { response, responseAt }: Received): string | undefined {
+function refusalToStore(
+  { originFields, policy, rangeAbility }: Inquiry,
+  { response, responseAt }: Received,
+): string | undefined {
   const { status, fields, framing } = response;
+  if (status === 206) rangeAbility.distrust('it sent a part that was not asked for');
   if (status === 206 || status === 304) {
     throw new ProxyError('origin_ill_framed', { detail: `status ${status} to a request without Range or condition` });
   }

@@ -6,6 +6,8 @@ import type { SpanSet } from '../bytes/span-set.ts';
 /** A fill as the decision sees it: it brings the bytes `[frontier, limit)`. */
 export interface Coming {
   readonly frontier: number;
+  /** Up to where its blocks have been kept: what lies between that and the frontier is about to be. */
+  readonly keptTo: number;
   /** Infinity where the length is not known. */
   readonly limit: number;
   /** Bytes for each millisecond, as measured; 0 before that. */
@@ -33,10 +35,15 @@ export interface Need {
 /** Wait for what is coming, or ask for a span: block-aligned, or everything from the first byte on. */
 export type FetchDecision = { readonly kind: 'wait' } | { readonly kind: 'fetch'; readonly span: Span };
 
+/** Whether a fill brings a byte that cannot be read yet, be it that the rest of its block has to come first. */
+export function isComing({ keptTo, limit }: Coming, offset: number): boolean {
+  return keptTo <= offset && offset < limit;
+}
+
 /** Decides for a byte that is absent. */
 export function decideFetch(need: Need): FetchDecision {
   const { offset, fills, sizeBytes } = need;
-  const coming = fills.filter((fill) => fill.frontier <= offset && offset < fill.limit);
+  const coming = fills.filter((fill) => isComing(fill, offset));
   if (sizeBytes === undefined || !need.mayAskForParts) {
     return coming.length > 0 ? { kind: 'wait' } : { kind: 'fetch', span: { start: 0, end: Number.POSITIVE_INFINITY } };
   }

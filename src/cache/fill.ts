@@ -1,6 +1,6 @@
 /** One transfer from the origin into one generation: from a block's start on, and taken up again where it breaks off. */
 
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import type { BodyStream } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Digest } from '../semantics/digest.ts';
@@ -75,6 +75,7 @@ export class Fill implements Coming {
   #assembler: BlockAssembler;
   #from: number;
   #limit: number;
+  #keptTo: number;
   #witness: Witness | undefined;
   #body: BodyStream | undefined;
   #received = 0;
@@ -84,6 +85,7 @@ export class Fill implements Coming {
     this.#options = options;
     this.#assembler = new BlockAssembler(blockSizeBytes, sizeBytes, firstIndex);
     this.#from = this.#assembler.frontier;
+    this.#keptTo = this.#from;
     this.#limit = limit;
     this.#startedAt = clock.now();
   }
@@ -91,6 +93,10 @@ export class Fill implements Coming {
   /** Where the next byte belongs. */
   get frontier(): number {
     return this.#assembler.frontier;
+  }
+
+  get keptTo(): number {
+    return this.#keptTo;
   }
 
   get limit(): number {
@@ -128,14 +134,16 @@ export class Fill implements Coming {
 
   /** Runs to the limit, the first time with a part that is there already. Rejects with `ProxyError` when it is given up. */
   async run(first: Part | undefined): Promise<void> {
-    const { clock, retry, host } = this.#options;
+    const { clock, retry, host, blockSizeBytes } = this.#options;
     const budget = createRetryBudget(retry, this.frontier);
     const { signal } = this.#stopping;
     let reached = this.frontier;
     for (let part = first; ; part = undefined) {
       try {
         if (await this.#advance(part)) return;
-        if (this.frontier <= reached) throw new ProxyError('origin_body_short');
+        // An origin that gives little at a time is asked slowly.
+        const isEnough = this.frontier - reached >= Math.min(blockSizeBytes, this.#limit - reached);
+        if (!isEnough || this.frontier <= reached) throw new ProxyError('origin_body_short');
       } catch (thrown) {
         const error = toProxyError(signal.aborted ? signal.reason : thrown);
         const delayMs = signal.aborted || !host.mayResume(error) ? undefined : budget.next(this.frontier);
@@ -178,6 +186,7 @@ export class Fill implements Coming {
     }
     this.#assembler = new BlockAssembler(blockSizeBytes, sizeBytes, 0);
     this.#from = 0;
+    this.#keptTo = 0;
     this.#limit = sizeBytes ?? Number.POSITIVE_INFINITY;
   }
 
@@ -187,30 +196,29 @@ export class Fill implements Coming {
     const hash = part.digest === undefined ? undefined : createHash(part.digest.algorithm);
     for await (const chunk of part.body) {
       this.#received += chunk.length;
-      hash?.update(chunk);
-      const end = Math.min(this.#limit, at + chunk.length);
+      // What comes behind the end that was promised is of no part.
+      const last = Math.min(part.end ?? Number.POSITIVE_INFINITY, at + chunk.length);
+      hash?.update(chunk.subarray(0, last - at));
+      if (last === part.end && last > at) verifyContent(part, hash);
+      const end = Math.min(this.#limit, last);
       const known = Math.max(0, this.frontier - at);
       if (known < end - at && (await this.#append(chunk.subarray(known, end - at), part.isProven))) return true;
-      at += chunk.length;
+      if (last < at + chunk.length) return await this.#end(part, last);
+      at = last;
       if (at < this.#limit || (at === this.#limit && at === this.#options.sizeBytes)) continue;
       if (part.isWhole && part.end === undefined && this.#limit === this.#options.sizeBytes)
         throw changed('more bytes');
       return true;
     }
     this.#stopping.signal.throwIfAborted();
-    if (at === part.end && hash?.digest('hex') !== part.digest?.hex) {
-      throw new ProxyError('origin_digest_mismatch', {
-        detail: `the content of bytes ${part.from}-${at - 1} is another`,
-      });
-    }
     return await this.#end(part, at);
   }
 
   async #end(part: Part, at: number): Promise<boolean> {
     const isOpenEnded = this.#limit === Number.POSITIVE_INFINITY;
-    const promised = part.end ?? (isOpenEnded ? at : this.#limit);
-    if (at < Math.min(promised, this.#limit)) throw new ProxyError('origin_body_short');
-    if (part.isWhole && this.#witness?.isAhead(at) === true) throw changed('fewer bytes');
+    if (at < Math.min(part.end ?? at, this.#limit)) throw new ProxyError('origin_body_short');
+    const isShorter = part.end === undefined && at < (this.#options.sizeBytes ?? at);
+    if (isShorter || (part.isWhole && this.#witness?.isAhead(at) === true)) throw changed('fewer bytes');
     if (isOpenEnded) await this.#keep(this.#assembler.sealLast(), part.isProven);
     return isOpenEnded || at >= this.#limit;
   }
@@ -229,10 +237,19 @@ export class Fill implements Coming {
   async #keep(sealed: SealedBlock | undefined, isProven: boolean): Promise<boolean> {
     if (sealed === undefined) return false;
     await this.#options.host.keep({ ...sealed, isProven, from: this.#from });
+    this.#keptTo = this.frontier;
     if (this.frontier >= this.#limit || !this.#options.host.isAheadCovered(this, this.frontier)) return false;
     this.#limit = this.frontier;
     return true;
   }
+}
+
+/** Throws `ProxyError` `origin_digest_mismatch` when a part that has come to its end is not what its digest tells. */
+function verifyContent({ from, end, digest }: Part, hash: Hash | undefined): void {
+  if (hash?.digest('hex') === digest?.hex) return;
+  throw new ProxyError('origin_digest_mismatch', {
+    detail: `the content of bytes ${from}-${(end ?? 0) - 1} is another`,
+  });
 }
 
 function changed(detail: string): ProxyError {

@@ -29,6 +29,18 @@ export function selectFirstAsk(specs: readonly RangeSpec[], blockSizeBytes: numb
   }
 }
 
+/** Whether a range is all of a representation of this length. */
+export function isWholeRange(spec: RangeSpec, sizeBytes: number | undefined): boolean {
+  if (sizeBytes === undefined) return false;
+  if (spec.kind === 'suffix') return spec.length >= sizeBytes;
+  return sizeBytes === 0 || (spec.first === 0 && (spec.kind === 'open' || spec.last >= sizeBytes - 1));
+}
+
+/** Whether a range holds no byte of a representation of this length. */
+export function isBehind(spec: RangeSpec, sizeBytes: number): boolean {
+  return spec.kind === 'suffix' ? Math.min(spec.length, sizeBytes) === 0 : spec.first >= sizeBytes;
+}
+
 /** What a 206 is good for, or why not; a lie is one that no request could have led to. */
 export type FirstPart =
   | { readonly kind: 'part'; readonly span: Span; readonly sizeBytes: number }

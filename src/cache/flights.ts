@@ -149,6 +149,11 @@ export class Flights {
     return flight;
   }
 
+  /** Whether somebody has a generation open, or is about to, who will not let go of the store at once. */
+  isHeld(name: string): boolean {
+    return [...this.#running].some((flight) => flight.hasOpen(name) && flight.generation?.isClosed !== true);
+  }
+
   /** Waits until a generation that may not be joined any more has let go of the store. */
   async released(name: string): Promise<void> {
     const open = [...this.#running].filter((flight) => flight.generation?.name === name);

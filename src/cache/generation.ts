@@ -85,7 +85,7 @@ export class Generation implements SupplyHost, AccessHost {
     this.#keeper = new BlockKeeper({
       ...options,
       waiters: this.#waiters,
-      lowestWanted: (from) => this.#readers.lowest(from),
+      lowestWanted: (from) => (this.#isStopped ? undefined : this.#readers.lowest(from)),
     });
     const parts = { keeper: this.#keeper, supply: this.#supply, waiters: this.#waiters, failures: this.#failures };
     const { blockSizeBytes, policy } = options;
@@ -132,8 +132,8 @@ export class Generation implements SupplyHost, AccessHost {
 
   /** The last block cannot be read before the whole is verified: who has all but that sees that the rest is missing. */
   get isWithheld(): boolean {
-    const isLast = this.#sizeBytes !== undefined && this.#blockCount(this.#sizeBytes) - this.present.size <= 1;
-    return isLast && this.#options.check.isVerifying;
+    if (!this.#options.check.isVerifying || this.#sizeBytes === undefined) return false;
+    return this.#blockCount(this.#sizeBytes) - this.present.size <= 1;
   }
 
   get readerCount(): number {

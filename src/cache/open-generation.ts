@@ -1,10 +1,11 @@
 /** Generations opened: a new one for a response, or a stored one that is to be completed. */
 
+import { withoutFields } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 import { selectReprDigest } from '../semantics/digest.ts';
 import { freshnessLifetime } from '../semantics/freshness.ts';
-import { storableFields } from '../semantics/storing.ts';
+import { decideStoring, storableFields } from '../semantics/storing.ts';
 import { formatVariant, nominatedFields } from '../semantics/vary.ts';
 import type { EntryWriter, StoredEntry } from '../store/store.ts';
 import { BodyCheck } from './body-check.ts';
@@ -79,7 +80,7 @@ export function reopenGeneration(
 ): Generation {
   const { metadata, sizeBytes } = entry;
   return new Generation({
-    ...commonOptions(context, inquiry, metadata, sizeBytes, writer),
+    ...commonOptions(context, withoutCredentials(inquiry, metadata), metadata, sizeBytes, writer),
     response: metadata,
     isPublished: true,
     check: new BodyCheck(
@@ -99,8 +100,21 @@ export function reopenGeneration(
   });
 }
 
+/**
+ * What comes for a request with Authorization may be stored by permission only (RFC 9111 §3.5): where the stored response
+ * has none, it was asked for without, and so is the rest of it.
+ */
+function withoutCredentials(inquiry: Inquiry, response: StoredResponse): Inquiry {
+  const { originFields, policy } = inquiry;
+  const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response, policy });
+  if (decision.kind === 'store' || decision.reason !== 'authorization') return inquiry;
+  return { ...inquiry, originFields: withoutFields(originFields, credentialFields) };
+}
+
+const credentialFields = new Set(['authorization']);
+
 function commonOptions(
-  { store, clock, emit, windowBytes, unshared }: ExchangeContext,
+  { store, clock, emit, windowBytes, unshared, telling }: ExchangeContext,
   inquiry: Inquiry,
   stored: StoredResponse,
   sizeBytes: number | undefined,
@@ -131,7 +145,7 @@ function commonOptions(
       if (fault.reason === 'removed') return;
       if (fault.reason === 'too_large') unshared.note(key, 'too-large', clock.now());
       const message = `The rest of a fill is relayed without being stored: ${fault.message}`;
-      emit({ kind: 'store', level: 'warn', message, detail: key });
+      emit({ kind: 'store', level: telling.levelOf(fault.reason, clock.now()), message, detail: key });
     },
     onUnusable: async (error) => {
       if (error.code === 'origin_digest_mismatch') unshared.note(key, 'digest-mismatch', clock.now());

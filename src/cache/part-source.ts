@@ -99,8 +99,10 @@ class OriginPartSource implements PartSource {
     const { rangeAbility } = inquiry;
     const { status, fields, body } = response;
     if (status === 200) {
+      const whole = this.#acceptWhole(response);
+      // Not where the version is another one: the whole is then what If-Range asks for.
       rangeAbility.noteWhole();
-      return this.#acceptWhole(response);
+      return whole;
     }
     if (status === 416) {
       rangeAbility.distrust(`it answered 416 to a range from ${start} of ${sizeBytes} bytes`);
@@ -121,7 +123,7 @@ class OriginPartSource implements PartSource {
   }
 
   #acceptWhole(response: OriginResponse): Part {
-    const { status, body, sizeBytes } = response;
+    const { status, body, sizeBytes, framing } = response;
     if (status !== 200) return this.#refuse(response);
     const version = this.#compare(response);
     if (version === 'other') throw this.#changed(response, 'another validator');
@@ -130,7 +132,9 @@ class OriginPartSource implements PartSource {
     if (expected !== undefined && sizeBytes !== undefined && sizeBytes !== expected) {
       throw this.#changed(response, `${sizeBytes} bytes instead of ${expected}`);
     }
-    return { from: 0, end: sizeBytes, body, isWhole: true, isProven: version === 'same', digest: undefined };
+    // The end of a connection is no sure end: the length that is known is what has to come.
+    const end = framing === 'close' ? expected : sizeBytes;
+    return { from: 0, end, body, isWhole: true, isProven: version === 'same', digest: undefined };
   }
 
   /** Whether the head that clients have been sent may stand before these bytes too. */
@@ -155,7 +159,8 @@ class OriginPartSource implements PartSource {
 
   #refuse({ status, body }: OriginResponse): never {
     body.close();
-    const isGone = status < 500 && status !== 408 && status !== 425 && status !== 429;
+    // Another 4xx is about the one who asks, and says nothing of the bytes.
+    const isGone = status < 400 || status === 404 || status === 410;
     throw new ProxyError(isGone ? 'generation_changed' : 'origin_failed_rest', { detail: `status ${status}` });
   }
 }

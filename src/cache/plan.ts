@@ -25,9 +25,8 @@ export type Plan =
   /** Nothing stored matches. */
   | { readonly kind: 'fill'; readonly reason: 'uri-miss' | 'vary-miss' };
 
-/** Fields that ask for a part of a representation or put conditions on it: a fill asks for the whole. */
-const selectingFields = new Set([
-  'range',
+/** Fields that put conditions on a request (RFC 9110 §13.1). */
+const preconditionFields = new Set([
   'if-range',
   'if-match',
   'if-none-match',
@@ -35,9 +34,17 @@ const selectingFields = new Set([
   'if-unmodified-since',
 ]);
 
+/** Fields that ask for a part of a representation or put conditions on it: a fill asks for the whole. */
+const selectingFields = new Set(['range', ...preconditionFields]);
+
 /** The fields that ask the origin for the whole current representation. */
 export function fillFields(originFields: Fields): Fields {
   return withoutFields(originFields, selectingFields);
+}
+
+/** Whether the client has put conditions on its request. */
+export function hasPrecondition({ originFields }: Pick<Inquiry, 'originFields'>): boolean {
+  return originFields.some(([name]) => preconditionFields.has(name));
 }
 
 /** The ranges that can be obeyed; none for a Range that is ignored, which makes a request a plain one (RFC 9110 §14.2). */

@@ -5,7 +5,7 @@ import type { SpanSet } from '../bytes/span-set.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { Arrivals } from './arrivals.ts';
 import type { Clock } from './clock.ts';
-import { decideFetch } from './fetch-decision.ts';
+import { type Coming, decideFetch } from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, isFatal, type Part } from './fill.ts';
 import { decideUnwanted, type FillPolicy, mayComplete } from './fill-policy.ts';
 import type { PartSource } from './part-source.ts';
@@ -104,11 +104,11 @@ export class Supply implements FillHost {
   }
 
   /**
-   * Sees to it that an absent byte comes: it is on its way, a transfer was started for it, or it cannot be had any more,
-   * because the store took no more and the bytes have passed, or because what follows could not be compared before they
-   * are given.
+   * Sees to it that an absent byte comes: it is on its way, a transfer was started for it, which is given, or it cannot be
+   * had any more, because the store took no more and the bytes have passed, or because what follows could not be compared
+   * before they are given.
    */
-  demand(offset: number, end: number): 'coming' | 'started' | 'gone' {
+  demand(offset: number, end: number): 'coming' | 'gone' | Coming {
     const { blockSizeBytes, policy, source } = this.#rules;
     const { sizeBytes, present, isStoring } = this.#host;
     const decision = decideFetch({
@@ -125,8 +125,7 @@ export class Supply implements FillHost {
     if (!isStoring && !source.mayAskForParts) return 'gone';
     const isFollowed = present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined;
     if (isFollowed && !source.isProvable) return 'gone';
-    this.#start(decision.span);
-    return 'started';
+    return this.#start(decision.span);
   }
 
   /** Ends the transfers that nobody wants: at once, or with their block where the rest can be had later. */
@@ -160,7 +159,8 @@ export class Supply implements FillHost {
 
   async fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
     const { source } = this.#rules;
-    const isComing = () => this.#arrivals.bring(start, fill);
+    // Where the length is not known, a fill that has ended tells it: none ends early then.
+    const isComing = () => this.#host.sizeBytes !== undefined && this.#arrivals.bring(start, fill);
     const part = source.mayAskForParts ? await source.fetchPart(start, end, signal) : undefined;
     if (part?.isWhole === true && start > 0 && isComing()) {
       part.body.close();
@@ -204,7 +204,7 @@ export class Supply implements FillHost {
     return decideUnwanted(policy, { givesParts: source.givesParts, sizeBytes, leftBytes });
   }
 
-  #start({ start, end }: Span, first?: Part): void {
+  #start({ start, end }: Span, first?: Part): Coming {
     const { blockSizeBytes, clock, retry } = this.#rules;
     const { sizeBytes } = this.#host;
     const limit = Math.min(end, sizeBytes ?? Number.POSITIVE_INFINITY);
@@ -212,6 +212,7 @@ export class Supply implements FillHost {
     const fill = new Fill({ host: this, clock, retry, blockSizeBytes, sizeBytes, firstIndex, limit });
     this.#arrivals.add(fill);
     void this.#follow(fill, first);
+    return fill;
   }
 
   /** Never rejects. */

@@ -5,7 +5,15 @@ const REMEMBERED_MS = 10_000;
 const MAX_KEYS = 10_000;
 
 /** Reasons that lie in the response and not in the request that it answers. */
-const reasonsOfResponse = new Set(['no-store', 'private', 'set-cookie', 'vary-star', 'close-delimited', 'too-large']);
+const reasonsOfResponse = new Set([
+  'no-store',
+  'private',
+  'set-cookie',
+  'vary-star',
+  'close-delimited',
+  'too-large',
+  'digest-mismatch',
+]);
 
 /** Remembers keys for a short time, a bounded number of them. */
 export class UnsharedKeys {

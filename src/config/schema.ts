@@ -37,9 +37,11 @@ const storeOptions = z.strictObject({
     .describe(
       'The largest body that is stored; a larger one is relayed. Without it: half of maxSizeBytes, in memory a quarter.',
     ),
-  memoryBytes: size({ min: '1MB', max: '1000TB' })
-    .optional()
-    .meta({ description: 'The size of the memory tier in front of the disk.', default: '128MB' }),
+  memoryBytes: size({ min: '1MB', max: '1000TB' }).optional().meta({
+    description:
+      'The size of the memory tier in front of the disk. What is read ahead takes up to a quarter as much again.',
+    default: '128MB',
+  }),
   blockSizeBytes: size({ min: '16KiB', max: '4MiB' })
     .refine((bytes) => Number.isInteger(Math.log2(bytes)), 'must be a power of two')
     .prefault(262_144)

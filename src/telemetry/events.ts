@@ -73,7 +73,7 @@ export interface FillEvent {
 /** Something about a store that an operator should know. */
 export interface StoreEvent {
   readonly kind: 'store';
-  readonly level: 'info' | 'warn' | 'error';
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
   readonly detail: string | undefined;
 }

@@ -7,16 +7,20 @@ export interface FakeClock extends Clock {
   advance(ms: number): void;
   /** How many callbacks are waited for. */
   readonly pending: number;
+  /** Waits until that many callbacks are waited for. */
+  whenPending(count: number): Promise<void>;
 }
 
 export function createFakeClock(startAt = Date.UTC(2026, 0, 1)): FakeClock {
   let now = startAt;
   const timers = new Set<{ at: number; callback: () => void }>();
+  const watchers = new Set<() => void>();
   return {
     now: () => now,
     after(delayMs, callback) {
       const timer = { at: now + delayMs, callback };
       timers.add(timer);
+      for (const watcher of watchers) watcher();
       return () => timers.delete(timer);
     },
     advance(ms) {
@@ -33,5 +37,15 @@ export function createFakeClock(startAt = Date.UTC(2026, 0, 1)): FakeClock {
     get pending() {
       return timers.size;
     },
+    whenPending: (count) =>
+      new Promise((resolve) => {
+        const watcher = () => {
+          if (timers.size < count) return;
+          watchers.delete(watcher);
+          resolve();
+        };
+        watchers.add(watcher);
+        watcher();
+      }),
   };
 }

@@ -3,8 +3,9 @@
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { EntryReader, EntryWriter, NewEntry, Store, StoredEntry } from '../../src/store/store.ts';
+import { StoreFault } from '../../src/store/store.ts';
 
-export type Step = 'openWriter' | 'writeBlock' | 'commit' | 'removeKey';
+export type Step = 'openWriter' | 'writeBlock' | 'commit' | 'removeKey' | 'publish' | 'resume';
 
 export interface Held {
   /** Resolves when somebody is held up at the step. */
@@ -19,6 +20,8 @@ export interface SteeredStore extends Store {
   fail(step: Step, error: Error): void;
   /** Damages a block of everything that is stored by now: it is found when it is read, and its entry is then removed. */
   damageBlock(index: number): void;
+  /** Loses a block of everything that is being written: it is absent until it is written again. */
+  loseBlock(index: number): void;
   /** How many writers and readers have not been given back. */
   readonly held: number;
 }
@@ -36,6 +39,7 @@ export function createSteeredStore({
   const damaged = new Map<string, number>();
   const open = new Set<object>();
   const committed = new Set<string>();
+  const losses = new Set<(index: number) => void>();
 
   async function pass(step: Step): Promise<void> {
     const gate = gates.get(step);
@@ -49,26 +53,38 @@ export function createSteeredStore({
   function wrapWriter(writer: EntryWriter): EntryWriter {
     let isDisposed = false;
     open.add(writer);
+    const lost = new Set<number>();
+    const lose = (index: number) => {
+      if (writer.hasBlock(index)) lost.add(index);
+    };
+    losses.add(lose);
     return {
       generation: writer.generation,
-      hasBlock: (index) => writer.hasBlock(index),
-      publish: (metadata, pinPreviousUntil) => writer.publish(metadata, pinPreviousUntil),
-      peekBlock: (index) => (isDisposed ? undefined : writer.peekBlock(index)),
+      hasBlock: (index) => !lost.has(index) && writer.hasBlock(index),
+      publish: async (metadata, pinPreviousUntil) => {
+        await pass('publish');
+        await writer.publish(metadata, pinPreviousUntil);
+      },
+      peekBlock: (index) => (isDisposed || lost.has(index) ? undefined : writer.peekBlock(index)),
       readBlock: async (index) => {
         if (isDisposed) throw new ProxyError('bytes_gone', { detail: 'the writer was disposed' });
+        if (lost.has(index)) throw new ProxyError('bytes_gone', { detail: 'lost' });
         return await writer.readBlock(index);
       },
       writeBlock: async (index, bytes) => {
         await pass('writeBlock');
+        lost.delete(index);
         await writer.writeBlock(index, bytes);
       },
       commit: async (final) => {
         await pass('commit');
+        if (lost.size > 0) throw new StoreFault('io', 'a block was lost');
         committed.add(writer.generation);
         return await writer.commit(final);
       },
       [Symbol.asyncDispose]: async () => {
         isDisposed = true;
+        losses.delete(lose);
         open.delete(writer);
         await writer[Symbol.asyncDispose]();
       },
@@ -110,6 +126,7 @@ export function createSteeredStore({
       return wrapWriter(await below.openWriter(entry));
     },
     resume: async (entry) => {
+      await pass('resume');
       const writer = await below.resume(entry);
       return writer === undefined ? undefined : wrapWriter(writer);
     },
@@ -132,6 +149,9 @@ export function createSteeredStore({
     fail: (step, error) => void failures.set(step, error),
     damageBlock: (index) => {
       for (const generation of committed) damaged.set(generation, index);
+    },
+    loseBlock: (index) => {
+      for (const lose of losses) lose(index);
     },
     get held() {
       return open.size;

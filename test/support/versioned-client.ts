@@ -24,8 +24,8 @@ export interface VerifiedRequest {
   readonly base: string;
   readonly path: string;
   readonly range?: string | undefined;
-  /** Told of each chunk that has come and was right. */
-  readonly onChunk?: () => void;
+  /** Told of each chunk that has come and was right, and how many bytes it is. */
+  readonly onChunk?: (bytes: number) => void;
 }
 
 /**
@@ -57,7 +57,7 @@ export async function askVerified({ base, path, range, onChunk }: VerifiedReques
       return;
     }
     offset += chunk.length;
-    onChunk?.();
+    onChunk?.(chunk.length);
   });
   const isComplete = await ending(response);
   if (response.errored?.message.includes('wrong bytes')) throw response.errored;
@@ -70,8 +70,10 @@ export async function askVerified({ base, path, range, onChunk }: VerifiedReques
 function versionOf(headers: IncomingHttpHeaders, where: string): FileVersion {
   const name = headers[versionField]?.toString() ?? '';
   const version = versionNamed(name);
-  const isRanged = /^\/ranged\//.test(where);
-  if (isRanged && headers.etag !== `"${name}"`) throw new Error(`${where}: ${headers.etag} for version ${name}`);
+  const isTagged = /\/(?:ranged|tagged|weak)\//.test(where);
+  if (isTagged && headers.etag?.replace(/^W\//, '') !== `"${name}"`) {
+    throw new Error(`${where}: ${headers.etag} for version ${name}`);
+  }
   return version;
 }
 

@@ -32,6 +32,8 @@ export interface VersionedOrigin extends AsyncDisposable {
   readonly requests: number;
   /** How many requests for a path it has had. */
   requestsFor(path: string): number;
+  /** The number of the version that a path has now; 0 for the first one. */
+  versionOf(path: string): number;
   /** From now on a path has another version. */
   change(path: string): void;
 }
@@ -67,6 +69,7 @@ export async function openVersionedOrigin(pauseMs: () => number = () => 0): Prom
       return requestCount;
     },
     requestsFor: (path) => requests.get(path) ?? 0,
+    versionOf: (path) => versions.get(path) ?? 0,
     change: (path) => void versions.set(path, (versions.get(path) ?? 0) + 1),
     async [Symbol.asyncDispose]() {
       const closed = once(server, 'close');

@@ -1,5 +1,6 @@
 /** The whole road of a request without sockets: a scripted origin, a clock that stands still, a store in memory. */
 
+import { ByteBudget } from '../../src/cache/byte-budget.ts';
 import { createCache } from '../../src/cache/cache.ts';
 import type { FillPolicy } from '../../src/cache/fill-policy.ts';
 import type { Field, Fields } from '../../src/http/fields.ts';
@@ -52,6 +53,8 @@ export interface WholeProxy {
   fillEvents(): readonly FillEvent[];
   /** Waits until `count` fills have ended. */
   fillsEnded(count: number): Promise<void>;
+  /** Ends what is under way between store and origin. */
+  closeCache(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -77,11 +80,13 @@ export interface WholeProxyOptions {
   readonly blockSizeBytes?: number;
   readonly maxSizeBytes?: number;
   readonly windowBytes?: number;
+  readonly readAheadBytes?: number;
   readonly createStore?: () => Store;
 }
 
 export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
   const { blockSizeBytes = 1024, maxSizeBytes = 16 * 1024 * 1024, windowBytes = 4 * blockSizeBytes } = options;
+  const { readAheadBytes = 64 * blockSizeBytes } = options;
   const clock = createFakeClock();
   const origin = createFakeOrigin();
   let ids = 0;
@@ -97,7 +102,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     events.push(event);
     for (const watcher of watchers) watcher();
   };
-  const cache = createCache({ store, clock, emit, windowBytes });
+  const cache = createCache({ store, clock, emit, windowBytes, readAhead: new ByteBudget(readAheadBytes) });
   const route: Route = {
     name: 'main',
     match: { hosts: [], pathPrefix: '/' },
@@ -158,6 +163,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
         watchers.add(watcher);
         watcher();
       }),
+    closeCache: () => cache.close(),
     close: async () => {
       await cache.close();
       await store.close();

@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest';
+import { SpanSet } from '../../src/bytes/span-set.ts';
+import { type Coming, decideFetch, isComing, type Need } from '../../src/cache/fetch-decision.ts';
+
+const blockSizeBytes = 10;
+
+/** A need of 100 bytes in ten blocks, of which none is there. */
+function need(part: Partial<Need> & { readonly offset: number; readonly blocks?: readonly [number, number][] }): Need {
+  const { blocks = [], ...rest } = part;
+  return {
+    end: 100,
+    sizeBytes: 100,
+    blockSizeBytes,
+    present: new SpanSet(blocks.map(([start, end]) => ({ start, end }))),
+    fills: [],
+    mayAskForParts: true,
+    seekAheadBytes: 20,
+    seekAheadMs: 0,
+    ...rest,
+  };
+}
+
+function coming(frontier: number, limit = 100, speed = 0): Coming {
+  return { frontier, keptTo: Math.floor(frontier / blockSizeBytes) * blockSizeBytes, limit, speed };
+}
+
+const wait = 'wait';
+/** The span that is fetched, or `wait`. */
+function decided(part: Parameters<typeof need>[0]): string {
+  const decision = decideFetch(need(part));
+  return decision.kind === 'wait' ? wait : `${decision.span.start}-${decision.span.end}`;
+}
+
+describe('what is fetched, from blocks of 10 bytes', () => {
+  it.each<[string, Parameters<typeof need>[0], string]>([
+    ['all, from the first byte', { offset: 0 }, '0-100'],
+    ['from the block of the byte', { offset: 37 }, '30-100'],
+    ['to the end of the block of the last byte', { offset: 37, end: 52 }, '30-60'],
+    ['one block for one byte', { offset: 37, end: 38 }, '30-40'],
+    ['not more than there is', { offset: 92, end: 1000, sizeBytes: 95 }, '90-95'],
+    ['everything that is wanted, where the end is open', { offset: 92, end: Number.POSITIVE_INFINITY }, '90-100'],
+    ['up to what is there', { offset: 37, blocks: [[6, 8]] }, '30-60'],
+    [
+      'up to what is there, not less for what lies before',
+      {
+        offset: 37,
+        blocks: [
+          [0, 3],
+          [9, 10],
+        ],
+      },
+      '30-90',
+    ],
+    ['up to where another one is at work', { offset: 0, fills: [coming(55)] }, '0-50'],
+    ['up to the first of those at work', { offset: 0, fills: [coming(80), coming(41, 60)] }, '0-40'],
+    ['beyond where one was at work behind it', { offset: 70, fills: [coming(5, 30)] }, '70-100'],
+  ])('%s: %o', (_name, part, expected) => {
+    expect(decided(part)).toBe(expected);
+  });
+});
+
+describe('who waits', () => {
+  it.each<[string, Parameters<typeof need>[0], string]>([
+    ['for what comes next', { offset: 40, fills: [coming(40)] }, wait],
+    ['for what is near enough', { offset: 60, fills: [coming(40)] }, wait],
+    ['not for what is one byte too far', { offset: 61, fills: [coming(40)] }, '60-100'],
+    ['not for one that ends before', { offset: 40, fills: [coming(30, 40)] }, '40-100'],
+    ['for one that ends just behind', { offset: 40, fills: [coming(30, 41)] }, wait],
+    ['not for one that is beyond', { offset: 30, fills: [coming(40)] }, '30-40'],
+    ['for a block that is arriving, behind the byte', { offset: 41, fills: [coming(48)] }, wait],
+    ['for the nearest of several', { offset: 60, fills: [coming(0), coming(55)] }, wait],
+    ['for what is fast enough', { offset: 90, seekAheadMs: 10, fills: [coming(40, 100, 5)] }, wait],
+    ['not for what is too slow', { offset: 91, seekAheadMs: 10, fills: [coming(40, 100, 5)] }, '90-100'],
+    ['for what is near, however slow', { offset: 60, seekAheadMs: 10, fills: [coming(40, 100, 0.1)] }, wait],
+    ['not at all where nothing may be ahead', { offset: 41, seekAheadBytes: 0, fills: [coming(40)] }, '40-100'],
+  ])('%s: %o', (_name, part, expected) => {
+    expect(decided(part)).toBe(expected);
+  });
+});
+
+describe('where no part can be asked for', () => {
+  const whole = '0-Infinity';
+  it.each<[string, Parameters<typeof need>[0], string]>([
+    ['the whole is', { offset: 95, mayAskForParts: false }, whole],
+    ['whoever is far ahead waits', { offset: 95, mayAskForParts: false, fills: [coming(0)] }, wait],
+    ['the whole is, when what comes ends before', { offset: 95, mayAskForParts: false, fills: [coming(0, 50)] }, whole],
+    ['because the length is not known, the whole is', { offset: 95, sizeBytes: undefined }, whole],
+    [
+      'because the length is not known, whoever is far ahead waits',
+      { offset: 95, sizeBytes: undefined, fills: [coming(0, Number.POSITIVE_INFINITY)] },
+      wait,
+    ],
+  ])('%s: %o', (_name, part, expected) => {
+    expect(decided(part)).toBe(expected);
+  });
+});
+
+describe('isComing', () => {
+  it.each([
+    [40, 40, 100, 40, true],
+    [40, 40, 100, 39, false],
+    [40, 40, 100, 99, true],
+    [40, 40, 100, 100, false],
+    // A whole block that is not kept yet.
+    [50, 40, 50, 40, true],
+    [50, 40, 50, 49, true],
+    [50, 50, 50, 49, false],
+  ])('frontier %i, kept to %i, limit %i: byte %i: %s', (frontier, keptTo, limit, offset, expected) => {
+    expect(isComing({ frontier, keptTo, limit, speed: 0 }, offset)).toBe(expected);
+  });
+});

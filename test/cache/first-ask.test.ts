@@ -1,0 +1,127 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { isBehind, isWholeRange, selectFirstAsk, selectFirstPart } from '../../src/cache/first-ask.ts';
+import { formatRange, parseRange, type RangeSpec, selectRanges } from '../../src/semantics/range.ts';
+import { fieldsOf, sentAt } from '../support/fields-of.ts';
+
+const max = Number.MAX_SAFE_INTEGER;
+
+function specsOf(range: string): readonly RangeSpec[] {
+  const parsed = parseRange(`bytes=${range}`, { maxRanges: 100 });
+  return parsed.kind === 'set' ? parsed.specs : [];
+}
+
+describe('what is asked for first, in blocks of 100 bytes', () => {
+  it.each([
+    ['', undefined],
+    ['0-0', '0-99'],
+    ['0-99', '0-99'],
+    ['0-100', '0-199'],
+    ['99-100', '0-199'],
+    ['250-250', '200-299'],
+    ['250-1000', '200-1099'],
+    ['250-', '200-'],
+    ['200-', '200-'],
+    ['100-', '100-'],
+    ['99-', undefined],
+    ['0-', undefined],
+    ['-1', '-101'],
+    ['-0', '-100'],
+    ['-100', '-200'],
+    ['250-260,900-910', '200-299'],
+    ['-5,0-9', '-105'],
+    [`250-${max}`, '200-'],
+    [`${max}-${max}`, `${max - (max % 100)}-`],
+    [`-${max}`, undefined],
+  ])('%s: %s', (range, expected) => {
+    const ask = selectFirstAsk(specsOf(range), 100);
+    expect(ask && formatRange([ask])).toBe(expected && `bytes=${expected}`);
+  });
+
+  it('gives, of whatever length, a part that holds what the client wants first, from a block on', () => {
+    const position = fc.nat(3000);
+    const spec: fc.Arbitrary<RangeSpec> = fc.oneof(
+      fc.tuple(position, position).map(([a, b]) => ({
+        kind: 'closed' as const,
+        first: Math.min(a, b),
+        last: Math.max(a, b),
+      })),
+      position.map((first) => ({ kind: 'open' as const, first })),
+      fc.integer({ min: 1, max: 3000 }).map((length) => ({ kind: 'suffix' as const, length })),
+    );
+    fc.assert(
+      fc.property(spec, fc.integer({ min: 1, max: 3000 }), fc.integer({ min: 1, max: 400 }), (wanted, size, block) => {
+        const ask = selectFirstAsk([wanted], block);
+        const want = selectRanges([wanted], size, { coalesceGapBytes: 0 });
+        const given = selectRanges(ask === undefined ? [] : [ask], size, { coalesceGapBytes: 0 });
+        if (ask === undefined || want.kind !== 'partial') return;
+        const [span] = given.kind === 'partial' ? given.spans : [];
+        const [first] = want.spans;
+        if (span === undefined || first === undefined) expect.fail('nothing would be given');
+        expect(Math.ceil(span.start / block) * block).toBeLessThanOrEqual(first.start);
+        expect(span.end).toBeGreaterThanOrEqual(first.end);
+        expect(span.end % block === 0 || span.end === size).toBe(true);
+      }),
+    );
+  });
+});
+
+describe('whether a range is the whole, and whether it is behind the end', () => {
+  it.each([
+    ['0-', 10, true, false],
+    ['0-', 0, true, true],
+    ['0-9', 10, true, false],
+    ['0-8', 10, false, false],
+    ['0-99', 10, true, false],
+    ['1-', 10, false, false],
+    ['9-', 10, false, false],
+    ['10-', 10, false, true],
+    ['10-20', 10, false, true],
+    ['-10', 10, true, false],
+    ['-9', 10, false, false],
+    ['-99', 10, true, false],
+    ['-0', 10, false, true],
+    ['-5', 0, true, true],
+  ])('%s of %i bytes: %s, %s', (range, sizeBytes, whole, behind) => {
+    const [spec = expect.fail()] = specsOf(range);
+    expect(isWholeRange(spec, sizeBytes)).toBe(whole);
+    expect(isBehind(spec, sizeBytes)).toBe(behind);
+    expect(isWholeRange(spec, undefined)).toBe(false);
+  });
+});
+
+describe('what a first 206 is good for, in blocks of 100 bytes', () => {
+  const part = (start: number, end: number) => `part ${start}-${end} of 1000`;
+  const lie = 'lie';
+  const useless = 'of no use';
+
+  it.each<[string, string, string]>([
+    ['bytes 200-299/1000', 'ETag: "a"', part(200, 300)],
+    ['bytes 150-299/1000', 'ETag: "a"', part(150, 300)],
+    ['bytes 150-350/1000', 'ETag: "a"', part(150, 351)],
+    ['bytes 0-999/1000', 'ETag: "a"', part(0, 1000)],
+    ['bytes 900-999/1000', 'ETag: "a"', part(900, 1000)],
+    ['bytes 950-999/1000', 'ETag: "a"', lie],
+    ['bytes 200-298/1000', 'ETag: "a"', lie],
+    ['bytes 201-399/1000', 'ETag: "a"', part(201, 400)],
+    ['bytes 201-300/1000', 'ETag: "a"', lie],
+    ['bytes 0-0/1', 'ETag: "a"', 'part 0-1 of 1'],
+    ['bytes 200-299/*', 'ETag: "a"', useless],
+    ['bytes 200-299/1000', 'ETag: W/"a"', useless],
+    ['bytes 200-299/1000', 'X-None: 1', useless],
+    ['bytes 200-299/1000', 'Last-Modified: Wed, 01 Jan 2025 00:00:00 GMT', part(200, 300)],
+    ['bytes 200-299/1000', 'Last-Modified: Thu, 01 Jan 2026 12:00:00 GMT', useless],
+    ['bytes 299-200/1000', 'ETag: "a"', lie],
+    ['bytes 200-299/250', 'ETag: "a"', lie],
+    ['bytes */1000', 'ETag: "a"', lie],
+    ['items 200-299/1000', 'ETag: "a"', lie],
+    ['', 'ETag: "a"', lie],
+  ])('%s with %s: %s', (contentRange, validator, expected) => {
+    const lines = contentRange === '' ? [validator] : [`Content-Range: ${contentRange}`, validator];
+    const decided = selectFirstPart({ fields: fieldsOf(...lines) }, sentAt, 100);
+    const refused = () => (decided.kind === 'refuse' && decided.isLie ? lie : useless);
+    const text =
+      decided.kind === 'part' ? `part ${decided.span.start}-${decided.span.end} of ${decided.sizeBytes}` : refused();
+    expect(text).toBe(expected);
+  });
+});

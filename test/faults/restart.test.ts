@@ -1,0 +1,197 @@
+/** What the end of a server in the middle of a transfer costs: the block that was arriving. The next one goes on with the rest. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { faultRounds, faultSeed } from '../support/fault-rounds.ts';
+import { type FaultServer, startFaultServer } from '../support/fault-server.ts';
+import { type FaultyOrigin, type FileKind, faultyPath, openFaultyOrigin } from '../support/faulty-origin.ts';
+import { storeLines } from '../support/store-complaints.ts';
+import { seededRandom } from '../support/traces.ts';
+import { until } from '../support/until.ts';
+import { askVerified, type Verified } from '../support/versioned-client.ts';
+
+const block = 64 * 1024;
+/** Larger than what is completed for its own sake. */
+const sizeBytes = 8_000_001;
+const times = Math.max(1, Math.round(faultRounds / 30));
+const random = seededRandom(faultSeed);
+
+const ends = ['SIGKILL', 'SIGTERM'] as const;
+
+let root: string;
+let origin: FaultyOrigin;
+beforeAll(async () => {
+  root = await mkdtemp(join(tmpdir(), 'rangeway-restart-'));
+  origin = await openFaultyOrigin();
+});
+afterAll(async () => {
+  await origin[Symbol.asyncDispose]();
+  await rm(root, { recursive: true, force: true });
+});
+
+let lastFile = 0;
+function newPath(kind: FileKind): string {
+  lastFile += 1;
+  return faultyPath({ route: 'main', kind, sizeBytes, file: lastFile });
+}
+
+const startOn = (dir: string): Promise<FaultServer> =>
+  startFaultServer({ originUrl: origin.url, dir, blockSizeBytes: block, bodyTimeoutSeconds: 60, routes: ['main'] });
+
+const ask = (server: FaultServer, path: string, range?: string): Promise<Verified> =>
+  askVerified({ base: server.url, path, range });
+
+/** What is asked for, and where the origin stops sending. */
+interface Halfway {
+  readonly path: string;
+  readonly start?: number;
+  readonly end: number;
+}
+
+/** Asks, and resolves when so much has come; `asking` is how it ended. */
+function askHalfway(server: FaultServer, { path, start = 0, end }: Halfway) {
+  origin.twist(path, (honest) => ({ ...honest, end: 'stall', cutAfterBytes: end - honest.span.start }));
+  const { promise: hasCome, resolve } = Promise.withResolvers<void>();
+  let left = end - start;
+  const onChunk = (bytes: number): void => {
+    left -= bytes;
+    if (left <= 0) resolve();
+  };
+  const range = start > 0 ? `bytes=${start}-` : undefined;
+  const asking = askVerified({ base: server.url, path, range, onChunk });
+  return { asking, hasCome: Promise.race([hasCome, asking]) };
+}
+
+/** Ends a server when half of all that it is asked for has come, which is cut off visibly. */
+async function endAt(dir: string, signal: 'SIGKILL' | 'SIGTERM', ...wanted: readonly Halfway[]): Promise<void> {
+  await using server = await startOn(dir);
+  const asked = wanted.map((halfway) => askHalfway(server, halfway));
+  await Promise.all(asked.map(({ hasCome }) => hasCome));
+  expect(await server.stop(signal), server.output()).toBe(signal === 'SIGTERM' ? 0 : null);
+  for (const { asking } of asked) expect((await asking).isComplete).toBe(false);
+  for (const { path } of wanted) origin.twist(path, undefined);
+}
+
+/** Sooner or later the whole is served by the store alone, without a word to the origin. */
+async function expectKept(server: FaultServer, path: string): Promise<void> {
+  await until(`${path} is a hit`, async () => {
+    const { isHit, isComplete } = await ask(server, path);
+    return isHit && isComplete;
+  });
+  const before = origin.requestsFor(path);
+  for (const range of [undefined, 'bytes=-1', `bytes=${3 * block}-${5 * block}`]) {
+    const { isHit, isComplete } = await ask(server, path, range);
+    expect([isHit, isComplete], range).toEqual([true, true]);
+  }
+  expect(origin.requestsFor(path)).toBe(before);
+}
+
+describe.each(ends)('a server that ends by %s in the middle of a transfer', (signal) => {
+  it(`goes on with it, at an origin with ranges (seed ${faultSeed})`, {
+    timeout: 10_000 + times * 10_000,
+  }, async () => {
+    for (let time = 1; time <= times; time += 1) {
+      const dir = await mkdtemp(join(root, 'store-'));
+      const path = newPath('ranged');
+      const end = Math.floor(block * 2 + random() * (sizeBytes - block * 2));
+      await endAt(dir, signal, { path, end });
+
+      const name = `${path} ended at ${end}`;
+      await using server = await startOn(dir);
+      const before = origin.requestsFor(path);
+      const lastPresent = Math.floor(end / block) * block - 1;
+      for (const range of ['bytes=0-0', `bytes=${block - 10}-${lastPresent}`, `bytes=0-${lastPresent}`]) {
+        const { status, isHit, isComplete } = await ask(server, path, range);
+        expect([status, isHit, isComplete], `${name} ${range}`).toEqual([206, true, true]);
+      }
+      expect(origin.requestsFor(path), name).toBe(before);
+
+      const { status, isComplete } = await ask(server, path);
+      expect([status, isComplete], name).toEqual([200, true]);
+      expect(origin.bytesFor(path), name).toBeLessThanOrEqual(sizeBytes + block);
+      await expectKept(server, path);
+      expect(storeLines(server.output())).toEqual([]);
+      expect(await server.stop('SIGTERM'), server.output()).toBe(0);
+    }
+  });
+
+  it('goes on with what is there from the middle on', async () => {
+    const dir = await mkdtemp(join(root, 'store-'));
+    const path = newPath('ranged');
+    const [start, end] = [40 * block, 60 * block + 100];
+    await endAt(dir, signal, { path, start: start + 5, end });
+
+    await using server = await startOn(dir);
+    const before = origin.requestsFor(path);
+    const { isHit, isComplete } = await ask(server, path, `bytes=${start}-${end - 200}`);
+    expect([isHit, isComplete, origin.requestsFor(path)]).toEqual([true, true, before]);
+    expect((await ask(server, path)).isComplete).toBe(true);
+    expect(origin.bytesFor(path)).toBeLessThanOrEqual(sizeBytes + 2 * block);
+    await expectKept(server, path);
+  });
+
+  it('goes on with it, at an origin that sends the whole again: what was there is compared', async () => {
+    const dir = await mkdtemp(join(root, 'store-'));
+    const path = newPath('tagged');
+    const end = 30 * block + 100;
+    await endAt(dir, signal, { path, end });
+
+    await using server = await startOn(dir);
+    const before = origin.requestsFor(path);
+    expect((await ask(server, path, `bytes=100-${30 * block - 1}`)).isHit).toBe(true);
+    expect(origin.requestsFor(path)).toBe(before);
+    expect((await ask(server, path)).isComplete).toBe(true);
+    expect(origin.bytesFor(path)).toBeLessThanOrEqual(sizeBytes + end);
+    await expectKept(server, path);
+  });
+
+  it('begins anew without a strong validator', async () => {
+    const dir = await mkdtemp(join(root, 'store-'));
+    const paths = (['weak', 'whole'] as const).map(newPath);
+    await endAt(dir, signal, ...paths.map((path) => ({ path, end: 30 * block + 100 })));
+
+    await using server = await startOn(dir);
+    for (const path of paths) {
+      const { headers, isComplete } = await ask(server, path, 'bytes=0-99');
+      expect([headers['cache-status'], isComplete], path).toEqual([expect.stringContaining('fwd=uri-miss'), true]);
+      await expectKept(server, path);
+    }
+  });
+
+  it('never joins what has changed meanwhile to what is there', async () => {
+    const dir = await mkdtemp(join(root, 'store-'));
+    const cases = (['ranged', 'tagged'] as const).flatMap((kind) =>
+      [0, 1].map((growthBytes) => ({ path: newPath(kind), end: 30 * block + 100, growthBytes })),
+    );
+    await endAt(dir, signal, ...cases);
+    for (const { path, growthBytes } of cases) origin.change(path, growthBytes);
+
+    await using server = await startOn(dir);
+    for (const { path } of cases) {
+      // It is fresh, and a hit as far as it goes; whoever wants more is cut off there, or gets what is new.
+      const early = await ask(server, path, `bytes=0-${10 * block}`);
+      expect([early.isHit, early.version?.version], path).toEqual([true, 0]);
+      const late = await ask(server, path);
+      if (late.version?.version === 0) expect([late.isComplete, late.bytes], path).toEqual([false, 30 * block]);
+      await until(`${path} comes whole`, async () => (await ask(server, path)).isComplete);
+      expect((await ask(server, path)).version?.version, path).toBe(1);
+      await expectKept(server, path);
+    }
+  });
+
+  it('keeps what was whole, and what others were reading', async () => {
+    const dir = await mkdtemp(join(root, 'store-'));
+    const paths = (['ranged', 'tagged', 'weak', 'whole'] as const).map(newPath);
+    await using first = await startOn(dir);
+    for (const path of paths) await expectKept(first, path);
+    await first.stop('SIGTERM');
+    await endAt(dir, signal, { path: newPath('ranged'), end: 30 * block });
+
+    await using server = await startOn(dir);
+    const before = paths.map((path) => origin.requestsFor(path));
+    for (const path of paths) await expectKept(server, path);
+    expect(paths.map((path) => origin.requestsFor(path))).toEqual(before);
+  });
+});

@@ -1,0 +1,153 @@
+/** What is learned of an origin's ranges by what it sends, and for how long. */
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { RangeMode } from '../../src/origin/range-ability.ts';
+import { expectPart, expectWhole } from '../support/expect-bytes.ts';
+import {
+  asWhole,
+  createRangeOrigin,
+  type RangeOrigin,
+  retagged,
+  type Twist,
+  unsatisfied,
+  withContentRange,
+  without,
+} from '../support/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+
+const size = 10_000;
+/** How long an origin that has disappointed is not asked for parts. */
+const forgetAfterMs = 600_000;
+
+let proxy: WholeProxy;
+let origin: RangeOrigin;
+beforeEach(() => open('auto'));
+afterEach(() => proxy.close());
+
+function open(mode: RangeMode): void {
+  proxy = createWholeProxy({ originRanges: mode, fill: { resumeAttempts: 1 } });
+  origin = createRangeOrigin(proxy.origin);
+}
+
+const told = () => proxy.events.filter(({ kind }) => kind === 'origin');
+
+let targets = 0;
+/** Asks for bytes 5000-5099 of a file that was never asked for. */
+const sendCold = () => proxy.send({ target: `/${++targets}`, fields: { range: 'bytes=5000-5099' } });
+const expectCold = (client: ReturnType<typeof sendCold>) => expectPart(client, 5000, 5100);
+
+describe('an origin that is asked for a part', () => {
+  it('and sends it is asked for parts of other files, too', async () => {
+    for (let files = 0; files < 2; files += 1) {
+      const client = sendCold();
+      await origin.give();
+      await expectCold(client);
+    }
+    expect(origin.asked).toEqual(['bytes=4096-5119', 'bytes=4096-5119']);
+    expect(told()).toEqual([]);
+  });
+
+  it('and sends the whole has it stored, and is not asked for parts for a while', async () => {
+    origin.file = { ...origin.file, hasRanges: false };
+    for (const wait of [0, forgetAfterMs - 1, 1]) {
+      proxy.clock.advance(wait);
+      const client = sendCold();
+      await origin.give();
+      await expectCold(client);
+    }
+    expect(origin.asked).toEqual(['bytes=4096-5119', 'whole', 'bytes=4096-5119']);
+    await proxy.fillsEnded(3);
+    expect(proxy.fillEvents().map(({ result, bytes }) => [result, bytes])).toEqual(Array(3).fill(['stored', size]));
+    expect(told()).toEqual([]);
+  });
+
+  it.each<[RangeMode, boolean, readonly string[]]>([
+    ['never', true, ['whole', 'whole']],
+    ['never', false, ['whole', 'whole']],
+    ['always', true, ['bytes=4096-5119', 'bytes=4096-5119']],
+    ['auto', false, ['bytes=4096-5119', 'whole']],
+  ])('under `%s`, where having ranges is %s, gets %s', async (mode, hasRanges, asked) => {
+    await proxy.close();
+    open(mode);
+    origin.file = { ...origin.file, hasRanges };
+    for (const _ of asked) {
+      const client = sendCold();
+      await origin.give();
+      await expectCold(client);
+    }
+    expect(origin.asked).toEqual(asked);
+  });
+
+  it('under `always` is asked for parts, however often it sends the whole', async () => {
+    await proxy.close();
+    open('always');
+    origin.file = { ...origin.file, hasRanges: false };
+    origin.serve();
+    for (let files = 0; files < 3; files += 1) await expectCold(sendCold());
+    expect(origin.asked.filter((asked) => asked === 'bytes=4096-5119')).toHaveLength(3);
+    expect(origin.asked).not.toContain('whole');
+  });
+
+  it('under `never` is not asked for what is missing of a broken transfer either', async () => {
+    await proxy.close();
+    open('never');
+    const client = proxy.send();
+    (await origin.begin()).cutAt(5000);
+    await proxy.clock.whenPending(1);
+    proxy.clock.advance(100);
+    await origin.give();
+    await expectWhole(client);
+    expect(origin.asked).toEqual(['whole', 'whole']);
+  });
+});
+
+describe('a 206 that no other part may be joined to', () => {
+  it.each<[string, Twist]>([
+    ['has a weak entity tag', (honest) => retagged(honest, 'W/"v1"')],
+    ['has no validator', (honest) => without(honest, 'etag')],
+    ['does not tell the length of the whole', (honest) => withContentRange(honest, '4096-5119/*')],
+  ])('because it %s is no lie: the whole is fetched and stored', async (_name, twist) => {
+    const client = sendCold();
+    await origin.give(twist);
+    await origin.give((honest) => twist({ ...honest, status: 200 }));
+    await expectCold(client);
+    expect(origin.asked).toEqual(['bytes=4096-5119', 'whole']);
+    expect(told()).toEqual([]);
+    const next = sendCold();
+    await origin.give();
+    await expectCold(next);
+    expect(origin.asked.at(-1)).toBe('whole');
+  });
+});
+
+describe('an origin that is distrusted', () => {
+  it('is told of again when it had been trusted in between', async () => {
+    const lie: Twist = (honest) => unsatisfied(honest, size);
+    for (const [twist, count] of [
+      [lie, 1],
+      [undefined, 1],
+      [lie, 2],
+    ] as const) {
+      proxy.clock.advance(forgetAfterMs);
+      const client = sendCold();
+      await origin.give(twist);
+      if (twist !== undefined) await origin.give();
+      await expectCold(client);
+      expect(told()).toHaveLength(count);
+    }
+  });
+});
+
+describe('an origin that flaps between 200 and 206', () => {
+  it('gives every client the right bytes, and keeps one generation', async () => {
+    let requests = 0;
+    origin.serve((honest) => (++requests % 2 === 0 ? asWhole(honest, size) : honest));
+    for (let turns = 0; turns < 30; turns += 1) {
+      proxy.clock.advance(forgetAfterMs);
+      const start = (turns * 1733) % 9000;
+      const client = proxy.send({ target: `/${turns % 3}`, fields: { range: `bytes=${start}-${start + 500}` } });
+      await expectPart(client, start, start + 501);
+    }
+    expect(told()).toEqual([]);
+  });
+});

@@ -1,0 +1,188 @@
+/** Transfers from an origin without ranges that break off: the whole is fetched again and compared with what was given. */
+
+import { afterEach, describe, expect, it } from 'vitest';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createRangeOrigin, type RangeOrigin, type Twist } from '../support/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+
+const size = 10_000;
+const key = 'http://origin.example/ http://files.example/file';
+/** Around the bounds of the blocks, which have 1024 bytes, and of the whole. */
+const offsets = [0, 1, 1023, 1024, 1025, 2047, 2048, 5000, 9215, 9216, 9217, 9998, 9999];
+const named = { 'cache-control': 'max-age=60' };
+
+let proxy: WholeProxy;
+let origin: RangeOrigin;
+afterEach(async () => {
+  expect(proxy.clock.pending).toBe(0);
+  await proxy.close();
+});
+
+function open(fields: Record<string, string>): void {
+  proxy = createWholeProxy({ originRanges: 'never', fill: { resumeAttempts: 3 } });
+  origin = createRangeOrigin(proxy.origin, { hasRanges: false, fields });
+}
+
+/** Lets the pause before the next attempt pass. */
+async function pause(): Promise<void> {
+  await proxy.clock.whenPending(1);
+  proxy.clock.advance(100);
+}
+
+async function expectStored(): Promise<void> {
+  await proxy.fillsEnded(1);
+  const { requests } = proxy.origin;
+  await expectWhole(proxy.send());
+  await expectPart(proxy.send({ fields: { range: 'bytes=1000-1100' } }), 1000, 1101);
+  expect(proxy.origin.requests).toBe(requests);
+}
+
+async function expectGone(): Promise<void> {
+  await proxy.fillsEnded(1);
+  expect(await proxy.store.find(key)).toEqual([]);
+}
+
+const expectCut = (client: ReturnType<WholeProxy['send']>) =>
+  expect(client.bytes()).rejects.toMatchObject({ code: 'generation_changed' });
+
+describe('a transfer from a legacy origin', () => {
+  const forms = [
+    ['without a validator', named],
+    ['with a weak one', { ...named, etag: 'W/"v1"' }],
+    ['with a strong one', { ...named, etag: '"v1"' }],
+  ] as const;
+  const rows = forms.flatMap(([form, fields]) => offsets.map((offset) => [form, offset, fields] as const));
+
+  it.each(rows)('%s that is cut at %i is fetched again, and its client sees a pause', async (_form, offset, fields) => {
+    open(fields);
+    const client = proxy.send();
+    const first = await origin.begin();
+    expect(await client.status()).toBe(200);
+    first.cutAt(offset);
+    await expectUntil(client, offset);
+    await pause();
+    await origin.give();
+    await expectWhole(client);
+    expect(origin.asked).toEqual(['whole', 'whole']);
+    await expectStored();
+  });
+
+  const otherBytes: Twist = (honest) => ({ ...honest, seed: 2 });
+  const ofSize =
+    (end: number): Twist =>
+    (honest) => ({ ...honest, span: { start: 0, end } });
+  const retyped: Twist = (honest) => ({ ...honest, fields: { ...honest.fields, 'content-type': 'text/x-other' } });
+
+  it.each<[string, Twist]>([
+    ['other bytes', otherBytes],
+    ['fewer bytes', ofSize(size - 1)],
+    ['far fewer bytes', ofSize(100)],
+    ['more bytes', ofSize(size + 1)],
+    ['another type', retyped],
+    ['another tag', (honest) => ({ ...honest, fields: { ...honest.fields, etag: 'W/"v2"' } })],
+  ])('that brings %s the second time cuts its client, and nothing of it stays', async (_name, twist) => {
+    open({ ...named, etag: 'W/"v1"' });
+    const client = proxy.send();
+    (await origin.begin()).cutAt(4000);
+    await expectUntil(client, 4000);
+    await pause();
+    await origin.give(twist);
+    await expectCut(client);
+    await expectGone();
+  });
+
+  it('cuts its client at the first block that is another one, before a byte of it is given', async () => {
+    open(named);
+    const client = proxy.send();
+    (await origin.begin()).cutAt(4000);
+    await expectUntil(client, 4000);
+    await pause();
+    const second = await origin.begin();
+    const exchange = second.exchange;
+    await second.sendTo(3072);
+    void exchange.send(new Uint8Array(size - 3072));
+    await expectCut(client);
+    expect(exchange.isClosed).toBe(true);
+  });
+
+  it('may be cut again and again', async () => {
+    open(named);
+    const client = proxy.send();
+    const reading = client.bytes();
+    for (const offset of [100, 50, 1500, 2000, 1024, 9999, 9999]) {
+      (await origin.begin()).cutAt(offset);
+      await proxy.clock.whenPending(1);
+      proxy.clock.advance(5000);
+    }
+    await origin.give();
+    await reading;
+    await expectWhole(client);
+    await expectStored();
+  });
+
+  it.each([undefined, size])('of unknown length (then %s) goes on, too', async (length) => {
+    open(named);
+    const client = proxy.send();
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: named });
+    const bytes = patternBytes(0, size);
+    void exchange.send(bytes.subarray(0, 4000));
+    exchange.fail(new ProxyError('origin_reset'));
+    await expectUntil(client, 4000);
+    await pause();
+    const again = await proxy.origin.next();
+    again.head({ fields: length === undefined ? named : { ...named, 'content-length': String(length) } });
+    void again.send(bytes);
+    again.end();
+    await expectWhole(client);
+    await expectStored();
+  });
+
+  it('whose second transfer is shorter than what was given of a length nobody knew cuts its client', async () => {
+    open(named);
+    const client = proxy.send();
+    const bytes = patternBytes(0, size);
+    const first = await proxy.origin.next();
+    first.head({ fields: named });
+    void first.send(bytes.subarray(0, 4000));
+    first.fail(new ProxyError('origin_reset'));
+    await expectUntil(client, 4000);
+    await pause();
+    (await proxy.origin.next()).respond({ fields: named }, bytes.subarray(0, 3999));
+    await expectCut(client);
+    await expectGone();
+  });
+
+  it('serves readers before and behind the cut', async () => {
+    open(named);
+    const clients = [proxy.send(), proxy.send({ fields: { range: 'bytes=500-3500' } })];
+    const last = proxy.send({ fields: { range: 'bytes=-10' } });
+    (await origin.begin()).cutAt(4000);
+    await expectPart(clients[1] ?? expect.fail(), 500, 3501);
+    await pause();
+    await origin.give();
+    await expectPart(last, size - 10, size);
+    await expectWhole(clients[0] ?? expect.fail());
+    await expectStored();
+  });
+
+  it('without attempts left cuts its client, and the next one gets a transfer of its own', async () => {
+    open(named);
+    const client = proxy.send();
+    (await origin.begin()).cutAt(4000);
+    await expectUntil(client, 4000);
+    for (const ms of [100, 200, 400]) {
+      await proxy.clock.whenPending(1);
+      proxy.clock.advance(ms);
+      (await origin.begin()).cutAt(2000);
+    }
+    await expect(client.bytes()).rejects.toMatchObject({ code: 'origin_reset' });
+    await expectGone();
+    origin.file = { ...origin.file, seed: 2 };
+    const next = proxy.send();
+    await origin.give();
+    await expectWhole(next, { seed: 2 });
+  });
+});

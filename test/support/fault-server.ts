@@ -1,0 +1,53 @@
+/** Rangeway before a faulty origin: several routes to it, each with its own opinion of the origin, and short patience. */
+
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { type RangewayProcess, startRangeway } from './rangeway-process.ts';
+
+/** A started server. */
+export type FaultServer = RangewayProcess & { readonly url: string };
+
+/** How it is started. */
+export interface FaultServerOptions {
+  readonly originUrl: string;
+  /** For the configuration, and the store in it. */
+  readonly dir: string;
+  /** The first segments of the paths. What one of them learns of the origin the others do not know. */
+  readonly routes: readonly string[];
+  /** Those of the routes that ask for parts whatever came before. */
+  readonly stubborn?: readonly string[];
+  readonly blockSizeBytes: number;
+  readonly memoryBytes?: number;
+  readonly bodyTimeoutSeconds?: number;
+  readonly shutdownGraceSeconds?: number;
+  readonly resumeAttempts?: number;
+}
+
+/** Starts it on a free port and waits until it listens. */
+export async function startFaultServer(options: FaultServerOptions): Promise<FaultServer> {
+  const { originUrl, dir, routes, stubborn = [], blockSizeBytes, memoryBytes = 1_000_000 } = options;
+  const { bodyTimeoutSeconds = 10, shutdownGraceSeconds = 0.1, resumeAttempts = 6 } = options;
+  const config = {
+    listen: '127.0.0.1:0',
+    store: { dir: join(dir, 'store'), memoryBytes, blockSizeBytes },
+    log: { level: 'debug', format: 'json' },
+    shutdownGraceSeconds,
+    routes: routes.map((name) => ({
+      name,
+      match: { pathPrefix: `/${name}/` },
+      origin: {
+        url: originUrl,
+        bodyTimeoutSeconds,
+        headersTimeoutSeconds: 10,
+        keepAliveTimeoutSeconds: 1,
+        ranges: stubborn.includes(name) ? 'always' : 'auto',
+      },
+      fill: { resumeAttempts },
+    })),
+  };
+  const path = join(dir, 'rangeway.json');
+  await writeFile(path, JSON.stringify(config));
+  const started = startRangeway(['--config', path]);
+  const [, url = ''] = await started.waitFor(/ready on (http:[^\s",]+),/);
+  return { ...started, url };
+}

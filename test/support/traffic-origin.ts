@@ -1,0 +1,156 @@
+/** The origin of random traffic: one file in versions, and the manners of the plan. */
+
+import { createHash } from 'node:crypto';
+import type { Span } from '../../src/bytes/span.ts';
+import { type Fields, fieldValue } from '../../src/http/fields.ts';
+import type { ProxyError } from '../../src/http/proxy-error.ts';
+import type { FakeExchange, FakeHead, FakeOrigin } from './fake-origin.ts';
+import { patternBytes } from './pattern-body.ts';
+import type { Plan } from './traffic-plan.ts';
+
+/** A response that the origin has begun. */
+export interface Transfer {
+  readonly exchange: FakeExchange;
+  readonly version: number;
+  /** Where the next piece begins, and where the body ends. */
+  sent: number;
+  readonly end: number;
+  /** How many pieces nobody has read. */
+  unread: number;
+  isOver: boolean;
+}
+
+/** Answers what a fake origin is asked. */
+export class TrafficOrigin {
+  /** Every response with a body that was begun. */
+  readonly transfers: Transfer[] = [];
+  readonly #plan: Plan;
+  readonly #origin: FakeOrigin;
+  /** The version of the bytes, from 1 on. */
+  version = 1;
+
+  constructor(plan: Plan, origin: FakeOrigin) {
+    this.#plan = plan;
+    this.#origin = origin;
+  }
+
+  /** Answers the next request, if there is one, by an error or a status without a body. */
+  async refuse(by: ProxyError | number): Promise<void> {
+    if (this.#origin.untaken === 0) return;
+    const exchange = await this.#origin.next();
+    if (typeof by === 'number') exchange.respond({ status: by, fields: { 'x-refused': '1' } }, new Uint8Array());
+    else exchange.fail(by);
+  }
+
+  /** Ends all that was begun. */
+  finishAll(): void {
+    for (const transfer of this.transfers) if (!transfer.isOver) this.finish(transfer);
+  }
+
+  /** Answers the next request, if there is one. */
+  async answer(isSized: boolean, is304: boolean): Promise<void> {
+    if (this.#origin.untaken === 0) return;
+    const exchange = await this.#origin.next();
+    const { method, fields } = exchange.request;
+    if (method === 'PUT') this.version += 1;
+    const { size, lifetime, varies } = this.#plan;
+    const etag = this.#etag();
+    const head: Record<string, string> = {
+      'x-version': String(this.version),
+      'content-type': this.#plan.isTold ? `text/plain; version=${this.version}` : 'text/plain',
+      'x-client': fieldValue(fields, 'x-client') ?? '',
+      ...(lifetime === '' ? {} : { 'cache-control': lifetime }),
+      ...(etag === undefined ? {} : { etag }),
+      ...(varies ? { vary: 'accept-language' } : {}),
+      ...this.#digestFields(),
+    };
+    const sized = isSized ? { ...head, 'content-length': String(size) } : head;
+    const isUnchanged = is304 && etag !== undefined && fieldValue(fields, 'if-none-match') === etag;
+    const part = method === 'GET' ? this.#part(fields) : undefined;
+    if (method === 'PUT') exchange.respond({ status: 204, fields: head, framing: 'none' }, new Uint8Array());
+    else if (isUnchanged) exchange.respond({ status: 304, fields: head, framing: 'none' }, new Uint8Array());
+    else if (method === 'HEAD') exchange.respond({ fields: sized, framing: 'none' }, new Uint8Array());
+    else if (part === 'unsatisfied') exchange.respond({ status: 416, fields: head }, new Uint8Array());
+    else if (part !== undefined) this.#sendPart(exchange, head, part);
+    else this.#begin(exchange, { fields: sized }, { start: 0, end: size });
+  }
+
+  #digestFields(): Record<string, string> {
+    const { digest, size } = this.#plan;
+    if (digest === 'none') return {};
+    const bytes = patternBytes(0, size, digest === 'right' ? this.version : 999);
+    return { 'repr-digest': `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:` };
+  }
+
+  #etag(): string | undefined {
+    const { validator } = this.#plan;
+    return validator === 'none' ? undefined : `${validator === 'weak' ? 'W/' : ''}"${this.version}"`;
+  }
+
+  /** The bytes that the origin sends for a Range; undefined for the whole. */
+  #part(fields: Fields): Span | 'unsatisfied' | undefined {
+    const { size, ranges: manner } = this.#plan;
+    const ifRange = fieldValue(fields, 'if-range');
+    const [, first = '', last = ''] = /^bytes=([0-9]*)-([0-9]*)$/.exec(fieldValue(fields, 'range') ?? '') ?? [];
+    const isAsked = first !== '' || last !== '';
+    if (manner === 'none' || !isAsked || (ifRange !== undefined && ifRange !== this.#etag())) return undefined;
+    const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
+    const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1);
+    if (start >= end || manner === 'unsatisfied') return 'unsatisfied';
+    if (manner === 'short') return { start, end: Math.min(end, start + 300) };
+    if (manner === 'early') return { start: Math.max(0, start - 100), end };
+    return manner === 'elsewhere' ? { start: size - 1, end: size } : { start, end };
+  }
+
+  #sendPart(exchange: FakeExchange, head: Record<string, string>, part: Span): void {
+    const { size, ranges: manner } = this.#plan;
+    const { etag: _, ...unnamed } = head;
+    const total = manner === 'other-length' ? size + 1 : size;
+    const fields = {
+      ...(manner === 'unnamed' ? unnamed : head),
+      'content-length': String(part.end - part.start),
+      'content-range': `bytes ${part.start}-${part.end - 1}/${total}`,
+    };
+    if (manner === 'long' && part.end - part.start > 400) {
+      const { 'content-length': _length, ...rest } = fields;
+      const end = part.start + 300;
+      exchange.head({ status: 206, fields: { ...rest, 'content-range': `bytes ${part.start}-${end - 1}/${total}` } });
+      void exchange.send(patternBytes(part.start, end - 1, this.version));
+      void exchange.send(Buffer.concat([patternBytes(end - 1, end, this.version), patternBytes(0, 99, 77)]));
+      void exchange.send(patternBytes(0, 900, 77));
+      exchange.end();
+      return;
+    }
+    this.#begin(exchange, { status: 206, fields }, part);
+  }
+
+  #begin(exchange: FakeExchange, head: FakeHead, { start, end }: Span): void {
+    exchange.head(head);
+    this.transfers.push({ exchange, version: this.version, sent: start, end, unread: 0, isOver: false });
+  }
+
+  /** Does something to one of the transfers that are not over. */
+  transfer(who: number, act: (transfer: Transfer) => void): void {
+    const running = this.transfers.filter(({ isOver }) => !isOver);
+    const transfer = running[who % Math.max(1, running.length)];
+    if (transfer !== undefined) act(transfer);
+  }
+
+  /** Sends so many bytes more. */
+  continue(transfer: Transfer, count: number): void {
+    const end = Math.min(transfer.end, transfer.sent + count);
+    const piece = patternBytes(transfer.sent, end, transfer.version);
+    transfer.sent = end;
+    transfer.unread += 1;
+    void transfer.exchange.send(piece).then(() => {
+      transfer.unread -= 1;
+    });
+  }
+
+  /** Sends the rest. */
+  finish(transfer: Transfer): void {
+    this.continue(transfer, this.#plan.size);
+    transfer.isOver = true;
+    transfer.exchange.end();
+  }
+}
