@@ -1,18 +1,24 @@
 /** How readers come by the bytes of a generation: at once where they are there, otherwise when they have been seen to. */
 
 import type { Span } from '../bytes/span.ts';
-import { ProxyError } from '../http/proxy-error.ts';
+import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { BlockKeeper } from './block-keeper.ts';
+import type { ByteBudget } from './byte-budget.ts';
 import type { Failures } from './failures.ts';
 import type { Coming } from './fetch-decision.ts';
+import type { FillPolicy } from './fill-policy.ts';
+import { ReadAhead } from './read-ahead.ts';
+import type { ByteReader } from './representation.ts';
 import type { Supply } from './supply.ts';
 import type { Waiters } from './waiters.ts';
 
 /** What is looked at. */
 export interface AccessParts {
   readonly blockSizeBytes: number;
-  /** How far ahead of a reader absent bytes are asked for, so that it need not pause. */
-  readonly reachBytes: number;
+  /** Absent bytes are asked for so far ahead of a reader that it need not pause. */
+  readonly policy: Pick<FillPolicy, 'seekAheadBytes'>;
+  /** What readers may have read of the store before they ask for it. */
+  readonly readAhead: ByteBudget;
   readonly keeper: BlockKeeper;
   readonly supply: Supply;
   readonly waiters: Waiters;
@@ -40,6 +46,23 @@ export class Access {
     this.#host = host;
   }
 
+  /** Reads for one reader until it is closed. */
+  createReader(since: number): ByteReader {
+    const { blockSizeBytes, keeper, readAhead: budget } = this.#parts;
+    const sizeBytes = this.#host.sizeBytes ?? Number.POSITIVE_INFINITY;
+    const mayRead = (index: number) => this.#isKept(index * blockSizeBytes);
+    const blocks = new ReadAhead(keeper, sizeBytes, { blockSizeBytes, budget }, mayRead);
+    const closing = new AbortController();
+    return {
+      peek: (offset, end) => this.#peekWith(blocks, offset, end),
+      read: (offset, end) => this.#read(blocks, offset, end, since, closing.signal),
+      close: () => {
+        closing.abort(new ProxyError('client_gone'));
+        blocks.close();
+      },
+    };
+  }
+
   /** Bytes from `offset` on that are in memory now. */
   peek(offset: number, end: number): Uint8Array | undefined {
     if (this.#host.isClosed) return undefined;
@@ -63,26 +86,10 @@ export class Access {
 
   /** Asks for the next absent bytes of a reader that is at `offset`, on the way to `end`, if it will soon be there. */
   lookAhead(offset: number, end: number, since: number): void {
-    const { supply, keeper, failures, reachBytes } = this.#parts;
+    const { supply, keeper, failures, policy } = this.#parts;
     if (this.#host.dead !== undefined || !keeper.isStoring) return;
-    const absent = this.#firstAbsent(offset, Math.min(end, offset + reachBytes));
+    const absent = this.#firstAbsent(offset, Math.min(end, offset + policy.seekAheadBytes));
     if (absent !== undefined && failures.find(absent, since) === undefined) supply.demand(absent, end);
-  }
-
-  /** See `ByteReader.read`. */
-  async read(offset: number, end: number, since: number, signal: AbortSignal): Promise<Uint8Array | undefined> {
-    const { keeper, supply, waiters } = this.#parts;
-    for (;;) {
-      signal.throwIfAborted();
-      const chunk = this.peek(offset, end) ?? (this.#isKept(offset) ? await keeper.read(offset, end) : undefined);
-      if (chunk !== undefined) return chunk;
-      if (this.#host.sizeBytes !== undefined && offset >= this.#host.sizeBytes) return undefined;
-      if (!this.#has(offset)) {
-        this.#throwFailure(offset, since);
-        this.#demand(offset, end);
-      }
-      await waiters.wait(() => this.#has(offset) || !supply.brings(offset), signal);
-    }
   }
 
   /** See `Representation.whenPresent`. */
@@ -96,6 +103,45 @@ export class Access {
       await waiters.wait(() => isPresent() || !keeper.isStoring || !supply.brings(offset), signal);
     }
     return isPresent();
+  }
+
+  #peekWith(blocks: ReadAhead, offset: number, end: number): Uint8Array | undefined {
+    const kept = this.#isKept(offset) ? blocks.peek(offset, end) : undefined;
+    const chunk = kept ?? this.peek(offset, end);
+    if (kept === undefined && chunk !== undefined) blocks.pass(offset, end);
+    return chunk;
+  }
+
+  async #read(
+    blocks: ReadAhead,
+    offset: number,
+    end: number,
+    since: number,
+    signal: AbortSignal,
+  ): Promise<Uint8Array | undefined> {
+    const { supply, waiters } = this.#parts;
+    for (;;) {
+      signal.throwIfAborted();
+      const chunk = this.#peekWith(blocks, offset, end) ?? (await this.#readKept(blocks, offset, end));
+      if (chunk !== undefined) return chunk;
+      if (this.#host.sizeBytes !== undefined && offset >= this.#host.sizeBytes) return undefined;
+      if (!this.#has(offset)) {
+        this.#throwFailure(offset, since);
+        this.#demand(offset, end);
+      }
+      await waiters.wait(() => this.#has(offset) || !supply.brings(offset), signal);
+    }
+  }
+
+  /** Undefined when nothing is there, or when it turns out to be damaged: it is absent from now on. */
+  async #readKept(blocks: ReadAhead, offset: number, end: number): Promise<Uint8Array | undefined> {
+    if (!this.#isKept(offset)) return undefined;
+    try {
+      return await blocks.read(offset, end);
+    } catch (thrown) {
+      if (toProxyError(thrown).code !== 'bytes_gone') throw thrown;
+      return undefined;
+    }
   }
 
   /** Throws `ProxyError` `bytes_gone`. */

@@ -26,15 +26,3 @@ export function peekBytes(
   const block = source.peekBlock(index);
   return block === undefined ? undefined : sliceOfBlock(block, index, blockSizeBytes, offset, end);
 }
-
-/** Bytes from `offset` on, at most to the end of their block. Throws `ProxyError` `bytes_gone`. */
-export async function readBytes(
-  source: BlockSource,
-  blockSizeBytes: number,
-  offset: number,
-  end: number,
-): Promise<Uint8Array> {
-  const index = Math.floor(offset / blockSizeBytes);
-  const block = source.peekBlock(index) ?? (await source.readBlock(index));
-  return sliceOfBlock(block, index, blockSizeBytes, offset, end);
-}

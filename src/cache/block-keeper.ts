@@ -3,7 +3,7 @@
 import { SpanSet } from '../bytes/span-set.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { type BlockSource, type EntryWriter, StoreFault } from '../store/store.ts';
-import { peekBytes, readBytes } from './block-bytes.ts';
+import { peekBytes } from './block-bytes.ts';
 import type { Arrived } from './fill.ts';
 import type { Waiters } from './waiters.ts';
 
@@ -23,22 +23,17 @@ export interface BlockKeeperOptions {
 }
 
 /** Keeps blocks and gives them back. */
-export class BlockKeeper {
+export class BlockKeeper implements BlockSource {
   /** The indexes of the blocks that are there. */
   readonly present = new SpanSet();
   readonly #options: BlockKeeperOptions;
   readonly #held = new Map<number, Arrived>();
-  readonly #source: BlockSource;
   /** Where a block that is shorter than the others ends: nothing comes after it. */
   #end = Number.POSITIVE_INFINITY;
   #isStoring = true;
 
   constructor(options: BlockKeeperOptions) {
     this.#options = options;
-    this.#source = {
-      peekBlock: (index) => this.#held.get(index)?.bytes ?? options.writer.peekBlock(index),
-      readBlock: (index) => this.readBlock(index),
-    };
     const count = Math.ceil((options.sizeBytes ?? 0) / options.blockSizeBytes);
     for (let index = 0; index < count; index += 1) {
       if (options.writer.hasBlock(index)) this.present.add({ start: index, end: index + 1 });
@@ -57,24 +52,18 @@ export class BlockKeeper {
 
   /** Bytes from `offset` on that are in memory. */
   peek(offset: number, end: number): Uint8Array | undefined {
-    return offset >= this.#end ? undefined : peekBytes(this.#source, this.#options.blockSizeBytes, offset, end);
+    return offset >= this.#end ? undefined : peekBytes(this, this.#options.blockSizeBytes, offset, end);
   }
 
-  /** Bytes from `offset` on whose block is there. Undefined when it turns out to be damaged: it is absent from now on. */
-  async read(offset: number, end: number): Promise<Uint8Array | undefined> {
-    const { blockSizeBytes } = this.#options;
-    try {
-      return await readBytes(this.#source, blockSizeBytes, offset, end);
-    } catch (thrown) {
-      if (toProxyError(thrown).code !== 'bytes_gone') throw thrown;
-      return undefined;
-    }
+  /** A block that is in memory. */
+  peekBlock(index: number): Uint8Array | undefined {
+    return this.#held.get(index)?.bytes ?? this.#options.writer.peekBlock(index);
   }
 
   /** A block that is there. Throws `ProxyError` `bytes_gone` when it is damaged: it is absent from then on. */
   async readBlock(index: number): Promise<Uint8Array> {
     try {
-      return this.#held.get(index)?.bytes ?? (await this.#options.writer.readBlock(index));
+      return this.peekBlock(index) ?? (await this.#options.writer.readBlock(index));
     } catch (thrown) {
       if (toProxyError(thrown).code === 'bytes_gone') this.present.remove({ start: index, end: index + 1 });
       throw thrown;
@@ -121,9 +110,13 @@ export class BlockKeeper {
 
   /** Compares with what is there. False when that is damaged. */
   async #confirm(index: number, bytes: Uint8Array): Promise<boolean> {
-    const start = index * this.#options.blockSizeBytes;
-    const known = await this.read(start, start + this.#options.blockSizeBytes);
-    if (known === undefined) return false;
+    let known: Uint8Array;
+    try {
+      known = await this.readBlock(index);
+    } catch (thrown) {
+      if (toProxyError(thrown).code !== 'bytes_gone') throw thrown;
+      return false;
+    }
     if (Buffer.compare(known, bytes) !== 0) throw new ProxyError('generation_changed', { detail: 'other bytes' });
     return true;
   }

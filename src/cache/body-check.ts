@@ -9,6 +9,7 @@ export class BodyCheck {
   readonly #stated: Digest | undefined;
   readonly #known: string | undefined;
   readonly #hashes: BodyHashes;
+  #digest: string | undefined;
 
   /**
    * `stated` is what the origin says; `known` the SHA-256 of the very bytes, hexadecimal, where they were whole before.
@@ -36,21 +37,25 @@ export class BodyCheck {
     return this.#hashes.count >= blockCount;
   }
 
+  /** The SHA-256 of the whole, hexadecimal, once it was verified; undefined where it was not wanted. */
+  get digest(): string | undefined {
+    return this.#digest;
+  }
+
   /**
-   * The SHA-256 of the whole, hexadecimal, where it was made; to be called until it resolves. Throws `ProxyError`
-   * `origin_digest_mismatch`, and what `readBlock` throws.
+   * Verifies the whole; once is enough, and more does no harm. Throws `ProxyError` `origin_digest_mismatch`,
+   * `generation_changed`, and what `readBlock` throws.
    */
-  async finish(blockCount: number, readBlock: (index: number) => Promise<Uint8Array>): Promise<string | undefined> {
+  async verify(blockCount: number, readBlock: (index: number) => Promise<Uint8Array>): Promise<void> {
     const hashes = await this.#hashes.finish(blockCount, readBlock);
     const sha256 = hashes.get('sha256');
     if (this.#stated !== undefined && hashes.get(this.#stated.algorithm) !== this.#stated.hex) {
-      throw new ProxyError('origin_digest_mismatch', {
-        detail: `the ${this.#stated.algorithm} of the whole is another`,
-      });
+      const detail = `the ${this.#stated.algorithm} of the whole is another`;
+      throw new ProxyError('origin_digest_mismatch', { detail });
     }
     if (this.#known !== undefined && sha256 !== this.#known) {
       throw new ProxyError('generation_changed', { detail: 'the whole has another digest than it had' });
     }
-    return sha256;
+    this.#digest = sha256;
   }
 }

@@ -1,6 +1,10 @@
 /** The hashes of a body whose blocks come in any order. */
 
 import { createHash, type Hash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+
+/** How many blocks are hashed before others have their turn. */
+const BLOCKS_IN_A_TURN = 16;
 
 /** A hash by the name that node:crypto knows. */
 export type HashAlgorithm = 'sha256' | 'sha512';
@@ -35,8 +39,10 @@ export class BodyHashes {
     blockCount: number,
     readBlock: (index: number) => Promise<Uint8Array>,
   ): Promise<ReadonlyMap<HashAlgorithm, string>> {
-    if (this.#hashes.size > 0) {
-      while (this.#next < blockCount) this.add(this.#next, await readBlock(this.#next));
+    while (this.#hashes.size > 0 && this.#next < blockCount) {
+      this.add(this.#next, await readBlock(this.#next));
+      // Blocks in memory come without a pause, and others want their turn.
+      if (this.#next % BLOCKS_IN_A_TURN === 0) await setImmediate();
     }
     this.#results ??= new Map([...this.#hashes].map(([algorithm, hash]) => [algorithm, hash.digest('hex')]));
     return this.#results;

@@ -168,11 +168,13 @@ class StoreCache implements Cache {
   async #lead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const candidate = plan.kind === 'revalidate' ? plan : undefined;
     const flight = this.#flights.start(inquiry.key, inquiry.policy.fill.onAbort, (clearance) =>
-      exchange(this.#context, inquiry, candidate, clearance),
+      exchange(this.#context, inquiry, candidate, clearance).then((landing) => {
+        if (landing.kind === 'revalidated') this.#flights.freshen(landing.entry);
+        return landing;
+      }),
     );
     const arrival = await this.#wait(flight, inquiry);
     if (arrival.kind === 'unusable') return await this.#pass(inquiry, plan.reason, arrival.reason);
-    if (arrival.kind === 'revalidated') this.#flights.freshen(arrival.entry);
     const answer = await this.#answerArrival(arrival, inquiry, plan, false);
     if (answer === undefined)
       throw new ProxyError('internal', { detail: 'a flight landed with nothing for its leader' });

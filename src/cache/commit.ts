@@ -2,6 +2,7 @@
 
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { EntryWriter, NewEntry, Store, StoredEntry } from '../store/store.ts';
+import { hasStrongTag } from './own-tag.ts';
 
 /** A body whose last byte has come. */
 export interface WholeBody {
@@ -73,9 +74,9 @@ async function confirm(
 ): Promise<StoredEntry | undefined> {
   if (digest === undefined || digest !== previous?.metadata.bodyDigest) return undefined;
   const { ownEntityTag } = previous.metadata;
-  const isOurs = stored.ownEntityTag !== undefined && ownEntityTag !== undefined;
+  const isKept = ownEntityTag !== undefined && !hasStrongTag(stored);
   const { ownEntityTag: _, ...fresh } = stored;
-  return await store.replaceMetadata(previous, { ...fresh, bodyDigest: digest, ...(isOurs ? { ownEntityTag } : {}) });
+  return await store.replaceMetadata(previous, { ...fresh, bodyDigest: digest, ...(isKept ? { ownEntityTag } : {}) });
 }
 
 function putInPlace(written: Written, { sizeBytes, digest }: WholeBody, now: number): Promise<StoredEntry> {

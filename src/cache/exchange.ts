@@ -150,7 +150,7 @@ async function landPart(
   if (part.kind === 'refuse') {
     response.body.close();
     if (part.isLie) rangeAbility.distrust(part.reason);
-    else rangeAbility.noteWhole();
+    else rangeAbility.noteUnnamed();
     return await landWhole(context, inquiry, undefined, await ask(context, inquiry, [], clearance), clearance);
   }
   rangeAbility.noteParts();
@@ -212,7 +212,7 @@ async function landWhole(
     const reason = refusalToStore(inquiry, received);
     if (reason !== undefined) return relay(context, inquiry, received, reason);
     const whole = { from: 0, end: sizeBytes, isWhole: true, digest: undefined };
-    const first = { ...(part ?? whole), body, isProven: true };
+    const first = { ...(part ?? whole), body, isProven: true, head: undefined };
     const generation = await openGeneration(context, inquiry, candidate?.entry, received, first, clearance);
     return { kind: 'generation', generation };
   } catch (thrown) {

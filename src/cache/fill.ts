@@ -1,6 +1,7 @@
 /** One transfer from the origin into one generation: from a block's start on, and taken up again where it breaks off. */
 
 import { createHash, type Hash } from 'node:crypto';
+import type { Fields } from '../http/fields.ts';
 import type { BodyStream } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Digest } from '../semantics/digest.ts';
@@ -9,6 +10,13 @@ import type { Clock } from './clock.ts';
 import type { Coming } from './fetch-decision.ts';
 import { createRetryBudget, type RetryRules } from './retry-budget.ts';
 import { Witness } from './witness.ts';
+
+/** The fields that came with a part, and when it was asked for and came. */
+export interface PartHead {
+  readonly fields: Fields;
+  readonly requestAt: number;
+  readonly responseAt: number;
+}
 
 /** Bytes of a generation on their way. */
 export interface Part {
@@ -23,6 +31,8 @@ export interface Part {
   readonly isProven: boolean;
   /** What the hash of the part must come to, where the origin states it. */
   readonly digest: Digest | undefined;
+  /** What is to replace the fields that came before (RFC 9111 §3.4); undefined where nothing proves that it belongs to them. */
+  readonly head: PartHead | undefined;
 }
 
 /** A block that has come, and how it came. */

@@ -10,9 +10,10 @@ import type { EntryWriter, StoreFault } from '../store/store.ts';
 import { Access, type AccessHost } from './access.ts';
 import { BlockKeeper } from './block-keeper.ts';
 import type { BodyCheck } from './body-check.ts';
+import type { ByteBudget } from './byte-budget.ts';
 import type { WholeBody } from './commit.ts';
 import { Failures } from './failures.ts';
-import { type Arrived, isFatal, type Part } from './fill.ts';
+import { type Arrived, isFatal, type Part, type PartHead } from './fill.ts';
 import { Readers } from './readers.ts';
 import type { Representation } from './representation.ts';
 import { type FillResult, Supply, type SupplyHost, type SupplyRules } from './supply.ts';
@@ -27,11 +28,15 @@ export interface GenerationOptions extends SupplyRules {
   readonly isPublished: boolean;
   /** How many bytes of each fill are held for readers once the store takes no more. */
   readonly windowBytes: number;
+  /** What readers may have read of the store before they ask for it. */
+  readonly readAhead: ByteBudget;
   /** What the origin is sending already; undefined for a stored generation that is opened to be completed. */
   readonly first: Part | undefined;
   /** Whether it was invalidated since it was asked for: it may be read, but not be stored. */
   readonly isRevoked: () => boolean;
   readonly check: BodyCheck;
+  /** The response under the fields of a newer part; undefined, and no longer to be found, when they forbid storing it. Does not throw. */
+  readonly learn: (response: StoredResponse, head: PartHead) => Promise<StoredResponse | undefined>;
   /** Makes the generation findable though blocks are absent. Throws `StoreFault`. */
   readonly publish: (response: StoredResponse) => Promise<void>;
   /** Makes the whole generation findable. Throws `StoreFault`. */
@@ -55,8 +60,7 @@ export class Generation implements SupplyHost, AccessHost {
   #response: StoredResponse;
   #sizeBytes: number | undefined;
   #isPublished: boolean;
-  #isVerified = false;
-  #digest: string | undefined;
+  #isWithdrawn = false;
   #isCommitted = false;
   #isStopped = false;
   #isClosed = false;
@@ -70,8 +74,7 @@ export class Generation implements SupplyHost, AccessHost {
     this.#isPublished = options.isPublished;
     this.#supply = new Supply(options, this);
     this.#readers = new Readers({
-      peek: (offset, end) => this.#access.peek(offset, end),
-      read: (offset, end, since, signal) => this.#access.read(offset, end, since, signal),
+      createReader: (since) => this.#access.createReader(since),
       onMoved: (offset, end, since) => {
         if (!this.#keeper.isStoring) this.moved();
         this.#access.lookAhead(offset, end, since);
@@ -88,8 +91,7 @@ export class Generation implements SupplyHost, AccessHost {
       lowestWanted: (from) => (this.#isStopped ? undefined : this.#readers.lowest(from)),
     });
     const parts = { keeper: this.#keeper, supply: this.#supply, waiters: this.#waiters, failures: this.#failures };
-    const { blockSizeBytes, policy } = options;
-    this.#access = new Access({ ...parts, blockSizeBytes, reachBytes: policy.seekAheadBytes }, this);
+    this.#access = new Access({ ...options, ...parts }, this);
   }
 
   /** Its name in the store. */
@@ -110,16 +112,8 @@ export class Generation implements SupplyHost, AccessHost {
     return this.#sizeBytes;
   }
 
-  get present() {
-    return this.#keeper.present;
-  }
-
-  get isStoring(): boolean {
-    return this.#keeper.isStoring;
-  }
-
-  get isAlive(): boolean {
-    return this.#dead === undefined;
+  get keeper(): BlockKeeper {
+    return this.#keeper;
   }
 
   get dead(): ProxyError | undefined {
@@ -133,7 +127,7 @@ export class Generation implements SupplyHost, AccessHost {
   /** The last block cannot be read before the whole is verified: who has all but that sees that the rest is missing. */
   get isWithheld(): boolean {
     if (!this.#options.check.isVerifying || this.#sizeBytes === undefined) return false;
-    return this.#blockCount(this.#sizeBytes) - this.present.size <= 1;
+    return this.#blockCount(this.#sizeBytes) - this.#keeper.present.size <= 1;
   }
 
   get readerCount(): number {
@@ -147,13 +141,16 @@ export class Generation implements SupplyHost, AccessHost {
 
   /** Whether new readers may attach and find every byte. */
   get isJoinable(): boolean {
-    return this.isStoring && !this.#options.isRevoked() && this.isAlive && !this.#isClosed;
+    return this.#keeper.isStoring && this.#mayBeFound && this.#dead === undefined && !this.#isClosed;
   }
 
   /** Whether all of these bytes are there. */
   hasAll({ start, end }: Span): boolean {
     const { blockSizeBytes } = this.#options;
-    return this.present.hasAll({ start: Math.floor(start / blockSizeBytes), end: Math.ceil(end / blockSizeBytes) });
+    return this.#keeper.present.hasAll({
+      start: Math.floor(start / blockSizeBytes),
+      end: Math.ceil(end / blockSizeBytes),
+    });
   }
 
   isWanted(span: Span): boolean {
@@ -216,14 +213,20 @@ export class Generation implements SupplyHost, AccessHost {
     };
   }
 
+  async learn(head: PartHead): Promise<void> {
+    const fresh = await this.#options.learn(this.#response, head);
+    if (fresh === undefined) this.#isWithdrawn = true;
+    else this.#response = fresh;
+  }
+
   async keep(block: Arrived): Promise<void> {
-    const { check, source, isRevoked } = this.#options;
+    const { check, source } = this.#options;
     check.add(block.index, block.bytes);
     if (check.isVerifying && this.#sizeBytes !== undefined && this.#completes(block.index)) {
       await this.#verify(this.#sizeBytes, block);
     }
     await this.#keeper.keep(block);
-    if (this.#isPublished || !source.isProvable || isRevoked() || !this.isStoring || !this.isAlive) return;
+    if (this.#isPublished || !source.isProvable || !this.isJoinable) return;
     if (this.#sizeBytes === undefined || this.#keeper.isWhole(this.#sizeBytes)) return;
     this.#isPublished = true;
     await this.#keeper.store(() => this.#options.publish(this.#response));
@@ -236,11 +239,11 @@ export class Generation implements SupplyHost, AccessHost {
     if (isWhole || this.#sizeBytes === undefined) await this.#verify(sizeBytes);
     this.#sizeBytes = sizeBytes;
     this.moved();
-    if (!this.isStoring) return 'relayed';
+    if (!this.#keeper.isStoring || this.#isWithdrawn) return 'relayed';
     if (!isWhole) return 'kept';
     if (this.#isCommitted) return 'stored';
     this.#isCommitted = true;
-    const body = { sizeBytes, digest: this.#digest };
+    const body = { sizeBytes, digest: this.#options.check.digest };
     const committed = await this.#keeper.store(() => this.#options.commit(this.#response, body));
     return committed?.value ?? 'relayed';
   }
@@ -248,7 +251,7 @@ export class Generation implements SupplyHost, AccessHost {
   async fail(error: ProxyError, span: Span): Promise<void> {
     // Whoever comes while a transfer ends because nobody wanted it has it taken up again.
     if (error.code !== 'client_gone') this.#failures.add({ error, span });
-    if (!isFatal(error) || !this.isAlive) return;
+    if (!isFatal(error) || this.#dead !== undefined) return;
     this.#dead = error;
     this.#supply.stop(error);
     this.moved();
@@ -266,9 +269,14 @@ export class Generation implements SupplyHost, AccessHost {
     void this.#options.writer[Symbol.asyncDispose]().then(this.#closed.resolve);
   }
 
+  /** Whether nothing has forbidden storing it since it was asked for. */
+  get #mayBeFound(): boolean {
+    return !this.#isWithdrawn && !this.#options.isRevoked();
+  }
+
   /** The length that a body without a stated one turns out to have. */
   #endAt(frontier: number): number {
-    if (this.present.firstAfter(this.#blockCount(frontier) - 1) === undefined) return frontier;
+    if (this.#keeper.present.firstAfter(this.#blockCount(frontier) - 1) === undefined) return frontier;
     throw new ProxyError('generation_changed', { detail: 'fewer bytes' });
   }
 
@@ -278,17 +286,15 @@ export class Generation implements SupplyHost, AccessHost {
 
   /** Whether everything is there once this block is. */
   #completes(index: number): boolean {
-    const missing = this.#blockCount(this.#sizeBytes ?? 0) - this.present.size;
-    const isLast = missing === 1 && !this.present.has(index);
+    const missing = this.#blockCount(this.#sizeBytes ?? 0) - this.#keeper.present.size;
+    const isLast = missing === 1 && !this.#keeper.present.has(index);
     return isLast || missing === 0 || this.#options.check.hasAll(this.#blockCount(this.#sizeBytes ?? 0));
   }
 
   /** Verifies what is there and the block that is about to be. Throws `ProxyError`. */
-  async #verify(sizeBytes: number, last?: Arrived): Promise<void> {
-    if (this.#isVerified) return;
+  #verify(sizeBytes: number, last?: Arrived): Promise<void> {
     const readBlock = (index: number) =>
       index === last?.index ? Promise.resolve(last.bytes) : this.#keeper.readBlock(index);
-    this.#digest = await this.#options.check.finish(this.#blockCount(sizeBytes), readBlock);
-    this.#isVerified = true;
+    return this.#options.check.verify(this.#blockCount(sizeBytes), readBlock);
   }
 }

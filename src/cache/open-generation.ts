@@ -4,18 +4,19 @@ import { withoutFields } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 import { selectReprDigest } from '../semantics/digest.ts';
+import { freshened } from '../semantics/freshen.ts';
 import { freshnessLifetime } from '../semantics/freshness.ts';
 import { decideStoring, storableFields } from '../semantics/storing.ts';
 import { formatVariant, nominatedFields } from '../semantics/vary.ts';
-import type { EntryWriter, StoredEntry } from '../store/store.ts';
+import type { EntryWriter, Store, StoredEntry } from '../store/store.ts';
 import { BodyCheck } from './body-check.ts';
 import { commit, publish } from './commit.ts';
 import type { ExchangeContext } from './exchange-context.ts';
-import type { Part } from './fill.ts';
+import type { Part, PartHead } from './fill.ts';
 import type { Clearance } from './flights.ts';
 import { Generation, type GenerationOptions } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
-import { mayHaveOwnTag } from './own-tag.ts';
+import { hasStrongTag, mayHaveOwnTag } from './own-tag.ts';
 import { createPartSource } from './part-source.ts';
 import { fillFields } from './plan.ts';
 
@@ -54,8 +55,8 @@ export async function openGeneration(
   const ownTag = isOurs ? { ownEntityTag: `"rw-${writer.generation}"` } : {};
   const stored = { ...described, ...ownTag };
   // Until the last byte has come, a refetch may turn out to be the generation that is stored: no tag is claimed for it.
-  const isUndecided = isOurs && previous?.metadata.ownEntityTag !== undefined;
-  const check = new BodyCheck(selectReprDigest(described), isOurs || policy.wantsDigest);
+  const isUndecided = previous?.metadata.ownEntityTag !== undefined && !hasStrongTag(described);
+  const check = new BodyCheck(selectReprDigest(described), isOurs || isUndecided || policy.wantsDigest);
   const isRevoked = () => clearance.isRevoked;
   const written = { writer, place, previous, pinSeconds: policy.pinSeconds, isRevoked };
   return new Generation({
@@ -114,7 +115,7 @@ function withoutCredentials(inquiry: Inquiry, response: StoredResponse): Inquiry
 const credentialFields = new Set(['authorization']);
 
 function commonOptions(
-  { store, clock, emit, windowBytes, unshared, telling }: ExchangeContext,
+  { store, clock, emit, windowBytes, readAhead, unshared, telling }: ExchangeContext,
   inquiry: Inquiry,
   stored: StoredResponse,
   sizeBytes: number | undefined,
@@ -126,10 +127,12 @@ function commonOptions(
     writer,
     blockSizeBytes: store.blockSizeBytes,
     windowBytes,
+    readAhead,
     policy: policy.fill,
     retry: { maxAttempts: policy.fill.resumeAttempts, firstDelayMs: FIRST_DELAY_MS, maxDelayMs: MAX_DELAY_MS },
     clock,
     source: createPartSource({ inquiry, response: stored, sizeBytes, clock }),
+    learn: (response, head) => learn(store, inquiry, writer.generation, response, head),
     onFill: ({ result, bytes, durationMs, error }) =>
       emit({
         kind: 'fill',
@@ -149,10 +152,34 @@ function commonOptions(
     },
     onUnusable: async (error) => {
       if (error.code === 'origin_digest_mismatch') unshared.note(key, 'digest-mismatch', clock.now());
-      const own = (await store.find(key)).find((entry) => entry.generation === writer.generation);
+      const own = await findGeneration(store, key, writer.generation);
       if (own !== undefined) await store.removeEntry(own);
     },
   };
+}
+
+/**
+ * The response under the fields of a newer part, which take the place of the older ones (RFC 9110 §15.3.7.3, RFC 9111
+ * §3.4); undefined, and no longer to be found, when they forbid storing it.
+ */
+async function learn(
+  store: Store,
+  { key, originFields, policy }: Inquiry,
+  generation: string,
+  response: StoredResponse,
+  { fields, requestAt, responseAt }: PartHead,
+): Promise<StoredResponse | undefined> {
+  const fresh = freshened(response, { fields }, requestAt, responseAt);
+  const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
+  const own = await findGeneration(store, key, generation);
+  if (decision.kind === 'refuse' && own !== undefined) await store.removeEntry(own);
+  if (decision.kind === 'refuse') return undefined;
+  if (own !== undefined) await store.replaceMetadata(own, fresh);
+  return fresh;
+}
+
+async function findGeneration(store: Store, key: string, generation: string): Promise<StoredEntry | undefined> {
+  return (await store.find(key)).find((entry) => entry.generation === generation);
 }
 
 /**

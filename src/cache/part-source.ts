@@ -9,7 +9,7 @@ import { selectContentDigest, selectReprDigest } from '../semantics/digest.ts';
 import { formatRange } from '../semantics/range.ts';
 import { compareVersions, strongValidator } from '../semantics/validator.ts';
 import type { Clock } from './clock.ts';
-import type { Part } from './fill.ts';
+import type { Part, PartHead } from './fill.ts';
 import type { Inquiry } from './inquiry.ts';
 import { fillFields } from './plan.ts';
 
@@ -30,6 +30,13 @@ export interface PartSource {
   fetchWhole(signal: AbortSignal): Promise<Part>;
 }
 
+/** A response, and when it was asked for and came. */
+interface Received {
+  readonly response: OriginResponse;
+  readonly requestAt: number;
+  readonly responseAt: number;
+}
+
 /** What a source is made with. */
 export interface PartSourceOptions {
   readonly inquiry: Inquiry;
@@ -48,6 +55,8 @@ class OriginPartSource implements PartSource {
   readonly #options: PartSourceOptions;
   readonly #validator: string | undefined;
   readonly #isAdvertised: boolean;
+  /** Whether this very resource was sent whole where a part was asked for. */
+  #gaveWhole = false;
 
   constructor(options: PartSourceOptions) {
     const { response, sizeBytes, clock } = options;
@@ -62,7 +71,9 @@ class OriginPartSource implements PartSource {
   }
 
   get mayAskForParts(): boolean {
-    return this.#validator !== undefined && this.#options.inquiry.rangeAbility.mayAsk;
+    if (this.#validator === undefined || this.#gaveWhole) return false;
+    const { mayAsk, mayAskMore } = this.#options.inquiry.rangeAbility;
+    return this.#isAdvertised ? mayAsk : mayAskMore;
   }
 
   get givesParts(): boolean {
@@ -72,9 +83,9 @@ class OriginPartSource implements PartSource {
   async fetchPart(start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
     if (this.#validator === undefined) return undefined;
     const range = end >= (this.#options.sizeBytes ?? end) ? { start } : { start, end };
-    const response = await this.#ask(partFields(range, this.#validator), signal);
-    const part = this.#acceptPart(response, start);
-    if (part === undefined) response.body.close();
+    const received = await this.#ask(partFields(range, this.#validator), signal);
+    const part = this.#acceptPart(received, start);
+    if (part === undefined) received.response.body.close();
     return part;
   }
 
@@ -82,9 +93,10 @@ class OriginPartSource implements PartSource {
     return this.#acceptWhole(await this.#ask([], signal));
   }
 
-  #ask(added: Fields, signal: AbortSignal): Promise<OriginResponse> {
-    const { inquiry } = this.#options;
-    return inquiry.origin.fetch({
+  async #ask(added: Fields, signal: AbortSignal): Promise<Received> {
+    const { inquiry, clock } = this.#options;
+    const requestAt = clock.now();
+    const response = await inquiry.origin.fetch({
       method: 'GET',
       target: inquiry.originTarget,
       fields: [...fillFields(inquiry.originFields), ...added],
@@ -92,16 +104,19 @@ class OriginPartSource implements PartSource {
       bodySizeBytes: undefined,
       signal,
     });
+    return { response, requestAt, responseAt: clock.now() };
   }
 
-  #acceptPart(response: OriginResponse, start: number): Part | undefined {
+  #acceptPart(received: Received, start: number): Part | undefined {
     const { sizeBytes, inquiry } = this.#options;
     const { rangeAbility } = inquiry;
+    const { response } = received;
     const { status, fields, body } = response;
     if (status === 200) {
-      const whole = this.#acceptWhole(response);
+      const whole = this.#acceptWhole(received);
       // Not where the version is another one: the whole is then what If-Range asks for.
       rangeAbility.noteWhole();
+      this.#gaveWhole = true;
       return whole;
     }
     if (status === 416) {
@@ -119,10 +134,19 @@ class OriginPartSource implements PartSource {
     }
     rangeAbility.noteParts();
     const digest = selectContentDigest(fields);
-    return { from: range.span.start, end: range.span.end, body, isWhole: false, isProven: true, digest };
+    return {
+      from: range.span.start,
+      end: range.span.end,
+      body,
+      isWhole: false,
+      isProven: true,
+      digest,
+      head: headOf(received),
+    };
   }
 
-  #acceptWhole(response: OriginResponse): Part {
+  #acceptWhole(received: Received): Part {
+    const { response } = received;
     const { status, body, sizeBytes, framing } = response;
     if (status !== 200) return this.#refuse(response);
     const version = this.#compare(response);
@@ -133,8 +157,14 @@ class OriginPartSource implements PartSource {
       throw this.#changed(response, `${sizeBytes} bytes instead of ${expected}`);
     }
     // The end of a connection is no sure end: the length that is known is what has to come.
+    if (framing === 'close' && expected === undefined && this.#options.inquiry.policy.closeDelimited === 'relay') {
+      body.close();
+      throw new ProxyError('origin_failed_rest', { detail: 'a body whose end is the end of its connection' });
+    }
     const end = framing === 'close' ? expected : sizeBytes;
-    return { from: 0, end, body, isWhole: true, isProven: version === 'same', digest: undefined };
+    const isProven = version === 'same';
+    const head = isProven ? headOf(received) : undefined;
+    return { from: 0, end, body, isWhole: true, isProven, digest: undefined, head };
   }
 
   /** Whether the head that clients have been sent may stand before these bytes too. */
@@ -171,6 +201,10 @@ const formFields = ['content-type', 'content-encoding', 'content-language'];
 /** Whether a part holds the byte that was asked for first. */
 function holdsByte<T extends ReturnType<typeof parseContentRange>>(range: T, start: number): range is NonNullable<T> {
   return range !== undefined && range.span.start <= start && start < range.span.end;
+}
+
+function headOf({ response, requestAt, responseAt }: Received): PartHead {
+  return { fields: response.fields, requestAt, responseAt };
 }
 
 function partFields({ start, end }: { start: number; end?: number }, validator: string): Fields {

@@ -2,7 +2,6 @@
 
 import type { Fields } from '../http/fields.ts';
 import { fieldLines, hasField, withoutFields } from '../http/fields.ts';
-import { parseRequestDirectives } from '../semantics/cache-control.ts';
 import { evaluatePreconditions } from '../semantics/precondition.ts';
 import { parseRange, type RangeSpec } from '../semantics/range.ts';
 import { decideReuse } from '../semantics/reuse.ts';
@@ -72,10 +71,12 @@ export function planAnswer(
   const matching = entries.filter(({ metadata }) => matchesNominated(metadata.nominated, asked));
   const reuseOf = ({ metadata }: StoredEntry) =>
     decideReuse({ requestFields: originFields, hasRange: hasRange(inquiry), stored: metadata, now, policy });
-  const pinned = matching.find(
-    (candidate) => candidate.pinnedUntil !== undefined && isResumed(candidate, inquiry, now),
-  );
-  if (pinned !== undefined) return { kind: 'hit', entry: pinned, ttlMs: reuseOf(pinned).ttlMs };
+  for (const pinned of matching.filter((candidate) => isResumed(candidate, inquiry, now))) {
+    // It is stale by nature: of no use where the response or the client forbids that.
+    const reuse = reuseOf(pinned);
+    const mayUse = reuse.kind !== 'validate' || (reuse.reason === 'stale' && reuse.mayServeStale);
+    if (mayUse) return { kind: 'hit', entry: pinned, ttlMs: reuse.ttlMs };
+  }
   const entry = matching.find((candidate) => candidate.pinnedUntil === undefined && isUsable(candidate, now));
   const isKnown = entries.some(({ pinnedUntil }) => pinnedUntil === undefined);
   if (entry === undefined) return { kind: 'fill', reason: isKnown ? 'vary-miss' : 'uri-miss' };
@@ -85,18 +86,15 @@ export function planAnswer(
   return { kind: 'revalidate', entry, reason, mayServeStale: reuse.mayServeStale };
 }
 
-/**
- * Whether the request goes on with a generation that was replaced: by If-Range (RFC 9110 §13.1.5) or If-Match (§13.1.1).
- * Not if the client wants what is current, come what may.
- */
+/** Whether the request goes on with a pinned generation: by If-Range (RFC 9110 §13.1.5) or If-Match (§13.1.1). */
 function isResumed(
-  { isComplete, metadata }: StoredEntry,
+  { pinnedUntil, isComplete, metadata }: StoredEntry,
   { request, originFields }: Pick<Inquiry, 'request' | 'originFields'>,
   now: number,
 ): boolean {
   const hasIfRange = hasField(originFields, 'if-range');
-  if (!isComplete || !(hasIfRange || hasField(originFields, 'if-match'))) return false;
-  if (parseRequestDirectives(originFields).noCache) return false;
+  const isNamed = hasIfRange || hasField(originFields, 'if-match');
+  if (pinnedUntil === undefined || !isComplete || !isNamed) return false;
   const outcome = evaluatePreconditions({ method: request.method, fields: originFields }, metadata, now);
   return outcome.kind === 'proceed' && (outcome.range === 'apply' || !hasIfRange);
 }

@@ -27,13 +27,14 @@ interface Ahead {
 /**
  * Reads one generation for one reader, and holds the block that it is at. While that one is being read or sent, the next
  * one is read; and one more at a time each time that the reader has had to wait for one of them: a reader that is slower
- * than the disk never has more than one. What is in memory anyway is neither read nor held. A block that could not be read
- * ahead is read again when its turn comes, and only then it fails.
+ * than the disk never has more than one. What is in memory anyway is neither read nor held, and nothing is read past a block
+ * that is absent. A block that could not be read ahead is read again when its turn comes, and only then it fails.
  */
 export class ReadAhead {
   readonly #source: BlockSource;
   readonly #rules: ReadAheadRules;
   readonly #sizeBytes: number;
+  readonly #mayRead: (index: number) => boolean;
   readonly #ahead = new Map<number, Ahead>();
   #current: { readonly index: number; readonly block: Uint8Array } | undefined;
   /** The index that was asked for last. */
@@ -41,11 +42,17 @@ export class ReadAhead {
   #depth = 1;
   #isClosed = false;
 
-  /** `sizeBytes` is the length of the whole. */
-  constructor(source: BlockSource, sizeBytes: number, rules: ReadAheadRules) {
+  /** `sizeBytes` is the length of the whole, Infinity where it is not known; `mayRead` tells whether a block is there now. */
+  constructor(
+    source: BlockSource,
+    sizeBytes: number,
+    rules: ReadAheadRules,
+    mayRead: (index: number) => boolean = () => true,
+  ) {
     this.#source = source;
     this.#sizeBytes = sizeBytes;
     this.#rules = rules;
+    this.#mayRead = mayRead;
   }
 
   /** Bytes from `offset` on that are in memory, at most to the end of their block; reads on up to `end` (exclusive). */
@@ -53,7 +60,6 @@ export class ReadAhead {
     const index = this.#indexOf(offset);
     const block = this.#blockInMemory(index);
     if (block === undefined) return undefined;
-    this.#hold(index, block);
     this.#readOn(index, end);
     return this.#slice(block, index, offset, end);
   }
@@ -65,9 +71,13 @@ export class ReadAhead {
   async read(offset: number, end: number): Promise<Uint8Array> {
     const index = this.#indexOf(offset);
     const block = this.#blockInMemory(index) ?? (await this.#wait(index, end));
-    this.#hold(index, block);
     this.#readOn(index, end);
     return this.#slice(block, index, offset, end);
+  }
+
+  /** Takes note that the bytes at `offset` come from elsewhere; reads on up to `end` (exclusive). */
+  pass(offset: number, end: number): void {
+    this.#readOn(this.#indexOf(offset), end);
   }
 
   /** Lets go of everything. What is being read counts until it has been read. */
@@ -79,7 +89,10 @@ export class ReadAhead {
 
   #blockInMemory(index: number): Uint8Array | undefined {
     if (this.#current?.index === index) return this.#current.block;
-    return this.#ahead.get(index)?.block ?? this.#source.peekBlock(index);
+    const block = this.#ahead.get(index)?.block;
+    if (block === undefined) return this.#source.peekBlock(index);
+    this.#hold(index, block);
+    return block;
   }
 
   async #wait(index: number, end: number): Promise<Uint8Array> {
@@ -87,23 +100,26 @@ export class ReadAhead {
     if (ahead !== undefined) this.#depth = Math.min(this.#depth + 1, MAX_DEPTH);
     const reading = ahead?.reading ?? this.#source.readBlock(index);
     this.#readOn(index, end);
-    return await reading;
+    const block = await reading;
+    this.#hold(index, block);
+    return block;
   }
 
   #hold(index: number, block: Uint8Array): void {
-    if (!this.#isClosed && this.#current?.index !== index) this.#current = { index, block };
+    if (!this.#isClosed) this.#current = { index, block };
   }
 
-  /** Asks for the blocks after this one, as far as they hold bytes before `end`, and lets go of all others. */
+  /** Asks for the blocks after this one, as far as they are there and hold bytes before `end`; lets go of all others. */
   #readOn(index: number, end: number): void {
     if (this.#isClosed) return;
     if (index !== this.#position && index - 1 !== this.#position) this.#depth = 1;
     this.#position = index;
+    if (this.#current?.index !== index) this.#current = undefined;
     const last = Math.min(index + this.#depth, this.#indexOf(Math.min(end, this.#sizeBytes) - 1));
     for (const held of this.#ahead.keys()) if (held <= index || held > index + MAX_DEPTH) this.#letGo(held);
     for (let next = index + 1; next <= last; next += 1) {
       if (this.#ahead.has(next) || this.#source.peekBlock(next) !== undefined) continue;
-      if (!this.#ask(next)) return;
+      if (!this.#mayRead(next) || !this.#ask(next)) return;
     }
   }
 

@@ -1,13 +1,12 @@
 /** Those who read a generation or are about to: what each wants now, and what it may still ask for. */
 
 import type { Span } from '../bytes/span.ts';
-import { ProxyError } from '../http/proxy-error.ts';
 import type { ByteReader } from './representation.ts';
 
-/** What a reader reads from, and who is told of it. */
+/** What a reader reads with, and who is told of it. */
 export interface ReadSource {
-  readonly peek: (offset: number, end: number) => Uint8Array | undefined;
-  readonly read: (offset: number, end: number, since: number, signal: AbortSignal) => Promise<Uint8Array | undefined>;
+  /** Makes what one reader gets its bytes from. */
+  readonly createReader: (since: number) => ByteReader;
   /** Told when somebody has come to `offset`, on the way to `end`. */
   readonly onMoved: (offset: number, end: number, since: number) => void;
   /** Told once for each reader and each seat, when it has left. */
@@ -17,6 +16,8 @@ export interface ReadSource {
 interface Reading {
   /** All that it may ask for; everything for a seat that has not been taken to read from. */
   readonly spans: readonly Span[];
+  /** The index of the span that it is at: those before it are over. */
+  at: number;
   /** The offset that was asked for last; undefined for a seat. */
   floor: number | undefined;
 }
@@ -36,40 +37,41 @@ export class Readers {
 
   /** Takes a seat: what is asked for later begins anywhere. Gives the function that leaves it. */
   sit(): () => void {
-    return this.#enter({ spans: [{ start: 0, end: Number.POSITIVE_INFINITY }], floor: undefined });
+    return this.#enter({ spans: [{ start: 0, end: Number.POSITIVE_INFINITY }], at: 0, floor: undefined });
   }
 
   /** Adds a reader that asks for these spans in their order, and nothing else. `since` is passed on with what it reads. */
   add(spans: readonly Span[], since: number): ByteReader {
-    const reading: Reading = { spans, floor: spans[0]?.start ?? 0 };
-    const closing = new AbortController();
+    const reading: Reading = { spans, at: 0, floor: spans[0]?.start ?? 0 };
+    const reader = this.#source.createReader(since);
     const leave = this.#enter(reading);
     let toldOffset: number | undefined;
     const move = (offset: number, end: number) => {
       if (offset === toldOffset) return;
       toldOffset = offset;
+      reading.at = indexOfSpan(reading, offset);
       reading.floor = offset;
       this.#source.onMoved(offset, end, since);
     };
     return {
       peek: (from, end) => {
         move(from, end);
-        return this.#source.peek(from, end);
+        return reader.peek(from, end);
       },
       read: (from, end) => {
         move(from, end);
-        return this.#source.read(from, end, since, closing.signal);
+        return reader.read(from, end);
       },
       close: () => {
-        closing.abort(new ProxyError('client_gone'));
+        reader.close();
         leave();
       },
     };
   }
 
   /** Whether one of them may ask for some of these bytes. */
-  want({ start, end }: Span): boolean {
-    return [...this.#readings].some(({ spans }) => spans.some((span) => span.end > start && span.start < end));
+  want(bytes: Span): boolean {
+    return [...this.#readings].some((reading) => mayAskFor(reading, bytes));
   }
 
   /** The lowest offset, of `from` and more, that one of them may ask for next; undefined when there is no such reader. */
@@ -87,4 +89,19 @@ export class Readers {
       if (this.#readings.delete(reading)) this.#source.onLeft();
     };
   }
+}
+
+/** The index of the span that it is at when it asks for `offset`: no byte is in two of them. */
+function indexOfSpan({ spans, at }: Reading, offset: number): number {
+  const index = spans.findIndex(({ start, end }) => start <= offset && offset < end);
+  return index === -1 ? at : index;
+}
+
+/** Whether some of these bytes are in what is left of its spans. */
+function mayAskFor({ spans, at, floor }: Reading, { start, end }: Span): boolean {
+  return spans.some((span, place) => {
+    if (place < at) return false;
+    const from = place === at ? Math.max(span.start, floor ?? span.start) : span.start;
+    return Math.max(from, start) < Math.min(span.end, end);
+  });
 }

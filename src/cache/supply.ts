@@ -1,12 +1,12 @@
 /** Sees to it that the absent bytes of a generation come: which fills run, when they end, and what becomes of failures. */
 
 import type { Span } from '../bytes/span.ts';
-import type { SpanSet } from '../bytes/span-set.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { Arrivals } from './arrivals.ts';
+import type { BlockKeeper } from './block-keeper.ts';
 import type { Clock } from './clock.ts';
 import { type Coming, decideFetch } from './fetch-decision.ts';
-import { type Arrived, Fill, type FillHost, isFatal, type Part } from './fill.ts';
+import { type Arrived, Fill, type FillHost, isFatal, type Part, type PartHead } from './fill.ts';
 import { decideUnwanted, type FillPolicy, mayComplete } from './fill-policy.ts';
 import type { PartSource } from './part-source.ts';
 import type { RetryRules } from './retry-budget.ts';
@@ -37,17 +37,16 @@ export interface SupplyRules {
 export interface SupplyHost {
   /** The length of the whole; undefined while it is not known. */
   readonly sizeBytes: number | undefined;
-  /** The blocks that are there. */
-  readonly present: SpanSet;
-  /** Whether the store takes what comes. */
-  readonly isStoring: boolean;
-  /** Whether bytes may still be fetched for it. */
-  readonly isAlive: boolean;
+  readonly keeper: Pick<BlockKeeper, 'present' | 'isStoring'>;
+  /** Why no bytes may be fetched for it any more. */
+  readonly dead: ProxyError | undefined;
   /** Whether more than what is read is worth having: others may find it. */
   readonly isJoinable: boolean;
   readonly readerCount: number;
   /** Whether a reader may ask for some of these bytes. */
   isWanted(span: Span): boolean;
+  /** Takes the fields that came with a part. Does not throw. */
+  learn(head: PartHead): Promise<void>;
   /** Takes a block. Throws `ProxyError` `generation_changed`. */
   keep(block: Arrived): Promise<void>;
   /** Takes note that a transfer has reached its end; `frontier` is where. Throws `ProxyError`. */
@@ -110,7 +109,8 @@ export class Supply implements FillHost {
    */
   demand(offset: number, end: number): 'coming' | 'gone' | Coming {
     const { blockSizeBytes, policy, source } = this.#rules;
-    const { sizeBytes, present, isStoring } = this.#host;
+    const { sizeBytes, keeper } = this.#host;
+    const { present, isStoring } = keeper;
     const decision = decideFetch({
       offset,
       end,
@@ -143,7 +143,8 @@ export class Supply implements FillHost {
   /** Fetches what is absent for its own sake, when nothing else comes. */
   complete(): void {
     const { blockSizeBytes, policy, source } = this.#rules;
-    const { sizeBytes, present, isJoinable } = this.#host;
+    const { sizeBytes, keeper, isJoinable } = this.#host;
+    const { present } = keeper;
     if (!this.isIdle || sizeBytes === undefined || !isJoinable || !source.mayAskForParts) return;
     if (!mayComplete(policy, sizeBytes)) return;
     const missing = present.firstMissing({ start: 0, end: Math.ceil(sizeBytes / blockSizeBytes) });
@@ -161,13 +162,15 @@ export class Supply implements FillHost {
     const { source } = this.#rules;
     // Where the length is not known, a fill that has ended tells it: none ends early then.
     const isComing = () => this.#host.sizeBytes !== undefined && this.#arrivals.bring(start, fill);
-    const part = source.mayAskForParts ? await source.fetchPart(start, end, signal) : undefined;
-    if (part?.isWhole === true && start > 0 && isComing()) {
-      part.body.close();
+    const asked = source.mayAskForParts ? await source.fetchPart(start, end, signal) : undefined;
+    if (asked?.isWhole === true && start > 0 && isComing()) {
+      asked.body.close();
       return undefined;
     }
-    if (part !== undefined) return part;
-    return isComing() ? undefined : await source.fetchWhole(signal);
+    if (asked === undefined && isComing()) return undefined;
+    const part = asked ?? (await source.fetchWhole(signal));
+    if (part.head !== undefined) await this.#host.learn(part.head);
+    return part;
   }
 
   keep(block: Arrived): Promise<void> {
@@ -181,7 +184,8 @@ export class Supply implements FillHost {
   /** A fill ends where a long enough run is there already; a short one is not worth another request. */
   isAheadCovered(fill: Fill, offset: number): boolean {
     const { blockSizeBytes, policy, source } = this.#rules;
-    const { sizeBytes, present } = this.#host;
+    const { sizeBytes, keeper } = this.#host;
+    const { present } = keeper;
     if (!source.mayAskForParts || sizeBytes === undefined) return false;
     const runEnd = present.endOfRun(offset / blockSizeBytes) * blockSizeBytes;
     const coveredEnd = Math.min(sizeBytes, this.#arrivals.coveredEnd(fill, offset, runEnd));
@@ -189,10 +193,10 @@ export class Supply implements FillHost {
   }
 
   mayResume(error: ProxyError): boolean {
-    const { isAlive, isStoring, readerCount } = this.#host;
-    if (!isAlive || error.source !== 'origin' || isFatal(error)) return false;
+    const { dead, keeper, readerCount } = this.#host;
+    if (dead !== undefined || error.source !== 'origin' || isFatal(error)) return false;
     // What a store did not keep cannot be compared with a second transfer.
-    if (!isStoring && !this.#rules.source.mayAskForParts) return false;
+    if (!keeper.isStoring && !this.#rules.source.mayAskForParts) return false;
     return readerCount > 0 || this.#decideUnwanted() === 'finish';
   }
 

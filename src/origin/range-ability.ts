@@ -5,15 +5,19 @@ export type RangeMode = 'auto' | 'never' | 'always';
 
 /** What is known now, and what teaches it. */
 export interface RangeAbility {
-  /** Whether a part may be asked for. */
+  /** Whether a part may be asked for where nothing has come yet: the whole, if that is what comes, is of use then. */
   readonly mayAsk: boolean;
+  /** Whether a part may be asked for where the whole would be of no use, because it is coming or there already. */
+  readonly mayAskMore: boolean;
   /** Whether parts are known to come, so that what is not fetched now can be had later by itself. */
   readonly isKnown: boolean;
   /** A part came as it was asked for. */
   noteParts(): void;
-  /** The whole came where a part was asked for, or a part that cannot be combined with others. */
+  /** The whole came where a part was asked for. One such resource tells nothing of an origin that gives parts of others. */
   noteWhole(): void;
-  /** What came was neither; the reason is for the log, once. */
+  /** A part came that cannot be combined with others. As `noteWhole`, but such a part is of no use at all. */
+  noteUnnamed(): void;
+  /** What came was no answer to what was asked; the reason is for the log, once. */
   distrust(reason: string): void;
 }
 
@@ -31,15 +35,20 @@ export interface RangeAbilityOptions {
 /** Learns from what comes. An origin that has none now may get them later: it is asked again after a while. */
 export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: RangeAbilityOptions): RangeAbility {
   let notBeforeAt = Number.NEGATIVE_INFINITY;
+  let notMoreBeforeAt = Number.NEGATIVE_INFINITY;
   let isKnown = mode === 'always';
   let isDistrusted = false;
+  const mayAsk = () => (mode === 'auto' ? now() >= notBeforeAt : mode === 'always');
   const refrain = () => {
     notBeforeAt = now() + forgetAfterMs;
     isKnown = mode === 'always';
   };
   return {
     get mayAsk() {
-      return mode === 'auto' ? now() >= notBeforeAt : mode === 'always';
+      return mayAsk();
+    },
+    get mayAskMore() {
+      return mayAsk() && (mode === 'always' || now() >= notMoreBeforeAt);
     },
     get isKnown() {
       return isKnown;
@@ -49,9 +58,13 @@ export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: Ran
       if (now() < notBeforeAt) return;
       isKnown = mode !== 'never';
       isDistrusted = false;
+      notMoreBeforeAt = Number.NEGATIVE_INFINITY;
     },
     noteWhole() {
-      refrain();
+      if (!isKnown) notMoreBeforeAt = now() + forgetAfterMs;
+    },
+    noteUnnamed() {
+      if (!isKnown) refrain();
     },
     distrust(reason) {
       refrain();

@@ -137,6 +137,66 @@ describe('what is read ahead', () => {
   });
 });
 
+describe('a source of which not all blocks are there', () => {
+  const length = 10 * block;
+
+  /** A reader of blocks that are there only if they are in the set. */
+  function createSparse(there: Set<number>, { inMemory = [] as readonly number[], total = length } = {}) {
+    const source = new HeldBlocks((index) => bytesOf(index * block, (index + 1) * block), inMemory);
+    const budget = new ByteBudget(1_000_000);
+    const rules = { blockSizeBytes: block, budget };
+    return { source, budget, reader: new ReadAhead(source, total, rules, (index) => there.has(index)) };
+  }
+
+  const rows: readonly [string, number[], number[], number, number[]][] = [
+    ['is not asked for the next block when that is absent', [0, 2, 3], [], length, [0]],
+    ['is asked for the next block when that is there', [0, 1], [], length, [0, 1]],
+    ['of unknown length is asked for the next block when that is there', [0, 1], [], Number.POSITIVE_INFINITY, [0, 1]],
+    ['of unknown length is not asked for what has not come', [0], [], Number.POSITIVE_INFINITY, [0]],
+    ['is not asked for what is in memory', [0, 1], [1], length, [0]],
+  ];
+  it.each(rows)('%s', async (_, there, inMemory, total, asked) => {
+    const { source, reader } = createSparse(new Set(there), { inMemory, total });
+    await readGiven(reader, source, 0, Number.POSITIVE_INFINITY);
+    expect(source.asked).toEqual(asked);
+  });
+
+  it('is not asked past an absent block by a reader that is several blocks ahead', async () => {
+    const { source, reader } = createSparse(new Set([0, 1, 2, 4, 5]));
+    for (const index of [0, 1]) await readGiven(reader, source, index * block);
+    expect(reader.peek(150, length)).toEqual(bytesOf(150, 200));
+    expect(source.asked).toEqual([0, 1, 2]);
+  });
+
+  it('is asked for a block that has come meanwhile', async () => {
+    const there = new Set([0]);
+    const { source, reader } = createSparse(there);
+    await readGiven(reader, source, 0, length);
+    there.add(1);
+    expect(reader.peek(50, length)).toEqual(bytesOf(50, 100));
+    expect(source.asked).toEqual([0, 1]);
+  });
+
+  it('is asked for the block behind one whose bytes come from elsewhere, and what came before that is let go of', async () => {
+    const { source, budget, reader } = createSparse(new Set([0, 1, 3, 4]));
+    await readGiven(reader, source, 0);
+    await source.give(1);
+    reader.pass(2 * block, length);
+    expect([source.asked, budget.takenBytes]).toEqual([[0, 1, 3], block]);
+    for (const index of [0, 1]) expect(reader.peek(index * block, (index + 1) * block)).toBeUndefined();
+    reader.close();
+    await source.give(3);
+    expect(budget.takenBytes).toBe(0);
+  });
+
+  it('is held no more when the reader has gone on to a block in memory, which is not held either', async () => {
+    const { source, reader } = createSparse(new Set([0, 1, 2]), { inMemory: [1] });
+    await readGiven(reader, source, 0, block);
+    expect(reader.peek(block, 2 * block)).toEqual(bytesOf(100, 200));
+    expect(reader.peek(0, block)).toBeUndefined();
+  });
+});
+
 describe('the budget', () => {
   it('leaves a reader that gets nothing of it reading block by block', async () => {
     const { source, budget, reader } = createReader({ budgetBytes: block - 1 });

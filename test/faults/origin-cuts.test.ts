@@ -30,7 +30,7 @@ const offsets = [0, 1, 700, block - 1, block, block + 1, 4 * block, 5 * block - 
 
 const random = seededRandom(faultSeed);
 /** How often what is done by chance is done. */
-const times = Math.ceil(faultRounds / 15);
+const times = Math.ceil(faultRounds / 25);
 
 let dir: string;
 let origin: FaultyOrigin;

@@ -32,7 +32,7 @@ const part = { start: 3 * block + 10, end: 5 * block + 20 };
 const partRange = `bytes=${part.start}-${part.end - 1}`;
 
 const random = seededRandom(faultSeed);
-const times = Math.max(1, Math.round(faultRounds / 30));
+const times = Math.max(1, Math.round(faultRounds / 50));
 
 type Tell = (honest: Reply, asked: Asked) => Reply;
 

@@ -15,7 +15,7 @@ import { askVerified, type Verified } from '../support/versioned-client.ts';
 const block = 64 * 1024;
 /** Larger than what is completed for its own sake. */
 const sizeBytes = 8_000_001;
-const times = Math.max(1, Math.round(faultRounds / 30));
+const times = Math.max(1, Math.round(faultRounds / 50));
 const random = seededRandom(faultSeed);
 
 const ends = ['SIGKILL', 'SIGTERM'] as const;

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createRangeAbility, type RangeMode } from '../../src/origin/range-ability.ts';
 
 /** What happens to an ability, one step after the other. */
-type Step = 'parts' | 'whole' | 'lie' | number;
+type Step = 'parts' | 'whole' | 'unnamed' | 'lie' | number;
 
 function learn(mode: RangeMode, steps: readonly Step[]) {
   let now = 1_000_000;
@@ -16,37 +16,44 @@ function learn(mode: RangeMode, steps: readonly Step[]) {
   for (const [index, step] of steps.entries()) {
     if (step === 'parts') ability.noteParts();
     else if (step === 'whole') ability.noteWhole();
+    else if (step === 'unnamed') ability.noteUnnamed();
     else if (step === 'lie') ability.distrust(`lie ${index}`);
     else now += step;
   }
-  return { mayAsk: ability.mayAsk, isKnown: ability.isKnown, told };
+  return { mayAsk: ability.mayAsk, mayAskMore: ability.mayAskMore, isKnown: ability.isKnown, told };
 }
 
-describe('whether parts may be asked for, and whether they are known to come', () => {
-  it.each<[RangeMode, readonly Step[], boolean, boolean]>([
-    ['auto', [], true, false],
-    ['auto', ['parts'], true, true],
-    ['auto', ['whole'], false, false],
-    ['auto', ['lie'], false, false],
-    ['auto', ['whole', 99], false, false],
-    ['auto', ['whole', 100], true, false],
-    ['auto', ['lie', 100], true, false],
-    ['auto', ['whole', 50, 'whole', 99], false, false],
-    ['auto', ['parts', 'whole'], false, false],
-    ['auto', ['parts', 'whole', 100], true, false],
-    ['auto', ['whole', 100, 'parts'], true, true],
+describe('whether parts may be asked for, where the whole is of use and where it is not, and whether they are known', () => {
+  it.each<[RangeMode, readonly Step[], boolean, boolean, boolean]>([
+    ['auto', [], true, true, false],
+    ['auto', ['parts'], true, true, true],
+    ['auto', ['whole'], true, false, false],
+    ['auto', ['whole', 99], true, false, false],
+    ['auto', ['whole', 100], true, true, false],
+    ['auto', ['whole', 50, 'whole', 99], true, false, false],
+    ['auto', ['whole', 'parts'], true, true, true],
+    // One resource that comes whole, or is named weakly, tells nothing of an origin that gives parts of others.
+    ['auto', ['parts', 'whole'], true, true, true],
+    ['auto', ['parts', 'unnamed'], true, true, true],
+    ['auto', ['unnamed'], false, false, false],
+    ['auto', ['unnamed', 99], false, false, false],
+    ['auto', ['unnamed', 100], true, true, false],
+    ['auto', ['lie'], false, false, false],
+    ['auto', ['lie', 100], true, true, false],
+    ['auto', ['parts', 'lie'], false, false, false],
     // The answer to an earlier question comes late.
-    ['auto', ['lie', 'parts'], false, false],
-    ['auto', ['lie', 'parts', 100], true, false],
-    ['never', [], false, false],
-    ['never', ['parts'], false, false],
-    ['never', ['whole', 100], false, false],
-    ['always', [], true, true],
-    ['always', ['whole'], true, true],
-    ['always', ['lie'], true, true],
-    ['always', ['parts'], true, true],
-  ])('%s after %o: %s, %s', (mode, steps, mayAsk, isKnown) => {
-    expect(learn(mode, steps)).toMatchObject({ mayAsk, isKnown });
+    ['auto', ['lie', 'parts'], false, false, false],
+    ['auto', ['lie', 'parts', 100], true, true, false],
+    ['never', [], false, false, false],
+    ['never', ['parts'], false, false, false],
+    ['never', ['whole', 100], false, false, false],
+    ['always', [], true, true, true],
+    ['always', ['whole'], true, true, true],
+    ['always', ['unnamed'], true, true, true],
+    ['always', ['lie'], true, true, true],
+    ['always', ['parts'], true, true, true],
+  ])('%s after %o: %s, %s, %s', (mode, steps, mayAsk, mayAskMore, isKnown) => {
+    expect(learn(mode, steps)).toMatchObject({ mayAsk, mayAskMore, isKnown });
   });
 });
 

@@ -221,6 +221,25 @@ describe('a generation that is pinned for those who resume', () => {
     await expectWhole(client, { seed: 2 });
   });
 
+  it.each(['no-cache', 'max-age=60, must-revalidate'])(
+    'is not given where the response forbids it: %s',
+    async (control) => {
+      await proxy.close();
+      open({ route: { cache: { pinSeconds: 300 } } });
+      origin.file = { ...origin.file, fields: { ...origin.file.fields, 'cache-control': control } };
+      await fetched();
+      change();
+      proxy.clock.advance(61_000);
+      await fetched();
+      const client = proxy.send(ranged('bytes=0-99', { 'if-range': '"v1"' }));
+      if (control === 'no-cache') {
+        const exchange = await proxy.origin.next();
+        exchange.respond({ status: 304, fields: origin.file.fields, framing: 'none' }, new Uint8Array());
+      }
+      await expectWhole(client, { seed: 2 });
+    },
+  );
+
   it('is given as long as it was said, and not longer', async () => {
     proxy.clock.advance(299_999);
     await expectPart(proxy.send(ranged('bytes=0-99', { 'if-range': '"v1"' })), 0, 100);

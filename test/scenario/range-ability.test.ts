@@ -47,25 +47,51 @@ describe('an origin that is asked for a part', () => {
     expect(told()).toEqual([]);
   });
 
-  it('and sends the whole has it stored, and is not asked for parts for a while', async () => {
+  it('and sends the whole has it stored, and is asked for parts of other files, for that costs nothing', async () => {
     origin.file = { ...origin.file, hasRanges: false };
-    for (const wait of [0, forgetAfterMs - 1, 1]) {
-      proxy.clock.advance(wait);
+    for (let files = 0; files < 3; files += 1) {
       const client = sendCold();
       await origin.give();
       await expectCold(client);
     }
-    expect(origin.asked).toEqual(['bytes=4096-5119', 'whole', 'bytes=4096-5119']);
+    expect(origin.asked).toEqual(Array(3).fill('bytes=4096-5119'));
     await proxy.fillsEnded(3);
     expect(proxy.fillEvents().map(({ result, bytes }) => [result, bytes])).toEqual(Array(3).fill(['stored', size]));
     expect(told()).toEqual([]);
+  });
+
+  it('and sends the whole is not asked for parts of what is coming already, for a while', async () => {
+    origin.file = { ...origin.file, hasRanges: false };
+    const first = sendCold();
+    await origin.give();
+    await expectCold(first);
+    await proxy.fillsEnded(1);
+    for (const [wait, asked] of [
+      [0, ['whole']],
+      [forgetAfterMs - 1, ['whole']],
+      [1, ['whole', 'bytes=9216- if "v1"']],
+    ] as const) {
+      proxy.clock.advance(wait);
+      const before = origin.asked.length;
+      const target = `/${++targets}`;
+      const plain = proxy.send({ target });
+      const whole = await origin.begin();
+      expect(await plain.status()).toBe(200);
+      const ahead = proxy.send({ target, fields: { range: 'bytes=9500-' } });
+      const reading = ahead.bytes();
+      if (asked.length > 1) (await origin.begin()).finish();
+      whole.finish();
+      await expectWhole(plain);
+      await reading;
+      expect(origin.asked.slice(before)).toEqual(asked);
+    }
   });
 
   it.each<[RangeMode, boolean, readonly string[]]>([
     ['never', true, ['whole', 'whole']],
     ['never', false, ['whole', 'whole']],
     ['always', true, ['bytes=4096-5119', 'bytes=4096-5119']],
-    ['auto', false, ['bytes=4096-5119', 'whole']],
+    ['auto', false, ['bytes=4096-5119', 'bytes=4096-5119']],
   ])('under `%s`, where having ranges is %s, gets %s', async (mode, hasRanges, asked) => {
     await proxy.close();
     open(mode);

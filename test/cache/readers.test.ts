@@ -1,0 +1,145 @@
+/** Readers of a generation: what each may still ask for, where the slowest is, and who is told. */
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { Span } from '../../src/bytes/span.ts';
+import { Readers } from '../../src/cache/readers.ts';
+import type { ByteReader } from '../../src/cache/representation.ts';
+
+const infinity = Number.POSITIVE_INFINITY;
+const span = (start: number, end: number): Span => ({ start, end });
+
+/** Readers over nothing: each read gives a byte, and what they are told is written down. */
+function createReaders() {
+  const told: string[] = [];
+  const readers = new Readers({
+    createReader: (since) => ({
+      peek: () => undefined,
+      read: async (offset, end) => {
+        told.push(`read ${offset}-${end} since ${since}`);
+        return new Uint8Array(1);
+      },
+      close: () => told.push('closed'),
+    }),
+    onMoved: (offset, end, since) => told.push(`moved ${offset}-${end} since ${since}`),
+    onLeft: () => told.push('left'),
+  });
+  return { readers, told };
+}
+
+describe('what a reader wants', () => {
+  const spans = [span(100, 200), span(500, 600), span(300, 400)];
+  type Row = readonly [at: readonly [number, number] | undefined, wanted: Span, isWanted: boolean];
+  const rows: readonly Row[] = [
+    [undefined, span(0, 100), false],
+    [undefined, span(0, 101), true],
+    [undefined, span(200, 300), false],
+    [undefined, span(250, infinity), true],
+    [undefined, span(399, 400), true],
+    [undefined, span(600, infinity), false],
+    [[100, 200], span(100, 101), true],
+    [[150, 200], span(100, 150), false],
+    [[150, 200], span(100, 151), true],
+    [[150, 200], span(0, infinity), true],
+    [[150, 200], span(300, 301), true],
+    [[550, 600], span(100, 300), false],
+    [[550, 600], span(100, 301), true],
+    [[550, 600], span(500, 550), false],
+    [[550, 600], span(599, 600), true],
+    [[300, 400], span(500, infinity), false],
+    [[399, 400], span(0, 399), false],
+    [[399, 400], span(399, 400), true],
+    [[399, 400], span(400, infinity), false],
+  ];
+  it.each(rows)('at %j: %j is wanted: %j', async (at, wanted, isWanted) => {
+    const { readers } = createReaders();
+    const reader = readers.add(spans, 0);
+    if (at !== undefined) await reader.read(...at);
+    expect(readers.want(wanted)).toBe(isWanted);
+    reader.close();
+    expect(readers.want(span(0, infinity))).toBe(false);
+  });
+
+  it('has no end where the length is not known', () => {
+    const { readers } = createReaders();
+    const reader = readers.add([span(0, infinity)], 0);
+    reader.peek(1000, infinity);
+    expect([span(0, 1000), span(0, 1001), span(1_000_000, infinity)].map((each) => readers.want(each))).toEqual([
+      false,
+      true,
+      true,
+    ]);
+  });
+
+  it('is nothing where it asks for nothing', () => {
+    const { readers } = createReaders();
+    readers.add([], 0);
+    expect(readers.want(span(0, infinity))).toBe(false);
+  });
+
+  it('is everything for a seat, whatever readers have passed', () => {
+    const { readers } = createReaders();
+    const leave = readers.sit();
+    readers.add([span(0, 100)], 0).peek(50, 100);
+    expect(readers.want(span(0, 1))).toBe(true);
+    leave();
+    expect(readers.want(span(0, 1))).toBe(false);
+  });
+
+  it('is what is left of its spans in their order, whatever they are', () => {
+    // Disjoint spans in any order, as a request may have them, and how many bytes have been read of them.
+    const cuts = fc.uniqueArray(fc.nat(60), { minLength: 2, maxLength: 12 }).map((all) => all.sort((a, b) => a - b));
+    const disjoint = cuts.chain((all) => {
+      const pairs = all.flatMap((start, index) => (index % 2 === 0 ? [span(start, all[index + 1] ?? start + 1)] : []));
+      return fc.shuffledSubarray(pairs, { minLength: 1 });
+    });
+    const asked = fc.tuple(fc.nat(60), fc.integer({ min: 1, max: 60 }));
+    fc.assert(
+      fc.property(disjoint, fc.nat(80), asked, (spans, count, [start, length]) => {
+        const { readers } = createReaders();
+        const reader = readers.add(spans, 0);
+        const steps = spans.flatMap((each) =>
+          Array.from({ length: each.end - each.start }, (_, index) => [each.start + index, each.end] as const),
+        );
+        const taken = Math.min(count, steps.length - 1);
+        for (const [offset, end] of steps.slice(0, taken + 1)) reader.peek(offset, end);
+        const left = steps.slice(taken).map(([offset]) => offset);
+        const isWanted = left.some((offset) => start <= offset && offset < start + length);
+        expect(readers.want(span(start, start + length))).toBe(isWanted);
+      }),
+    );
+  });
+});
+
+describe('the lowest reader', () => {
+  it('is the one that has read least, of those that are not before the offset', () => {
+    const { readers } = createReaders();
+    const [slow, fast] = [readers.add([span(0, 1000)], 0), readers.add([span(0, 1000)], 0)];
+    slow.peek(200, 1000);
+    fast.peek(700, 1000);
+    expect([0, 200, 201, 700, 701].map((from) => readers.lowest(from))).toEqual([200, 200, 700, 700, undefined]);
+    const leave = readers.sit();
+    expect(readers.lowest(100)).toBe(100);
+    leave();
+    slow.close();
+    expect(readers.lowest(0)).toBe(700);
+  });
+});
+
+describe('a reader', () => {
+  const told: readonly [string, (reader: ByteReader) => unknown, string[]][] = [
+    ['tells once where it has come to', (reader) => [reader.peek(3, 9), reader.peek(3, 9)], ['moved 3-9 since 7']],
+    [
+      'tells where it has come to before it reads',
+      (reader) => reader.read(3, 9),
+      ['moved 3-9 since 7', 'read 3-9 since 7'],
+    ],
+    ['tells that it has left when it holds nothing any more', (reader) => reader.close(), ['closed', 'left']],
+    ['tells that once', (reader) => [reader.close(), reader.close()], ['closed', 'left', 'closed']],
+  ];
+  it.each(told)('%s', async (_, act, expected) => {
+    const { readers, told } = createReaders();
+    await act(readers.add([span(0, 9)], 7));
+    expect(told).toEqual(expected);
+  });
+});
