@@ -9,7 +9,7 @@ import { createCountedBody } from './counted-body.ts';
 import type { Generation } from './generation.ts';
 import type { ReadAheadRules } from './read-ahead.ts';
 import type { Relay, Representation } from './representation.ts';
-import { createStoredRepresentation } from './stored-representation.ts';
+import { createStoredRepresentation, type Mend } from './stored-representation.ts';
 
 /** What the answers of one request have in common. */
 export interface AnswerContext {
@@ -25,10 +25,10 @@ export interface AnswerContext {
 const noBytes = () => 0;
 
 /** A stored entry, used as it is. */
-export function hitAnswer(entry: StoredEntry, ttlMs: number, reading: ReadAheadRules): Answer {
+export function hitAnswer(entry: StoredEntry, ttlMs: number, reading: ReadAheadRules, mend?: Mend): Answer {
   return {
     kind: 'representation',
-    representation: createStoredRepresentation(entry, reading),
+    representation: createStoredRepresentation(entry, reading, mend),
     isReuse: true,
     outcome: ttlMs < 0 ? 'stale' : 'hit',
     reason: undefined,

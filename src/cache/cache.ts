@@ -1,5 +1,6 @@
 /** The conversation between store and origin: what a request gets, and from where. */
 
+import type { Span } from '../bytes/span.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { parseRequestDirectives } from '../semantics/cache-control.ts';
@@ -24,10 +25,10 @@ import { type Arrival, type Exchange, type Flight, Flights, type Landing } from 
 import type { Inquiry } from './inquiry.ts';
 import { invalidate } from './invalidate.ts';
 import { isShareable, isWaitingVain, mayJoinGeneration, mayTakeAlong } from './join.ts';
-import { type Plan, planAnswer } from './plan.ts';
+import { isUsable, type Plan, planAnswer } from './plan.ts';
 import { isPresent } from './presence.ts';
 import type { ReadAheadRules } from './read-ahead.ts';
-import { withResponse } from './representation.ts';
+import { type ByteReader, withResponse } from './representation.ts';
 import { UnsharedKeys } from './unshared-keys.ts';
 
 /** Answers requests from the store and the origin. */
@@ -106,7 +107,7 @@ class StoreCache implements Cache {
   #hit({ entry, ttlMs }: Extract<Plan, { kind: 'hit' }>, inquiry: Inquiry): Answer | Promise<Answer> {
     // Nothing of the body is read for HEAD, so it does not matter how much of it is there.
     const isEnough = entry.isComplete || inquiry.request.method === 'HEAD';
-    if (isEnough) return hitAnswer(entry, ttlMs, this.#reading);
+    if (isEnough) return hitAnswer(entry, ttlMs, this.#reading, (rest) => this.#mend(entry, inquiry, rest));
     return this.#answerPartial(entry, ttlMs, inquiry);
   }
 
@@ -128,6 +129,20 @@ class StoreCache implements Cache {
       throw new ProxyError('not_in_cache');
     }
     return partialAnswer(generation, representation, isEnough, ttlMs);
+  }
+
+  /** Reads on where a block turned out to be damaged after the head was sent: that block is fetched again. */
+  async #mend(entry: StoredEntry, inquiry: Inquiry, rest: readonly Span[]): Promise<ByteReader> {
+    const { store, clock } = this.#context;
+    const entries = await store.find(inquiry.key);
+    const damaged = entries.find(({ generation }) => generation === entry.generation);
+    if (damaged === undefined || !isUsable({ ...damaged, isComplete: false }, clock.now())) {
+      throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and cannot be had again by itself' });
+    }
+    const answer = await this.#answerPartial(damaged, 0, inquiry);
+    if (answer.kind === 'representation') return await answer.representation.open(rest, inquiry.request.signal);
+    answer.relay.response.body.close();
+    throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and the rest cannot be opened' });
   }
 
   #reopen(entry: StoredEntry, inquiry: Inquiry): Flight {

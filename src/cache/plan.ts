@@ -99,7 +99,7 @@ function isResumed(
   return outcome.kind === 'proceed' && (outcome.range === 'apply' || !hasIfRange);
 }
 
-/** Without a strong validator nothing can be added to what is there in part (RFC 9110 §15.3.7.3). */
-function isUsable({ isComplete, metadata }: StoredEntry, now: number): boolean {
+/** Whether an entry is of use: without a strong validator nothing can be added to what is there in part (RFC 9110 §15.3.7.3). */
+export function isUsable({ isComplete, metadata }: Pick<StoredEntry, 'isComplete' | 'metadata'>, now: number): boolean {
   return isComplete || strongValidator(metadata, now) !== undefined;
 }

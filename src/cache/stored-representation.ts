@@ -1,25 +1,30 @@
 /** A stored entry as a representation. */
 
-import { ProxyError } from '../http/proxy-error.ts';
+import type { Span } from '../bytes/span.ts';
+import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { EntryReader, StoredEntry } from '../store/store.ts';
 import { peekBytes } from './block-bytes.ts';
 import { ReadAhead, type ReadAheadRules } from './read-ahead.ts';
 import type { ByteReader, Representation } from './representation.ts';
 
-/** Presents an entry to delivery. */
-export function createStoredRepresentation(entry: StoredEntry, rules: ReadAheadRules): Representation {
+/** Opens the rest of the same bytes anew, when a block of them has turned out to be damaged. Rejects with `ProxyError`. */
+export type Mend = (rest: readonly Span[]) => Promise<ByteReader>;
+
+/** Presents an entry to delivery. Without `mend`, damage that is found on the way ends the reading. */
+export function createStoredRepresentation(entry: StoredEntry, rules: ReadAheadRules, mend?: Mend): Representation {
   const { metadata, sizeBytes } = entry;
   return {
     response: metadata,
     sizeBytes,
     peek: (offset, end) => peekBytes(entry, rules.blockSizeBytes, offset, end),
-    open: async ([first]) => {
+    open: async (spans) => {
       const source = await entry.open();
       const reader = createStoredReader(source, sizeBytes, rules);
       try {
         // Damage that is found where reading begins is found while another answer can be given.
+        const [first] = spans;
         if (first !== undefined) await reader.read(first.start, first.end);
-        return reader;
+        return mend === undefined ? reader : createMendedReader(reader, spans, mend);
       } catch (error) {
         reader.close();
         throw error;
@@ -27,6 +32,35 @@ export function createStoredRepresentation(entry: StoredEntry, rules: ReadAheadR
     },
     whenPresent: async () => true,
     close: () => {},
+  };
+}
+
+/** Reads on from elsewhere when what is stored turns out to be damaged. */
+function createMendedReader(stored: ByteReader, spans: readonly Span[], mend: Mend): ByteReader {
+  let reader = stored;
+  let isClosed = false;
+  const rest = (offset: number, end: number) => {
+    const at = spans.findIndex((span) => span.start <= offset && end === span.end);
+    return [{ start: offset, end }, ...spans.slice(at + 1)];
+  };
+  return {
+    peek: (offset, end) => reader.peek(offset, end),
+    read: async (offset, end) => {
+      try {
+        return await reader.read(offset, end);
+      } catch (thrown) {
+        if (toProxyError(thrown).code !== 'bytes_gone' || reader !== stored) throw thrown;
+      }
+      const mended = await mend(rest(offset, end));
+      stored.close();
+      reader = mended;
+      if (isClosed) mended.close();
+      return await mended.read(offset, end);
+    },
+    close: () => {
+      isClosed = true;
+      reader.close();
+    },
   };
 }
 

@@ -1,0 +1,66 @@
+/** Blocks on disk that turn out to be damaged while a client reads what was stored whole. */
+
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, expect, it } from 'vitest';
+import { flipBit } from '../support/damage.ts';
+import { openTestStore } from '../support/disk-store.ts';
+import { expectPart, expectWhole } from '../support/expect-bytes.ts';
+import { createRangeOrigin, retagged, type Twist } from '../support/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+
+const blockSizeBytes = 16 * 1024;
+const sizeBytes = 20 * blockSizeBytes;
+
+let proxy: WholeProxy;
+afterEach(() => proxy.close());
+
+/** A file that is stored whole, with a bit flipped in each of these blocks. */
+async function damaged(blocks: readonly number[], twist?: Twist) {
+  const { store, dir } = await openTestStore({ blockSizeBytes });
+  proxy = createWholeProxy({ originRanges: 'auto', createStore: () => store, blockSizeBytes });
+  const origin = createRangeOrigin(proxy.origin, { sizeBytes });
+  const first = proxy.send();
+  await origin.give(twist);
+  await expectWhole(first, { sizeBytes });
+  await proxy.fillsEnded(1);
+  const files = await readdir(dir, { recursive: true });
+  const body = files.find((file) => file.endsWith('.body')) ?? expect.fail('there is no body');
+  for (const block of blocks) await flipBit(join(dir, body), block * blockSizeBytes + 100);
+  origin.serve(twist);
+  return origin;
+}
+
+it.each([
+  ['in the middle', [7]],
+  ['at the end', [19]],
+  ['in several places', [3, 4, 11]],
+])('are fetched again by themselves, unnoticed by the client: %s', async (_where, blocks) => {
+  const origin = await damaged(blocks);
+  await expectWhole(proxy.send(), { sizeBytes });
+  const spans = origin.asked.slice(1);
+  expect(spans.join()).toMatch(/^(bytes=\d+-\d* if "v1",?)+$/);
+  const fetched = () =>
+    proxy
+      .fillEvents()
+      .slice(1)
+      .reduce((sum, { bytes }) => sum + bytes, 0);
+  await expect.poll(fetched).toBe(blocks.length * blockSizeBytes);
+  const requests = origin.asked.length;
+  await expectWhole(proxy.send(), { sizeBytes });
+  expect(origin.asked).toHaveLength(requests);
+});
+
+it('are fetched again for a range that reaches into them', async () => {
+  await damaged([7]);
+  const start = 6 * blockSizeBytes + 5;
+  const client = proxy.send({ fields: { range: `bytes=${start}-${start + 30_000}` } });
+  await expectPart(client, start, start + 30_001, { sizeBytes });
+});
+
+it('cut the response visibly where no strong validator names the bytes', async () => {
+  await damaged([7], (honest) => retagged(honest, 'W/"v1"'));
+  const client = proxy.send();
+  expect(await client.status()).toBe(200);
+  await expect(client.bytes()).rejects.toMatchObject({ code: 'bytes_gone' });
+});
