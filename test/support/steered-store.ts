@@ -26,14 +26,21 @@ export interface SteeredStore extends Store {
   readonly held: number;
 }
 
-/** Puts the steering over a store in memory. */
+export interface SteeredStoreOptions {
+  readonly blockSizeBytes?: number;
+  readonly maxSizeBytes?: number;
+  readonly now?: () => number;
+  /** What is steered; the other options are of no use then. */
+  readonly below?: Store;
+}
+
+/** Puts the steering over a store: the one below, or else a new one in memory. */
 export function createSteeredStore({
   blockSizeBytes = 1024,
   maxSizeBytes = 16 * 1024 * 1024,
   now = () => 0,
-} = {}): SteeredStore {
-  let ids = 0;
-  const below = createMemoryStore({ maxSizeBytes, blockSizeBytes, now, randomId: () => `generation-${++ids}` });
+  below = createNumberingStore({ maxSizeBytes, blockSizeBytes, now }),
+}: SteeredStoreOptions = {}): SteeredStore {
   const gates = new Map<Step, { reached: () => void; open: Promise<void> }>();
   const failures = new Map<Step, Error>();
   const damaged = new Map<string, number>();
@@ -157,4 +164,10 @@ export function createSteeredStore({
       return open.size;
     },
   };
+}
+
+/** A store in memory that numbers its generations. */
+function createNumberingStore(options: Omit<Parameters<typeof createMemoryStore>[0], 'randomId'>): Store {
+  let ids = 0;
+  return createMemoryStore({ ...options, randomId: () => `generation-${++ids}` });
 }

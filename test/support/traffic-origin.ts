@@ -3,9 +3,10 @@
 import { createHash } from 'node:crypto';
 import type { Span } from '../../src/bytes/span.ts';
 import { type Fields, fieldValue } from '../../src/http/fields.ts';
-import type { ProxyError } from '../../src/http/proxy-error.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { FakeExchange, FakeHead, FakeOrigin } from './fake-origin.ts';
 import { patternBytes } from './pattern-body.ts';
+import { contentOf } from './traffic-content.ts';
 import type { Plan } from './traffic-plan.ts';
 
 /** A response that the origin has begun. */
@@ -27,11 +28,12 @@ export class TrafficOrigin {
   readonly #plan: Plan;
   readonly #origin: FakeOrigin;
   /** The version of the bytes, from 1 on. */
-  version = 1;
+  version: number;
 
-  constructor(plan: Plan, origin: FakeOrigin) {
+  constructor(plan: Plan, origin: FakeOrigin, version: number) {
     this.#plan = plan;
     this.#origin = origin;
+    this.version = version;
   }
 
   /** Answers the next request, if there is one, by an error or a status without a body. */
@@ -78,7 +80,7 @@ export class TrafficOrigin {
   #digestFields(): Record<string, string> {
     const { digest, size } = this.#plan;
     if (digest === 'none') return {};
-    const bytes = patternBytes(0, size, digest === 'right' ? this.version : 999);
+    const bytes = digest === 'right' ? contentOf(this.#plan, this.version) : patternBytes(0, size, 999);
     return { 'repr-digest': `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:` };
   }
 
@@ -89,7 +91,7 @@ export class TrafficOrigin {
 
   /** The bytes that the origin sends for a Range; undefined for the whole. */
   #part(fields: Fields): Span | 'unsatisfied' | undefined {
-    const { size, ranges: manner } = this.#plan;
+    const { size, unit, ranges: manner } = this.#plan;
     const ifRange = fieldValue(fields, 'if-range');
     const [, first = '', last = ''] = /^bytes=([0-9]*)-([0-9]*)$/.exec(fieldValue(fields, 'range') ?? '') ?? [];
     const isAsked = first !== '' || last !== '';
@@ -97,13 +99,13 @@ export class TrafficOrigin {
     const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
     const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1);
     if (start >= end || manner === 'unsatisfied') return 'unsatisfied';
-    if (manner === 'short') return { start, end: Math.min(end, start + 300) };
-    if (manner === 'early') return { start: Math.max(0, start - 100), end };
+    if (manner === 'short') return { start, end: Math.min(end, start + 300 * unit) };
+    if (manner === 'early') return { start: Math.max(0, start - 100 * unit), end };
     return manner === 'elsewhere' ? { start: size - 1, end: size } : { start, end };
   }
 
   #sendPart(exchange: FakeExchange, head: Record<string, string>, part: Span): void {
-    const { size, ranges: manner } = this.#plan;
+    const { size, unit, ranges: manner } = this.#plan;
     const { etag: _, ...unnamed } = head;
     const total = manner === 'other-length' ? size + 1 : size;
     const fields = {
@@ -111,22 +113,31 @@ export class TrafficOrigin {
       'content-length': String(part.end - part.start),
       'content-range': `bytes ${part.start}-${part.end - 1}/${total}`,
     };
-    if (manner === 'long' && part.end - part.start > 400) {
-      const { 'content-length': _length, ...rest } = fields;
-      const end = part.start + 300;
-      exchange.head({ status: 206, fields: { ...rest, 'content-range': `bytes ${part.start}-${end - 1}/${total}` } });
-      void exchange.send(patternBytes(part.start, end - 1, this.version));
-      void exchange.send(Buffer.concat([patternBytes(end - 1, end, this.version), patternBytes(0, 99, 77)]));
-      void exchange.send(patternBytes(0, 900, 77));
-      exchange.end();
-      return;
-    }
-    this.#begin(exchange, { status: 206, fields }, part);
+    if (manner === 'long' && part.end - part.start > 400 * unit) this.#sendTooMuch(exchange, fields, part.start);
+    else this.#begin(exchange, { status: 206, fields }, part);
+  }
+
+  /** Sends more bytes than the head tells, and foreign ones at that. */
+  #sendTooMuch(exchange: FakeExchange, fields: Readonly<Record<string, string>>, start: number): void {
+    const { size, unit } = this.#plan;
+    const { 'content-length': _, ...rest } = fields;
+    const end = start + 300 * unit;
+    const content = contentOf(this.#plan, this.version);
+    exchange.head({ status: 206, fields: { ...rest, 'content-range': `bytes ${start}-${end - 1}/${size}` } });
+    void exchange.send(content.slice(start, end - 1));
+    void exchange.send(Buffer.concat([content.subarray(end - 1, end), patternBytes(0, 99, 77)]));
+    void exchange.send(patternBytes(0, 900 * unit, 77));
+    exchange.end();
   }
 
   #begin(exchange: FakeExchange, head: FakeHead, { start, end }: Span): void {
     exchange.head(head);
     this.transfers.push({ exchange, version: this.version, sent: start, end, unread: 0, isOver: false });
+  }
+
+  /** From now on the origin has another version. */
+  change(): void {
+    this.version += 1;
   }
 
   /** Does something to one of the transfers that are not over. */
@@ -139,12 +150,18 @@ export class TrafficOrigin {
   /** Sends so many bytes more. */
   continue(transfer: Transfer, count: number): void {
     const end = Math.min(transfer.end, transfer.sent + count);
-    const piece = patternBytes(transfer.sent, end, transfer.version);
+    const piece = contentOf(this.#plan, transfer.version).slice(transfer.sent, end);
     transfer.sent = end;
     transfer.unread += 1;
     void transfer.exchange.send(piece).then(() => {
       transfer.unread -= 1;
     });
+  }
+
+  /** Breaks the transfer off. */
+  break(transfer: Transfer): void {
+    transfer.isOver = true;
+    transfer.exchange.fail(new ProxyError('origin_reset'));
   }
 
   /** Sends the rest. */
