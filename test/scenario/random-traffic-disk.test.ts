@@ -1,0 +1,36 @@
+/** Random traffic over the store on a real disk, which fails, is damaged, and is closed and opened again. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { temporaryDirectory } from '../support/disk-store.ts';
+import { runTraffic } from '../support/traffic.ts';
+import { DiskGround } from '../support/traffic-disk.ts';
+import { diskPlans } from '../support/traffic-plan.ts';
+import { noteUnhandled } from '../support/traffic-unhandled.ts';
+
+/** More runs than usual find what is rare. */
+const { RANGEWAY_TEST_RUNS = '150' } = process.env;
+const runs = Number(RANGEWAY_TEST_RUNS);
+/** Enough for a slow disk, and for making a failure small. */
+const timeout = 30_000 + 200 * runs;
+
+describe('random traffic over a disk', () => {
+  it('gets no wrong byte, neither then nor after a restart, does not wait for ever, and leaves nothing open', {
+    timeout,
+  }, async () => {
+    const unhandled = noteUnhandled();
+    const root = await temporaryDirectory();
+    const traffic = fc.asyncProperty(diskPlans, async (plan) => {
+      const dir = await mkdtemp(join(root, 'run-'));
+      try {
+        await runTraffic(plan, new DiskGround(plan, dir));
+      } finally {
+        await rm(dir, { recursive: true, force: true });
+      }
+    });
+    await fc.assert(traffic, { numRuns: runs });
+    expect(unhandled).toEqual([]);
+  });
+});

@@ -1,0 +1,109 @@
+/** What a client of random traffic may be given: bytes of the version that is named, and none that are for others. */
+
+import { expect } from 'vitest';
+import { fieldValue } from '../../src/http/fields.ts';
+import type { ProxyResponse } from '../../src/http/message.ts';
+import { contentOf } from './traffic-content.ts';
+import { ownLifetimes, type Plan } from './traffic-plan.ts';
+import type { Step } from './traffic-steps.ts';
+import type { Sent } from './whole-proxy.ts';
+
+/** A request, and the version that somebody had been told of before it came: an earlier one is invalid for it. */
+export interface Asked {
+  readonly sent: Sent;
+  readonly leastVersion: number;
+}
+
+/** A response, and the latest version that there was until it had been read. */
+export interface Given {
+  readonly response: ProxyResponse;
+  readonly bytes: Buffer;
+  readonly latestVersion: number;
+}
+
+/** Fails where these are not bytes that may be given to this client. `clients` are all, by the name that they send. */
+export function expectRightBytes(plan: Plan, asked: Asked, given: Given, clients: readonly Asked[]): void {
+  const { response, bytes, latestVersion } = given;
+  const { status, fields, body } = response;
+  const version = Number(fieldValue(fields, 'x-version'));
+  if (plan.ranges === 'long' && fieldValue(fields, 'cache-status')?.includes('detail=')) return;
+  expect(version).toBeGreaterThanOrEqual(asked.leastVersion);
+  const asker = clients[Number(fieldValue(fields, 'x-client'))] ?? asked;
+  if (asker !== asked) expectSharable(plan, asked, asker, fieldValue(fields, 'cache-status') ?? '');
+
+  if (body.kind !== 'none' && body.sizeBytes !== undefined) expect(bytes.length).toBe(body.sizeBytes);
+  const range = fieldValue(fields, 'content-range');
+  const isRight = possibleVersions(plan, version, latestVersion).some((each) => {
+    const content = contentOf(plan, each);
+    if (status === 200) return bytes.equals(content);
+    return range === undefined ? areParts(bytes, content) : bytes.equals(bytesOf(range, content));
+  });
+  if (!isRight) expect.fail(`other bytes than those of version ${version}`);
+}
+
+/** Where nothing names the bytes, a transfer that is taken up again before anybody has seen one may bring later ones. */
+export function possibleVersions({ validator, isTold }: Plan, version: number, latestVersion: number): number[] {
+  if (validator !== 'none' || isTold) return [version];
+  return Array.from({ length: latestVersion - version + 1 }, (_, later) => version + later);
+}
+
+/** Fails where what the origin gave to another client may not be given to this one. */
+function expectSharable(plan: Plan, asked: Asked, asker: Asked, cacheStatus: string): void {
+  const { lifetime, varies, validator } = plan;
+  if (varies) expect(asker.sent.fields?.['accept-language']).toBe(asked.sent.fields?.['accept-language']);
+  const { 'cache-control': wish, 'if-range': resumed } = asked.sent.fields ?? {};
+  const isStale = wish === 'max-stale' || resumed !== undefined || cacheStatus.includes('fwd-status=50');
+  // A server that ends cannot ask the origin any more.
+  const isDisconnected = lifetime === 'max-age=0' && cacheStatus.includes('detail=client_gone');
+  if (ownLifetimes.includes(lifetime) && !isStale && !isDisconnected) expect(cacheStatus).toContain('detail=origin');
+  // With a validator it may be another client's response that this one's request has confirmed.
+  if (validator === 'none') expect(Object.keys(asker.sent.fields ?? {})).not.toContain('authorization');
+}
+
+/** The bytes that a Content-Range tells of. */
+function bytesOf(range: string, content: Uint8Array): Uint8Array {
+  const [, first, last] = /^bytes (\d+)-(\d+)\//.exec(range) ?? [];
+  return content.subarray(Number(first), Number(last) + 1);
+}
+
+function areParts(body: Buffer, content: Uint8Array): boolean {
+  const heads = [...body.toString('latin1').matchAll(/Content-Range: (bytes .*)\r\n\r\n/g)];
+  return (
+    heads.length > 1 &&
+    heads.every(({ 0: head, 1: range = '', index }) => {
+      const part = bytesOf(range, content);
+      const start = index + head.length;
+      return body.subarray(start, start + part.length).equals(part);
+    })
+  );
+}
+
+const storeFaults: ReadonlySet<Step['kind']> = new Set([
+  'damage',
+  'fill-disk',
+  'lose',
+  'fault',
+  'file-damage',
+  'file-fault',
+  'disk-full',
+]);
+
+/** Whether the origin says of its bytes what is so. */
+export function isHonest({ ranges, digest }: Plan): boolean {
+  return (ranges === 'none' || ranges === 'right') && digest !== 'wrong';
+}
+
+/** What may cut the response of a client that stays. */
+export function possibleErrors({ steps, ranges: manner, digest, maxSizeBytes, unit }: Plan): string[] {
+  const kinds = new Set<string>(steps.map(({ kind }) => kind));
+  const has = (...some: string[]) => some.some((kind) => kinds.has(kind));
+  const isPut = steps.some((each) => each.kind === 'send' && each.sent.method === 'PUT');
+  const isLie = ['short', 'other-length', 'long'].includes(manner);
+  return [
+    ...(has('refuse') ? ['origin_refused'] : []),
+    ...(has('break', 'swap', 'status') || isLie ? ['origin_reset', 'origin_body_short', 'origin_failed_rest'] : []),
+    ...(has('change', 'swap', 'status') || isPut || isLie ? ['generation_changed'] : []),
+    ...(digest === 'none' ? [] : ['generation_changed', 'origin_digest_mismatch']),
+    ...(has(...storeFaults) || maxSizeBytes < 64 * 1024 * unit ? ['bytes_gone'] : []),
+  ];
+}

@@ -1,0 +1,186 @@
+/** A store on a real disk under random traffic: its files are damaged, its disk fails, and it is closed and opened again. */
+
+import { rm, stat, truncate } from 'node:fs/promises';
+import { expect } from 'vitest';
+import { fieldValue } from '../../src/http/fields.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { openDiskStore } from '../../src/store/disk/disk-store.ts';
+import { systemCode } from '../../src/store/disk/file-system.ts';
+import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
+import type { Store, StoredEntry } from '../../src/store/store.ts';
+import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { CountedFileSystem } from './counted-file-system.ts';
+import { flipBit } from './damage.ts';
+import { bodyFiles } from './disk-store.ts';
+import { FailingFileSystem } from './failing-file-system.ts';
+import { sequentialIds } from './sequential-ids.ts';
+import { createSteeredStore, type SteeredStore } from './steered-store.ts';
+import { orphanedFiles } from './store-directory.ts';
+import { possibleVersions } from './traffic-check.ts';
+import { contentOf } from './traffic-content.ts';
+import type { GroundStep, TrafficGround } from './traffic-ground.ts';
+import type { Plan } from './traffic-plan.ts';
+import { type DiskStep, targets } from './traffic-steps.ts';
+import { turn } from './turn.ts';
+
+/** What is asked for goes through the proxy under these keys. */
+const keys = targets.map((target) => `http://origin.example/ http://files.example${target}`);
+/** Work that goes on and on is not waited for. */
+const maxSteps = 500;
+
+type FileDamage = Extract<DiskStep, { kind: 'file-damage' }>;
+
+/** A store in a directory, with memory in front of it. */
+export class DiskGround implements TrafficGround {
+  readonly #plan: Plan;
+  readonly #dir: string;
+  readonly #failing = new FailingFileSystem();
+  readonly #files = new CountedFileSystem(this.#failing.fileSystem);
+  readonly #randomId = sequentialIds();
+  #now: () => number = () => 0;
+  #disk: Store | undefined;
+  /** What there was when it was idle last. */
+  #kept: readonly StoredEntry[] = [];
+
+  constructor(plan: Plan, dir: string) {
+    this.#plan = plan;
+    this.#dir = dir;
+  }
+
+  async open(now: () => number): Promise<SteeredStore> {
+    const { blockSizeBytes, tierBytes } = this.#plan;
+    this.#now = now;
+    this.#disk = await this.#openDisk();
+    const tier = createMemoryTier({ maxSizeBytes: tierBytes });
+    return createSteeredStore({ blockSizeBytes, below: createTieredStore(tier, this.#disk, now) });
+  }
+
+  async take(step: GroundStep): Promise<void> {
+    switch (step.kind) {
+      case 'file-damage':
+        return await this.#damage(step);
+      case 'file-fault':
+        this.#failing[`${step.on}Fault`] = step.code;
+        return;
+      case 'disk-full':
+        this.#failing.freeBytes = 0;
+        return;
+      case 'file-heal':
+        return await this.heal();
+      default:
+        throw new Error(`a disk has no ${step.kind}`);
+    }
+  }
+
+  async heal(): Promise<void> {
+    Object.assign(this.#failing, { writeFault: undefined, openFault: undefined, readFault: undefined });
+    this.#failing.freeBytes = undefined;
+  }
+
+  turn(): Promise<void> {
+    return turn();
+  }
+
+  async rest(): Promise<void> {
+    await turn();
+    for (let passed = 0; this.#files.isBusy && passed < maxSteps; passed += 1) {
+      await this.#files.done();
+      await turn();
+    }
+  }
+
+  async expectIdle(): Promise<void> {
+    expect(this.#files.open).toEqual([]);
+    this.#kept = await entriesOf(this.#disk);
+  }
+
+  async expectClosed(): Promise<void> {
+    expect(this.#files.open).toEqual([]);
+    expect(await orphanedFiles(this.#dir)).toEqual([]);
+  }
+
+  async expectRightKept(latestVersion: number): Promise<void> {
+    await this.heal();
+    const disk = await this.#openDisk();
+    for (const entry of await entriesOf(disk)) await this.#expectRight(entry, latestVersion);
+    await disk.close();
+    await this.expectClosed();
+  }
+
+  /** Opens the store, which holds what it held when it was idle last. */
+  async #openDisk(): Promise<Store> {
+    const { blockSizeBytes, maxSizeBytes } = this.#plan;
+    const disk = await openDiskStore({
+      dir: this.#dir,
+      maxSizeBytes,
+      blockSizeBytes,
+      now: () => this.#now(),
+      randomId: this.#randomId,
+      emit: () => {},
+      fileSystem: this.#files.fileSystem,
+    });
+    const entries = await entriesOf(disk);
+    expect(entries.map(describe)).toEqual(this.#kept.map(describe));
+    return disk;
+  }
+
+  /** Does to a file what a failing disk does. */
+  async #damage({ manner, who, at }: FileDamage): Promise<void> {
+    const files = await bodyFiles(this.#dir);
+    const path = files[who % Math.max(1, files.length)];
+    if (path === undefined) return;
+    try {
+      const { size } = await stat(path);
+      if (manner === 'delete') await rm(path);
+      else if (manner === 'truncate') await truncate(path, at % (size + 1));
+      else if (size > 0) await flipBit(path, at % size, at % 8);
+    } catch (error) {
+      // The store may have removed it just now.
+      if (systemCode(error) !== 'ENOENT') throw error;
+    }
+  }
+
+  /** Fails where a stored entry has other bytes than those it names, or lacks one without having been damaged. */
+  async #expectRight(entry: StoredEntry, latestVersion: number): Promise<void> {
+    const isWhole =
+      entry.isComplete && !this.#plan.steps.some(({ kind }) => kind === 'file-damage' || kind === 'file-fault');
+    const blocks = await this.#blocksOf(entry);
+    if (isWhole) expect(blocks).not.toContain(undefined);
+    const { blockSizeBytes } = this.#plan;
+    const version = Number(fieldValue(entry.metadata.fields, 'x-version'));
+    const isRight = possibleVersions(this.#plan, version, latestVersion).some((each) => {
+      const content = contentOf(this.#plan, each);
+      return blocks.every((block, index) => {
+        const start = index * blockSizeBytes;
+        return block === undefined || Buffer.compare(block, content.subarray(start, start + blockSizeBytes)) === 0;
+      });
+    });
+    if (!isRight) expect.fail(`a stored entry has other bytes than those of version ${version}`);
+  }
+
+  /** The blocks of an entry; undefined for those that are absent. */
+  async #blocksOf(entry: StoredEntry): Promise<(Uint8Array | undefined)[]> {
+    const count = Math.ceil(entry.sizeBytes / this.#plan.blockSizeBytes);
+    const blocks = Array.from<Uint8Array | undefined>({ length: count });
+    const reader = await entry.open().catch(undefinedWhenGone);
+    for (let index = 0; index < count; index += 1) {
+      blocks[index] = await reader?.readBlock(index).catch(undefinedWhenGone);
+    }
+    reader?.close();
+    return blocks;
+  }
+}
+
+async function entriesOf(store: Store | undefined): Promise<StoredEntry[]> {
+  const found = await Promise.all(keys.map((key) => store?.find(key)));
+  return found.flatMap((entries) => entries ?? []);
+}
+
+/** All of an entry but its bytes. */
+function describe({ key, variant, generation, metadata, sizeBytes, isComplete, pinnedUntil }: StoredEntry) {
+  return { key, variant, generation, metadata, sizeBytes, isComplete, pinnedUntil };
+}
+
+function undefinedWhenGone(error: unknown): undefined {
+  if (!(error instanceof ProxyError && error.code === 'bytes_gone')) throw error;
+}
