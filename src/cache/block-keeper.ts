@@ -1,10 +1,13 @@
 /** The blocks of a generation in the making: in the store, on their way to it, or held for readers when it takes no more. */
 
+import { crc32 } from 'node:zlib';
 import { SpanSet } from '../bytes/span-set.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { type BlockSource, type EntryWriter, StoreFault } from '../store/store.ts';
 import { peekBytes } from './block-bytes.ts';
+import type { BodyCheck } from './body-check.ts';
 import type { Arrived } from './fill.ts';
+import type { PartSource } from './part-source.ts';
 import type { Waiters } from './waiters.ts';
 
 /** What a keeper is made with. */
@@ -13,6 +16,7 @@ export interface BlockKeeperOptions {
   readonly blockSizeBytes: number;
   /** The length of the whole where it is known; the blocks that the writer has already are counted then. */
   readonly sizeBytes: number | undefined;
+  readonly source: Pick<PartSource, 'isProvable'>;
   /** How many bytes of each fill are held for readers once the store takes no more. */
   readonly windowBytes: number;
   /** The lowest offset, of `from` and more, that a reader may ask for next; undefined when there is no such reader. */
@@ -28,6 +32,8 @@ export class BlockKeeper implements BlockSource {
   readonly present = new SpanSet();
   readonly #options: BlockKeeperOptions;
   readonly #held = new Map<number, Arrived>();
+  /** The CRC-32 of each block where nothing proves any: one that is lost can be told from another one then. */
+  readonly #sums = new Map<number, number>();
   /** Where a block that is shorter than the others ends: nothing comes after it. */
   #end = Number.POSITIVE_INFINITY;
   #isStoring = true;
@@ -72,17 +78,38 @@ export class BlockKeeper implements BlockSource {
 
   /**
    * Gives a block to the store, or holds it for the readers when the store takes no more. One that is there stays; where
-   * nothing proves that it is the same, it is compared. Throws `ProxyError` `generation_changed` when it is another.
+   * nothing proves that it is the same, it is compared. Throws `ProxyError` `generation_changed` when it is another
+   * than is there, or than was there before it was damaged.
    */
   async keep(block: Arrived): Promise<void> {
     const { index, bytes, isProven } = block;
     if (this.present.has(index) && (isProven || (await this.#confirm(index, bytes)))) return;
+    if (!this.#options.source.isProvable) this.#compareSum(index, bytes);
     if (bytes.length < this.#options.blockSizeBytes) this.#end = index * this.#options.blockSizeBytes + bytes.length;
     this.#held.set(index, block);
     this.present.add({ start: index, end: index + 1 });
     const storing = this.#isStoring ? await this.store(() => this.#options.writer.writeBlock(index, bytes)) : undefined;
     if (storing !== undefined) this.#held.delete(index);
     if (!this.#isStoring) await this.#waitForReaders(block);
+  }
+
+  /**
+   * Verifies what is there and the block that is about to be. False when something of it is damaged: all that is, is
+   * absent from then on. Throws `ProxyError` when it is not what it should be.
+   */
+  async verify(check: BodyCheck, blockCount: number, last?: Arrived): Promise<boolean> {
+    try {
+      await check.verify(blockCount, async (index) =>
+        index === last?.index ? last.bytes : await this.readBlock(index),
+      );
+      return true;
+    } catch (thrown) {
+      if (toProxyError(thrown).code !== 'bytes_gone') throw thrown;
+      for (let index = 0; index < blockCount; index += 1) {
+        if (this.present.has(index)) await this.readBlock(index).catch(() => {});
+      }
+      return false;
+    }
   }
 
   /** Whether all blocks of a representation of this length are there. */
@@ -119,6 +146,13 @@ export class BlockKeeper implements BlockSource {
     }
     if (Buffer.compare(known, bytes) !== 0) throw new ProxyError('generation_changed', { detail: 'other bytes' });
     return true;
+  }
+
+  /** Compares with what was there before, which somebody may have read. */
+  #compareSum(index: number, bytes: Uint8Array): void {
+    const sum = crc32(bytes);
+    if ((this.#sums.get(index) ?? sum) !== sum) throw new ProxyError('generation_changed', { detail: 'other bytes' });
+    this.#sums.set(index, sum);
   }
 
   /** With no store behind it, a transfer goes no faster than the slowest of the readers that it has begun before. */

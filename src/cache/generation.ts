@@ -223,7 +223,7 @@ export class Generation implements SupplyHost, AccessHost {
     const { check, source } = this.#options;
     check.add(block.index, block.bytes);
     if (check.isVerifying && this.#sizeBytes !== undefined && this.#completes(block.index)) {
-      await this.#verify(this.#sizeBytes, block);
+      await this.#keeper.verify(check, this.#blockCount(this.#sizeBytes), block);
     }
     await this.#keeper.keep(block);
     if (this.#isPublished || !source.isProvable || !this.isJoinable) return;
@@ -235,8 +235,9 @@ export class Generation implements SupplyHost, AccessHost {
   /** Commits when everything is there. */
   async settle(frontier: number): Promise<FillResult> {
     const sizeBytes = this.#sizeBytes ?? this.#endAt(frontier);
-    const isWhole = this.#keeper.isWhole(sizeBytes);
-    if (isWhole || this.#sizeBytes === undefined) await this.#verify(sizeBytes);
+    const isDue = this.#keeper.isWhole(sizeBytes) || this.#sizeBytes === undefined;
+    const isVerified = isDue && (await this.#keeper.verify(this.#options.check, this.#blockCount(sizeBytes)));
+    const isWhole = isVerified && this.#keeper.isWhole(sizeBytes);
     this.#sizeBytes = sizeBytes;
     this.moved();
     if (!this.#keeper.isStoring || this.#isWithdrawn) return 'relayed';
@@ -289,12 +290,5 @@ export class Generation implements SupplyHost, AccessHost {
     const missing = this.#blockCount(this.#sizeBytes ?? 0) - this.#keeper.present.size;
     const isLast = missing === 1 && !this.#keeper.present.has(index);
     return isLast || missing === 0 || this.#options.check.hasAll(this.#blockCount(this.#sizeBytes ?? 0));
-  }
-
-  /** Verifies what is there and the block that is about to be. Throws `ProxyError`. */
-  #verify(sizeBytes: number, last?: Arrived): Promise<void> {
-    const readBlock = (index: number) =>
-      index === last?.index ? Promise.resolve(last.bytes) : this.#keeper.readBlock(index);
-    return this.#options.check.verify(this.#blockCount(sizeBytes), readBlock);
   }
 }

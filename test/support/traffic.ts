@@ -14,8 +14,6 @@ import { type Client, createWholeProxy, type Sent, type WholeProxy } from './who
 
 /** Whoever gets nothing in so many turns, in which everything is answered, waits for ever. */
 const patienceTurns = 2000;
-/** Each request may meet damage that was not known of, and is cut off then. */
-const recoveryRequests = 4;
 /** So many turns may the end of a server take. */
 const endTurns = 200;
 
@@ -256,9 +254,11 @@ class Traffic {
   /** Whatever has happened to what is stored: whoever asks a few times gets the whole, for it is fetched again. */
   async #expectRecovery(life: Life): Promise<void> {
     await this.#ground.heal();
+    // The first ones may be cut off by damaged blocks that were not known of.
+    const requests = 4;
     for (const target of targets) {
       let isGiven = false;
-      for (let asked = 0; asked < recoveryRequests && !isGiven; asked += 1) {
+      for (let asked = 0; asked < requests && !isGiven; asked += 1) {
         const visitor = this.#send(life, { target });
         await this.#serveTheRest(life);
         isGiven = visitor.isGivenWhole;
