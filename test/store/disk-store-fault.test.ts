@@ -264,7 +264,8 @@ describe('open files', () => {
         () => {},
       );
     }
-    await expect.poll(descriptors).toBe(before);
+    // What was closing when they were counted first has closed by now.
+    await expect.poll(descriptors).toBeLessThanOrEqual(before);
     await store.close();
     expect(await descriptors()).toBeLessThan(before);
   });
