@@ -4,6 +4,7 @@ import type { Span } from '../bytes/span.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { BlockKeeper } from './block-keeper.ts';
 import type { ByteBudget } from './byte-budget.ts';
+import type { Clock } from './clock.ts';
 import type { Failures } from './failures.ts';
 import type { Coming } from './fetch-decision.ts';
 import type { FillPolicy } from './fill-policy.ts';
@@ -16,7 +17,8 @@ import type { Waiters } from './waiters.ts';
 export interface AccessParts {
   readonly blockSizeBytes: number;
   /** Absent bytes are asked for so far ahead of a reader that it need not pause. */
-  readonly policy: Pick<FillPolicy, 'seekAheadBytes'>;
+  readonly policy: Pick<FillPolicy, 'seekAheadBytes' | 'seekAheadMs'>;
+  readonly clock: Clock;
   /** What readers may have read of the store before they ask for it. */
   readonly readAhead: ByteBudget;
   readonly keeper: BlockKeeper;
@@ -78,7 +80,7 @@ export class Access {
     if (!this.#has(start)) this.#throwFailure(start, since);
     const asked = this.#firstAbsent(start, start + 1) === undefined ? 'coming' : this.#demand(start, end);
     this.lookAhead(start, end, since);
-    if (asked === 'coming') return;
+    if (typeof asked === 'string') return;
     // An origin that gives no parts ends what was asked for; the byte comes with another transfer, in its time.
     await waiters.wait(() => this.#has(start) || !supply.brings(start) || asked.limit <= start, signal);
     if (!this.#has(start)) this.#throwFailure(start, since);
@@ -119,17 +121,30 @@ export class Access {
     since: number,
     signal: AbortSignal,
   ): Promise<Uint8Array | undefined> {
-    const { supply, waiters } = this.#parts;
     for (;;) {
       signal.throwIfAborted();
       const chunk = this.#peekWith(blocks, offset, end) ?? (await this.#readKept(blocks, offset, end));
       if (chunk !== undefined) return chunk;
       if (this.#host.sizeBytes !== undefined && offset >= this.#host.sizeBytes) return undefined;
-      if (!this.#has(offset)) {
-        this.#throwFailure(offset, since);
-        this.#demand(offset, end);
-      }
-      await waiters.wait(() => this.#has(offset) || !supply.brings(offset), signal);
+      if (this.#has(offset)) continue;
+      this.#throwFailure(offset, since);
+      await this.#wait(offset, this.#demand(offset, end) === 'expected', signal);
+    }
+  }
+
+  /** Waits until a byte is there or does not come, or, where it is merely expected, until it should be there. */
+  async #wait(offset: number, isExpected: boolean, signal: AbortSignal): Promise<void> {
+    const { clock, policy, supply, waiters } = this.#parts;
+    let isDue = false;
+    const fallDue = () => {
+      isDue = true;
+      waiters.changed();
+    };
+    const cancel = isExpected ? clock.after(policy.seekAheadMs, fallDue) : () => {};
+    try {
+      await waiters.wait(() => isDue || this.#has(offset) || !supply.brings(offset), signal);
+    } finally {
+      cancel();
     }
   }
 
@@ -145,7 +160,7 @@ export class Access {
   }
 
   /** Throws `ProxyError` `bytes_gone`. */
-  #demand(offset: number, end: number): 'coming' | Coming {
+  #demand(offset: number, end: number): 'coming' | 'expected' | Coming {
     const supplied = this.#parts.supply.demand(offset, end);
     if (supplied === 'gone') throw new ProxyError('bytes_gone', { detail: `byte ${offset} cannot be had any more` });
     return supplied;

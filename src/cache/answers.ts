@@ -7,14 +7,13 @@ import type { StoredEntry } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 import { createCountedBody } from './counted-body.ts';
 import type { Generation } from './generation.ts';
-import type { ReadAheadRules } from './read-ahead.ts';
 import type { Relay, Representation } from './representation.ts';
-import { createStoredRepresentation, type Mend } from './stored-representation.ts';
 
 /** What the answers of one request have in common. */
 export interface AnswerContext {
   /** How stored entries are read. */
-  readonly reading: ReadAheadRules;
+  /** Makes a stored entry readable. */
+  readonly present: (entry: StoredEntry) => Representation;
   readonly policy: FreshnessPolicy;
   readonly now: number;
   readonly forwardReason: ForwardReason;
@@ -25,10 +24,10 @@ export interface AnswerContext {
 const noBytes = () => 0;
 
 /** A stored entry, used as it is. */
-export function hitAnswer(entry: StoredEntry, ttlMs: number, reading: ReadAheadRules, mend?: Mend): Answer {
+export function hitAnswer(entry: StoredEntry, ttlMs: number, { present }: Pick<AnswerContext, 'present'>): Answer {
   return {
     kind: 'representation',
-    representation: createStoredRepresentation(entry, reading, mend),
+    representation: present(entry),
     isReuse: true,
     outcome: ttlMs < 0 ? 'stale' : 'hit',
     reason: undefined,
@@ -86,7 +85,7 @@ export function partialAnswer(
 export function revalidatedAnswer(entry: StoredEntry, context: AnswerContext): Answer {
   return {
     kind: 'representation',
-    representation: createStoredRepresentation(entry, context.reading),
+    representation: context.present(entry),
     isReuse: true,
     outcome: 'revalidated',
     reason: context.forwardReason,
@@ -106,7 +105,7 @@ export function revalidatedAnswer(entry: StoredEntry, context: AnswerContext): A
 export function staleAnswer(entry: StoredEntry, failure: ProxyError | number, context: AnswerContext): Answer {
   return {
     kind: 'representation',
-    representation: createStoredRepresentation(entry, context.reading),
+    representation: context.present(entry),
     isReuse: true,
     outcome: 'stale',
     reason: typeof failure === 'number' ? `status-${failure}` : failure.code,

@@ -2,12 +2,12 @@
 
 import { createHash, type Hash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
+import type { Digest } from '../semantics/digest.ts';
 
 /** How many blocks are hashed before others have their turn. */
 const BLOCKS_IN_A_TURN = 16;
 
-/** A hash by the name that node:crypto knows. */
-export type HashAlgorithm = 'sha256' | 'sha512';
+type HashAlgorithm = Digest['algorithm'];
 
 /** Hashes blocks as they come, as long as they come in order; the others are read again at the end. */
 export class BodyHashes {

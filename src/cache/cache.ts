@@ -25,10 +25,11 @@ import { type Arrival, type Exchange, type Flight, Flights, type Landing } from 
 import type { Inquiry } from './inquiry.ts';
 import { invalidate } from './invalidate.ts';
 import { isShareable, isWaitingVain, mayJoinGeneration, mayTakeAlong } from './join.ts';
-import { isUsable, type Plan, planAnswer } from './plan.ts';
+import { decideBypass, isUsable, type Plan, planAnswer } from './plan.ts';
 import { isPresent } from './presence.ts';
 import type { ReadAheadRules } from './read-ahead.ts';
-import { type ByteReader, withResponse } from './representation.ts';
+import { type ByteReader, type Representation, withResponse } from './representation.ts';
+import { createStoredRepresentation } from './stored-representation.ts';
 import { UnsharedKeys } from './unshared-keys.ts';
 
 /** Answers requests from the store and the origin. */
@@ -107,7 +108,7 @@ class StoreCache implements Cache {
   #hit({ entry, ttlMs }: Extract<Plan, { kind: 'hit' }>, inquiry: Inquiry): Answer | Promise<Answer> {
     // Nothing of the body is read for HEAD, so it does not matter how much of it is there.
     const isEnough = entry.isComplete || inquiry.request.method === 'HEAD';
-    if (isEnough) return hitAnswer(entry, ttlMs, this.#reading, (rest) => this.#mend(entry, inquiry, rest));
+    if (isEnough) return hitAnswer(entry, ttlMs, { present: (stored) => this.#present(stored, inquiry) });
     return this.#answerPartial(entry, ttlMs, inquiry);
   }
 
@@ -129,6 +130,10 @@ class StoreCache implements Cache {
       throw new ProxyError('not_in_cache');
     }
     return partialAnswer(generation, representation, isEnough, ttlMs);
+  }
+
+  #present(entry: StoredEntry, inquiry: Inquiry): Representation {
+    return createStoredRepresentation(entry, this.#reading, (rest) => this.#mend(entry, inquiry, rest));
   }
 
   /** Reads on where a block turned out to be damaged after the head was sent: that block is fetched again. */
@@ -214,7 +219,7 @@ class StoreCache implements Cache {
     isJoined: boolean,
   ): Answer | Promise<Answer> | undefined {
     const context: AnswerContext = {
-      reading: this.#reading,
+      present: (stored) => this.#present(stored, inquiry),
       policy: inquiry.policy,
       now: this.#context.clock.now(),
       forwardReason: plan.reason,
@@ -286,13 +291,6 @@ class StoreCache implements Cache {
     const relay = { response, requestAt, responseAt: this.#context.clock.now(), evaluated: true };
     return relayAnswer(relay, forwardReason, reason);
   }
-}
-
-/** Why a request is not for the cache. */
-function decideBypass({ request, policy }: Inquiry): 'method' | 'bypass' | 'request' | undefined {
-  if (request.method !== 'GET' && request.method !== 'HEAD') return 'method';
-  if (!policy.isEnabled || request.body !== undefined) return 'bypass';
-  return parseRequestDirectives(request.fields).noStore ? 'request' : undefined;
 }
 
 function closeRelay(landing: Landing): void {

@@ -32,8 +32,14 @@ export interface Need {
   readonly seekAheadMs: number;
 }
 
-/** Wait for what is coming, or ask for a span: block-aligned, or everything from the first byte on. */
-export type FetchDecision = { readonly kind: 'wait' } | { readonly kind: 'fetch'; readonly span: Span };
+/**
+ * Wait for what is coming; expect it within `seekAheadMs`, and decide again when that has passed, for a fill may slow down;
+ * or ask for a span: block-aligned, or everything from the first byte on.
+ */
+export type FetchDecision =
+  | { readonly kind: 'wait' }
+  | { readonly kind: 'expect' }
+  | { readonly kind: 'fetch'; readonly span: Span };
 
 /** Whether a fill brings a byte that cannot be read yet, be it that the rest of its block has to come first. */
 export function isComing({ keptTo, limit }: Coming, offset: number): boolean {
@@ -47,12 +53,9 @@ export function decideFetch(need: Need): FetchDecision {
   if (sizeBytes === undefined || !need.mayAskForParts) {
     return coming.length > 0 ? { kind: 'wait' } : { kind: 'fetch', span: { start: 0, end: Number.POSITIVE_INFINITY } };
   }
-  if (coming.some((fill) => isNear(need, fill))) return { kind: 'wait' };
+  if (coming.some((fill) => offset - fill.frontier <= need.seekAheadBytes)) return { kind: 'wait' };
+  if (coming.some((fill) => offset - fill.frontier <= fill.speed * need.seekAheadMs)) return { kind: 'expect' };
   return { kind: 'fetch', span: missingSpan(need, sizeBytes) };
-}
-
-function isNear({ offset, seekAheadBytes, seekAheadMs }: Need, fill: Coming): boolean {
-  return offset - fill.frontier <= Math.max(seekAheadBytes, fill.speed * seekAheadMs);
 }
 
 /** From the block of the byte to the end of what the reader wants, or to where something is there or about to come. */

@@ -2,6 +2,7 @@
 
 import type { Fields } from '../http/fields.ts';
 import { fieldLines, hasField, withoutFields } from '../http/fields.ts';
+import { parseRequestDirectives } from '../semantics/cache-control.ts';
 import { evaluatePreconditions } from '../semantics/precondition.ts';
 import { parseRange, type RangeSpec } from '../semantics/range.ts';
 import { decideReuse } from '../semantics/reuse.ts';
@@ -32,6 +33,16 @@ const preconditionFields = new Set([
   'if-modified-since',
   'if-unmodified-since',
 ]);
+
+/** Why a request is not for the cache; undefined where it is. */
+export function decideBypass({
+  request,
+  policy,
+}: Pick<Inquiry, 'request' | 'policy'>): 'method' | 'bypass' | 'request' | undefined {
+  if (request.method !== 'GET' && request.method !== 'HEAD') return 'method';
+  if (!policy.isEnabled || request.body !== undefined) return 'bypass';
+  return parseRequestDirectives(request.fields).noStore ? 'request' : undefined;
+}
 
 /** Fields that ask for a part of a representation or put conditions on it: a fill asks for the whole. */
 const selectingFields = new Set(['range', ...preconditionFields]);
@@ -78,8 +89,10 @@ export function planAnswer(
     if (mayUse) return { kind: 'hit', entry: pinned, ttlMs: reuse.ttlMs };
   }
   const entry = matching.find((candidate) => candidate.pinnedUntil === undefined && isUsable(candidate, now));
-  const isKnown = entries.some(({ pinnedUntil }) => pinnedUntil === undefined);
-  if (entry === undefined) return { kind: 'fill', reason: isKnown ? 'vary-miss' : 'uri-miss' };
+  if (entry === undefined) {
+    const isKnown = entries.some(({ pinnedUntil }) => pinnedUntil === undefined);
+    return { kind: 'fill', reason: isKnown ? 'vary-miss' : 'uri-miss' };
+  }
   const reuse = reuseOf(entry);
   if (reuse.kind !== 'validate') return { kind: 'hit', entry, ttlMs: reuse.ttlMs };
   const reason = reuse.reason === 'request' ? 'request' : 'stale';
@@ -92,9 +105,9 @@ function isResumed(
   { request, originFields }: Pick<Inquiry, 'request' | 'originFields'>,
   now: number,
 ): boolean {
+  if (pinnedUntil === undefined || !isComplete) return false;
   const hasIfRange = hasField(originFields, 'if-range');
-  const isNamed = hasIfRange || hasField(originFields, 'if-match');
-  if (pinnedUntil === undefined || !isComplete || !isNamed) return false;
+  if (!hasIfRange && !hasField(originFields, 'if-match')) return false;
   const outcome = evaluatePreconditions({ method: request.method, fields: originFields }, metadata, now);
   return outcome.kind === 'proceed' && (outcome.range === 'apply' || !hasIfRange);
 }

@@ -10,8 +10,8 @@ import type { ByteReader, Representation } from './representation.ts';
 /** Opens the rest of the same bytes anew, when a block of them has turned out to be damaged. Rejects with `ProxyError`. */
 export type Mend = (rest: readonly Span[]) => Promise<ByteReader>;
 
-/** Presents an entry to delivery. Without `mend`, damage that is found on the way ends the reading. */
-export function createStoredRepresentation(entry: StoredEntry, rules: ReadAheadRules, mend?: Mend): Representation {
+/** Presents an entry to delivery. */
+export function createStoredRepresentation(entry: StoredEntry, rules: ReadAheadRules, mend: Mend): Representation {
   const { metadata, sizeBytes } = entry;
   return {
     response: metadata,
@@ -24,7 +24,7 @@ export function createStoredRepresentation(entry: StoredEntry, rules: ReadAheadR
         // Damage that is found where reading begins is found while another answer can be given.
         const [first] = spans;
         if (first !== undefined) await reader.read(first.start, first.end);
-        return mend === undefined ? reader : createMendedReader(reader, spans, mend);
+        return createMendedReader(reader, spans, mend);
       } catch (error) {
         reader.close();
         throw error;

@@ -103,11 +103,11 @@ export class Supply implements FillHost {
   }
 
   /**
-   * Sees to it that an absent byte comes: it is on its way, a transfer was started for it, which is given, or it cannot be
-   * had any more, because the store took no more and the bytes have passed, or because what follows could not be compared
-   * before they are given.
+   * Sees to it that an absent byte comes: it is on its way; it is expected within `seekAheadMs`, and to be asked for again
+   * if it has not come by then; a transfer was started for it, which is given; or it cannot be had any more, because the
+   * store took no more and the bytes have passed, or because what follows could not be compared before they are given.
    */
-  demand(offset: number, end: number): 'coming' | 'gone' | Coming {
+  demand(offset: number, end: number): 'coming' | 'expected' | 'gone' | Coming {
     const { blockSizeBytes, policy, source } = this.#rules;
     const { sizeBytes, keeper } = this.#host;
     const { present, isStoring } = keeper;
@@ -122,6 +122,7 @@ export class Supply implements FillHost {
       ...policy,
     });
     if (decision.kind === 'wait') return 'coming';
+    if (decision.kind === 'expect') return 'expected';
     if (!isStoring && !source.mayAskForParts) return 'gone';
     const isFollowed = present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined;
     if (isFollowed && !source.isProvable) return 'gone';

@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BodyHashes, type HashAlgorithm } from '../../src/cache/body-hashes.ts';
+import { BodyHashes } from '../../src/cache/body-hashes.ts';
+import type { Digest } from '../../src/semantics/digest.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 
 const block = (index: number) => patternBytes(index * 10, index * 10 + 10);
-const hashOf = (algorithm: HashAlgorithm, count: number) =>
+const hashOf = (algorithm: Digest['algorithm'], count: number) =>
   createHash(algorithm)
     .update(patternBytes(0, count * 10))
     .digest('hex');

@@ -25,10 +25,10 @@ function coming(frontier: number, limit = 100, speed = 0): Coming {
 }
 
 const wait = 'wait';
-/** The span that is fetched, or `wait`. */
+/** The span that is fetched, `wait` or `expect`. */
 function decided(part: Parameters<typeof need>[0]): string {
   const decision = decideFetch(need(part));
-  return decision.kind === 'wait' ? wait : `${decision.span.start}-${decision.span.end}`;
+  return decision.kind === 'fetch' ? `${decision.span.start}-${decision.span.end}` : decision.kind;
 }
 
 describe('what is fetched, from blocks of 10 bytes', () => {
@@ -69,7 +69,11 @@ describe('who waits', () => {
     ['not for one that is beyond', { offset: 30, fills: [coming(40)] }, '30-40'],
     ['for a block that is arriving, behind the byte', { offset: 41, fills: [coming(48)] }, wait],
     ['for the nearest of several', { offset: 60, fills: [coming(0), coming(55)] }, wait],
-    ['for what is fast enough', { offset: 90, seekAheadMs: 10, fills: [coming(40, 100, 5)] }, wait],
+    [
+      'as long as it stays so, for what is fast enough',
+      { offset: 90, seekAheadMs: 10, fills: [coming(40, 100, 5)] },
+      'expect',
+    ],
     ['not for what is too slow', { offset: 91, seekAheadMs: 10, fills: [coming(40, 100, 5)] }, '90-100'],
     ['for what is near, however slow', { offset: 60, seekAheadMs: 10, fills: [coming(40, 100, 0.1)] }, wait],
     ['not at all where nothing may be ahead', { offset: 41, seekAheadBytes: 0, fills: [coming(40)] }, '40-100'],

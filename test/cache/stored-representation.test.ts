@@ -5,6 +5,7 @@ import type { Span } from '../../src/bytes/span.ts';
 import { ByteBudget } from '../../src/cache/byte-budget.ts';
 import type { Representation } from '../../src/cache/representation.ts';
 import { createStoredRepresentation } from '../../src/cache/stored-representation.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered-store.ts';
 import { type DiskStoreInTest, openTestStore } from '../support/disk-store.ts';
@@ -37,6 +38,9 @@ async function readSpan(representation: Representation, span: Span): Promise<Buf
   return Buffer.concat(chunks);
 }
 
+/** What is damaged stays so. */
+const mend = () => Promise.reject(new ProxyError('bytes_gone'));
+
 describe('a range within one block', () => {
   const rangeBytes = 1000;
   const places: readonly [string, number, number][] = [
@@ -52,7 +56,7 @@ describe('a range within one block', () => {
     const entry = await storePart(store, { key: 'k', sizeBytes: count * block, seed: 1 }, new Set([index, count - 1]));
     const start = index * block + 10;
     const span = { start, end: start + rangeBytes };
-    const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget });
+    const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget }, mend);
     expect(await readSpan(representation, span)).toEqual(Buffer.from(patternBytes(start, span.end, 1)));
     expect(disk).toMatchObject({ opens: 2, reads: 2 });
     expect(disk.bytesRead).toBeLessThanOrEqual(block + 4096);
@@ -61,7 +65,7 @@ describe('a range within one block', () => {
   it('of a large entry that is open costs one read more', async () => {
     const { store, disk, budget } = await openOnDisk();
     const entry = await storePart(store, { key: 'k', sizeBytes: 40_000 * block, seed: 1 }, [30_000, 30_001, 39_999]);
-    const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget });
+    const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget }, mend);
     const other = await representation.open([{ start: 30_000 * block, end: 30_000 * block + 1 }], signal);
     await readSpan(representation, { start: 30_001 * block, end: 30_001 * block + 1 });
     other.close();
@@ -80,7 +84,7 @@ describe('reading ahead', () => {
     const store = createTieredStore(memory, below, () => clock.now());
     const entry = await findFirst(store, 'k');
     if (entry === undefined) throw new Error('not stored');
-    const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget });
+    const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget }, mend);
     const span = { start: block + 7, end: 6 * block + 1 };
     const bodies = await Promise.all(Array.from({ length: 10 }, () => readSpan(representation, span)));
     for (const body of bodies) expect(body).toEqual(Buffer.from(patternBytes(span.start, span.end, 1)));
@@ -92,7 +96,7 @@ describe('reading ahead', () => {
   it('that a reader does not wait for ends well: nothing is lost, and nothing is held', async () => {
     const { store, disk, budget, events } = await openOnDisk();
     const entry = await storeSample(store, sample);
-    const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget });
+    const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget }, mend);
     const reader = await representation.open([{ start: 0, end: block }], signal);
     const { promise, resolve } = Promise.withResolvers<void>();
     disk.readGate = promise;
@@ -111,7 +115,7 @@ describe('reading ahead', () => {
   it('comes upon damage in silence, and a reader that stops before it gets all that it wants', async () => {
     const { store, disk, budget } = await openOnDisk();
     const entry = await storeSample(store, sample);
-    const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget });
+    const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget }, mend);
     const reader = await representation.open([{ start: 0, end: block }], signal);
     disk.readFault = 'EIO';
     expect(reader.peek(0, sizeBytes)).toHaveLength(block);

@@ -3,6 +3,7 @@
 import type { Origin } from '../../src/origin/origin.ts';
 import { createRangeAbility } from '../../src/origin/range-ability.ts';
 import type { Route, RouteMatch } from '../../src/routing/route.ts';
+import { quietFillPolicy } from '../support/quiet-fill-policy.ts';
 
 const unusedOrigin: Origin = {
   fetch: () => Promise.reject(new Error('This origin is not asked.')),
@@ -29,15 +30,7 @@ export function routeWith(given: Partial<Omit<Route, 'match'>> & { match?: Parti
     },
     ranges: { maxRanges: 100, coalesceGapBytes: 80 },
     rangeAbility: createRangeAbility({ mode: 'never', now: () => 0, forgetAfterMs: 0, onDistrust: () => {} }),
-    fill: {
-      onAbort: 'finish',
-      finishMaxLeftBytes: Number.POSITIVE_INFINITY,
-      finishMaxSizeBytes: Number.POSITIVE_INFINITY,
-      resumeAttempts: 0,
-      complete: 'never',
-      seekAheadBytes: 0,
-      seekAheadMs: 0,
-    },
+    fill: quietFillPolicy,
     lengthWaitMs: 10_000,
     closeDelimited: 'relay',
     ...given,

@@ -93,6 +93,22 @@ describe('a reader ahead of a transfer', () => {
     await expectWhole(plain, whole);
   });
 
+  it('is given a transfer of its own after all when the one that it expected bytes of comes to a halt', async () => {
+    const { first, plain } = await begin({ fill: { seekAheadBytes: 2048, seekAheadMs: 1000 } });
+    proxy.clock.advance(100);
+    const near = seek('bytes=11000-11100');
+    const reading = near.bytes();
+    await turn();
+    expect(proxy.origin.untaken).toBe(0);
+    proxy.clock.advance(1000);
+    await origin.give();
+    await reading;
+    await expectPart(near, 11_000, 11_101, whole);
+    expect(origin.asked).toEqual(['whole', 'bytes=10240-11263 if "v1"']);
+    first.finish();
+    await expectWhole(plain, whole);
+  });
+
   it('waits where another one has a transfer of its own near by', async () => {
     const { first, plain } = await begin();
     const far = seek('bytes=50000-');

@@ -16,6 +16,7 @@ import type { Store } from '../../src/store/store.ts';
 import type { FillEvent, RequestEvent, ServerEvent } from '../../src/telemetry/events.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 import { createFakeOrigin, type FakeOrigin } from './fake-origin.ts';
+import { quietFillPolicy } from './quiet-fill-policy.ts';
 
 export interface Sent {
   readonly method?: string;
@@ -60,16 +61,6 @@ export interface WholeProxy {
 
 export type RouteOptions = Partial<Pick<Route, 'ranges' | 'closeDelimited' | 'host' | 'match' | 'rangeAbility'>> & {
   readonly cache?: Partial<Route['cache']>;
-};
-
-const defaultFill: FillPolicy = {
-  onAbort: 'finish',
-  finishMaxLeftBytes: Number.POSITIVE_INFINITY,
-  finishMaxSizeBytes: Number.POSITIVE_INFINITY,
-  resumeAttempts: 0,
-  complete: 'never',
-  seekAheadBytes: 2048,
-  seekAheadMs: 0,
 };
 
 export interface WholeProxyOptions {
@@ -118,7 +109,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
       forgetAfterMs: 600_000,
       onDistrust: (detail) => emit({ kind: 'origin', route: 'main', message: 'distrusted', detail }),
     }),
-    fill: { ...defaultFill, ...options.fill },
+    fill: { ...quietFillPolicy, ...options.fill },
     lengthWaitMs: 10_000,
     closeDelimited: 'relay',
     ...options.route,

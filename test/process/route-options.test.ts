@@ -1,0 +1,215 @@
+/** What the options of routes and stores do, from the configuration file to the bytes on the wire. */
+
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, get, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { patternBytes } from '../support/pattern-body.ts';
+import { type RangewayProcess, startRangeway } from '../support/rangeway-process.ts';
+
+const size = 400_000;
+const block = 16_384;
+
+/** The routes, by the first segment of their paths. */
+const routes: Record<string, { cache?: object; fill?: object; origin?: object }> = {
+  plain: {},
+  pinned: { cache: { pinSeconds: 60 } },
+  tagged: { cache: { ownEntityTags: 'whenWeak' } },
+  digested: { cache: { digest: true } },
+  wanted: { cache: { storeAfterUses: 2 } },
+  always: { fill: { complete: 'always' } },
+  below: { fill: { complete: 'whenSmaller', completeBelowBytes: size + 1 } },
+  notbelow: { fill: { complete: 'whenSmaller', completeBelowBytes: size } },
+  never: { fill: { complete: 'never' } },
+  whole: { origin: { ranges: 'never' } },
+  ahead: { origin: { seekAheadBytes: 0 }, fill: { complete: 'never' } },
+  finished: { origin: { ranges: 'never' } },
+  stopped: { origin: { ranges: 'never' }, fill: { onAbort: 'stop' } },
+  left: { origin: { ranges: 'never' }, fill: { finishMaxLeftBytes: '100KB' } },
+  large: { origin: { ranges: 'never' }, fill: { finishMaxSizeBytes: '100KB' } },
+};
+
+let origin: Server;
+let dir: string;
+let rangeway: RangewayProcess;
+let base: string;
+/** What the origin was asked, by path, and what it sends. */
+const asked = new Map<string, string[]>();
+const extraFields = new Map<string, Record<string, string>>();
+const held = new Map<string, ServerResponse>();
+let version = 1;
+
+const bodyOf = (seed: number, bytes = size) => Buffer.from(patternBytes(0, bytes, seed));
+
+/** Paths with `slow` in them begin with one block and are held. */
+function respond(request: IncomingMessage, response: ServerResponse): void {
+  const path = request.url ?? '';
+  const { range, 'if-range': ifRange } = request.headers;
+  asked.set(path, [...(asked.get(path) ?? []), range ?? 'whole']);
+  const whole = bodyOf(version, path.includes('huge') ? 2_000_000 : size);
+  const fields = { etag: `"v${version}"`, 'cache-control': 'max-age=60', ...extraFields.get(path) };
+  const [, first, last] = /^bytes=(\d+)-(\d*)$/.exec(range ?? '') ?? [];
+  const isPart = first !== undefined && (ifRange === undefined || ifRange === fields.etag);
+  const start = isPart ? Number(first) : 0;
+  const end = isPart && last !== '' ? Math.min(Number(last) + 1, whole.length) : whole.length;
+  const contentRange = isPart ? { 'content-range': `bytes ${start}-${end - 1}/${whole.length}` } : {};
+  response.writeHead(isPart ? 206 : 200, { ...fields, ...contentRange, 'content-length': end - start });
+  if (!path.includes('slow') || isPart) return void response.end(whole.subarray(start, end));
+  response.write(whole.subarray(0, block));
+  held.set(path, response);
+}
+
+beforeAll(async () => {
+  origin = createServer(respond);
+  origin.listen(0, '127.0.0.1');
+  await once(origin, 'listening');
+  const url = `http://127.0.0.1:${(origin.address() as AddressInfo).port}`;
+  dir = await mkdtemp(join(tmpdir(), 'rangeway-options-'));
+  const config = {
+    listen: '127.0.0.1:0',
+    store: { dir: join(dir, 'store'), blockSizeBytes: block, memoryBytes: '1MB', maxObjectSizeBytes: '1MB' },
+    log: { format: 'json', level: 'debug' },
+    routes: Object.entries(routes).map(([name, options]) => ({
+      match: { pathPrefix: `/${name}` },
+      ...options,
+      origin: { url, ...options.origin },
+    })),
+  };
+  await writeFile(join(dir, 'rangeway.json'), JSON.stringify(config));
+  rangeway = startRangeway(['--config', join(dir, 'rangeway.json')]);
+  base = (await rangeway.waitFor(/ready on (http:[^\s",]+),/))[1] ?? '';
+});
+afterAll(async () => {
+  expect(await rangeway.stop('SIGTERM')).toBe(0);
+  origin.closeAllConnections();
+  origin.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+/** By node:http, for `fetch` adds no-cache to a request with a condition. */
+async function begin(path: string, headers: Record<string, string> = {}): Promise<IncomingMessage> {
+  const [response] = await once(get(base + path, { headers, agent: false }), 'response');
+  return response;
+}
+
+async function ask(path: string, headers: Record<string, string> = {}) {
+  const response = await begin(path, headers);
+  const bytes = await buffer(response);
+  const field = (name: string) => response.headers[name]?.toString() ?? '';
+  return { status: response.statusCode, bytes, field, isHit: /; hit/.test(field('cache-status')) };
+}
+
+/** Waits for a transfer of this path to end so. */
+const fillOf = (path: string, result: string) =>
+  rangeway.waitFor(new RegExp(`"event":"fill"[^\\n]*${path}"[^\\n]*"result":"${result}"`));
+
+const far = 'bytes=200000-200099';
+const expectFar = ({ status, bytes }: Awaited<ReturnType<typeof ask>>) => {
+  expect(status).toBe(206);
+  expect(bytes.equals(bodyOf(version).subarray(200_000, 200_100))).toBe(true);
+};
+
+describe('cache', () => {
+  it.each([
+    ['/pinned/a', 206, 1],
+    ['/plain/a', 200, 2],
+  ])('pinSeconds: %s gets %i of version %i for If-Range of the first one', async (path, status, seed) => {
+    version = 1;
+    await ask(path);
+    await fillOf(path, 'stored');
+    version = 2;
+    await ask(path, { 'cache-control': 'no-cache' });
+    const resumed = await ask(path, { range: far, 'if-range': '"v1"' });
+    version = 1;
+    expect(resumed.status).toBe(status);
+    expect(resumed.field('etag')).toBe(`"v${seed}"`);
+    expect(resumed.bytes.equals(status === 206 ? bodyOf(seed).subarray(200_000, 200_100) : bodyOf(seed))).toBe(true);
+  });
+
+  it('ownEntityTags: a weak tag is replaced by a strong one that If-Range takes', async () => {
+    for (const path of ['/tagged/a', '/plain/weak']) extraFields.set(path, { etag: 'W/"x"' });
+    expect((await ask('/plain/weak')).field('etag')).toBe('W/"x"');
+    const tag = (await ask('/tagged/a')).field('etag');
+    expect(tag).toMatch(/^"rw-/);
+    expectFar(await ask('/tagged/a', { range: far, 'if-range': tag }));
+  });
+
+  it('digest: what is stored says its SHA-256; what contradicts a stated one is cut off', async () => {
+    await ask('/digested/a');
+    await fillOf('/digested/a', 'stored');
+    const sum = createHash('sha256').update(bodyOf(1)).digest('base64');
+    expect((await ask('/digested/a', { range: far })).field('repr-digest')).toBe(`sha-256=:${sum}:`);
+    extraFields.set('/plain/lie', { 'repr-digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:` });
+    await expect(ask('/plain/lie')).rejects.toThrow();
+  });
+
+  it('storeAfterUses: the second request is stored, the third one a hit', async () => {
+    for (const isHit of [false, false, true]) {
+      expect((await ask('/wanted/a')).isHit).toBe(isHit);
+      if (asked.get('/wanted/a')?.length === 2) await fillOf('/wanted/a', 'stored');
+    }
+    expect(asked.get('/wanted/a')).toHaveLength(2);
+  });
+});
+
+describe('origin', () => {
+  it('ranges: never asks for the whole, auto for the blocks of the range', async () => {
+    expectFar(await ask('/whole/a', { range: far }));
+    expect(asked.get('/whole/a')).toEqual(['whole']);
+    expectFar(await ask('/never/a', { range: far }));
+    expect(asked.get('/never/a')).toEqual(['bytes=196608-212991']);
+  });
+
+  it('seekAheadBytes: who is ahead of a slow transfer gets one of its own', async () => {
+    const slow = await begin('/ahead/slow');
+    expectFar(await ask('/ahead/slow', { range: far }));
+    expect(asked.get('/ahead/slow')).toEqual(['whole', 'bytes=196608-212991']);
+    slow.destroy();
+    held.get('/ahead/slow')?.destroy();
+  });
+});
+
+describe('fill', () => {
+  it.each([
+    ['/always/a', true],
+    ['/below/a', true],
+    ['/notbelow/a', false],
+    ['/never/b', false],
+  ])('complete: whether the rest of %s comes by itself: %s', async (path, isCompleted) => {
+    expectFar(await ask(path, { range: far }));
+    await fillOf(path, isCompleted ? 'stored' : 'kept');
+    expect((await ask(path, { range: 'bytes=0-9' })).isHit).toBe(isCompleted);
+  });
+
+  it.each([
+    ['/finished/slow', false],
+    ['/stopped/slow', true],
+    ['/left/slow', true],
+    ['/large/slow', true],
+  ])('onAbort and its limits: whether %s ends with its client: %s', async (path, isEnded) => {
+    const client = await begin(path);
+    const transfer = held.get(path);
+    client.destroy();
+    if (isEnded) await fillOf(path, 'stopped');
+    else transfer?.end(bodyOf(1).subarray(block));
+    if (!isEnded) await fillOf(path, 'stored');
+    expect(transfer?.writableFinished).toBe(!isEnded);
+  });
+});
+
+describe('store', () => {
+  it('maxObjectSizeBytes: what is larger is relayed, its ranges are cut, and it is not stored', async () => {
+    for (const range of ['bytes=5-9', 'bytes=1999990-']) {
+      const { status, bytes, field } = await ask('/whole/huge', { range });
+      expect(status).toBe(206);
+      expect(bytes).toHaveLength(range === 'bytes=5-9' ? 5 : 10);
+      expect(field('cache-status')).not.toMatch(/stored|hit/);
+    }
+    expect(asked.get('/whole/huge')).toHaveLength(2);
+  });
+});

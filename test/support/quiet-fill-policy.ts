@@ -1,0 +1,13 @@
+/** A fill policy under which nothing is fetched that a test has not asked for. */
+
+import type { FillPolicy } from '../../src/cache/fill-policy.ts';
+
+export const quietFillPolicy: FillPolicy = {
+  onAbort: 'finish',
+  finishMaxLeftBytes: Number.POSITIVE_INFINITY,
+  finishMaxSizeBytes: Number.POSITIVE_INFINITY,
+  complete: 'never',
+  seekAheadBytes: 2048,
+  seekAheadMs: 0,
+  resumeAttempts: 0,
+};
