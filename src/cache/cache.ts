@@ -124,7 +124,7 @@ class StoreCache implements Cache {
     if (arrival.kind === 'failed' && arrival.failure instanceof ProxyError) throw arrival.failure;
     if (arrival.kind !== 'generation') throw new ProxyError('internal', { detail: 'a generation was not reopened' });
     const { generation, representation } = arrival;
-    const isEnough = isPresent(generation, inquiry);
+    const isEnough = isPresent(generation, inquiry, this.#context.clock.now());
     if (!isEnough && parseRequestDirectives(inquiry.request.fields).onlyIfCached) {
       representation.close();
       throw new ProxyError('not_in_cache');

@@ -1,16 +1,28 @@
 /** Whether a generation that is there in part holds all that a request wants. */
 
+import { evaluatePreconditions } from '../semantics/precondition.ts';
 import { selectRanges } from '../semantics/range.ts';
 import type { Generation } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
 import { rangeSpecs } from './plan.ts';
 
-/** Looks at the ranges of the request, or at the whole. */
-export function isPresent(generation: Pick<Generation, 'sizeBytes' | 'hasAll'>, inquiry: Inquiry): boolean {
-  const { sizeBytes } = generation;
+/**
+ * Looks at what the request will get: nothing of the body, its ranges, or the whole, where it has none or an If-Range that
+ * does not hold.
+ */
+export function isPresent(
+  generation: Pick<Generation, 'response' | 'sizeBytes' | 'hasAll'>,
+  inquiry: Inquiry,
+  now: number,
+): boolean {
+  const { response, sizeBytes } = generation;
   if (sizeBytes === undefined) return false;
-  const specs = rangeSpecs(inquiry);
+  const asked = { method: inquiry.request.method, fields: inquiry.originFields };
+  const outcome = evaluatePreconditions(asked, response, now);
+  if (outcome.kind !== 'proceed') return true;
+  const specs = outcome.range === 'apply' ? rangeSpecs(inquiry) : [];
   const selected = specs.length === 0 ? undefined : selectRanges(specs, sizeBytes, { coalesceGapBytes: 0 });
+  if (selected?.kind === 'unsatisfiable') return true;
   if (selected?.kind === 'partial') return selected.spans.every((span) => generation.hasAll(span));
   return generation.hasAll({ start: 0, end: sizeBytes });
 }

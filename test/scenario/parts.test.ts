@@ -173,6 +173,29 @@ describe('parts of one strong validator', () => {
   });
 });
 
+describe('Cache-Status of an entry that is there in part', () => {
+  it.each<[string, Record<string, string>, number, boolean]>([
+    ['a range that is there', { range: 'bytes=2000-2099' }, 206, true],
+    ['a range that is not', { range: 'bytes=9000-9099' }, 206, false],
+    [
+      'a range that is there, and an If-Range that does not hold',
+      { range: 'bytes=2000-2099', 'if-range': '"v0"' },
+      200,
+      false,
+    ],
+    ['nothing of the body, for a condition', { 'if-none-match': '"v1"' }, 304, true],
+    ['nothing of the body, for no range is satisfiable', { range: 'bytes=99999-' }, 416, true],
+  ])('tells of %s whether it is a hit', async (_name, fields, status, isHit) => {
+    await present('bytes=1024-3071');
+    origin.serve();
+    const client = proxy.send({ fields });
+    expect(await client.status()).toBe(status);
+    expect(await client.field('cache-status')).toMatch(isHit ? /; hit/ : /; fwd=partial/);
+    await client.bytes();
+    expect(origin.asked.length > 1).toBe(!isHit);
+  });
+});
+
 describe('a plain GET of an entry that is there in part', () => {
   it('gets what is there at once, while what is missing is asked for', async () => {
     await present('bytes=0-2047', 'bytes=5120-7167');
