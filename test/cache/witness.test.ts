@@ -20,7 +20,7 @@ describe('a witness of "cde" at offset 2', () => {
     [3, 'd', false],
     [3, 'X', true],
     [4, 'eXX', false],
-    [4, 'XXX', true],
+    [4, 'XYZ', true],
     [5, 'X', false],
     [100, 'X', false],
   ])('at %i "%s" contradicts it: %s', (offset, text, expected) => {
