@@ -12,6 +12,8 @@ export interface StoredResponse {
   readonly fields: Fields;
   /** The presented values of the request fields that Vary nominates (RFC 9111 §4.1). */
   readonly nominated: readonly NominatedField[];
+  /** The presented values of what the operator selects besides; none where nothing is selected. */
+  readonly selected?: readonly NominatedField[];
   /** When the request that led to it was sent, and when its head arrived: epoch milliseconds (RFC 9111 §4.2.3). */
   readonly requestAt: number;
   readonly responseAt: number;
@@ -22,4 +24,11 @@ export interface StoredResponse {
    * whether a refetch brought the same bytes.
    */
   readonly bodyDigest?: string;
+  /** Set where the origin has let it be known that it has changed: it is to be validated before it is used (RFC 9111 §4.3.5, §4.4). */
+  readonly isInvalid?: true;
+  /**
+   * What the entry can be removed by besides its key (`Store.removeTagged`): texts of the writer's choice, opaque and
+   * case-sensitive. Absent where there are none.
+   */
+  readonly tags?: readonly string[];
 }

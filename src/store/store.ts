@@ -5,6 +5,7 @@
  * The promises, proven by the contract suite in test/contract:
  * - a writer that is disposed before it publishes or commits never existed;
  * - metadata can be replaced without touching a byte;
+ * - an entry is removed by each of the tags that its metadata has now, and by no other;
  * - a reader never sees bytes of two generations, and keeps its bytes although the entry is replaced or evicted;
  * - a replaced generation that was complete stays findable as long as the writer of the next one wants it pinned, unless
  *   it is removed, evicted, or one of too many pinned ones; after that time it is not found, and its bytes go soon;
@@ -141,6 +142,13 @@ export interface Store {
   removeEntry(entry: StoredEntry): Promise<void>;
   /** Removes every entry of a key, all variants and pinned ones too; tells how many there were. */
   removeKey(key: string): Promise<number>;
+  /**
+   * Removes every entry whose metadata has this very tag (`StoredResponse.tags`): of whatever key, all variants, whole or
+   * in part, and pinned ones too. Tells the keys under which such an entry could be found, each once, so that what is
+   * running for them can be kept from being stored. What is published or committed before the promise resolves may be
+   * among what is removed. A store that cannot read its index now removes nothing.
+   */
+  removeTagged(tag: string): Promise<readonly string[]>;
   /**
    * Gives back files and locks. Writers that did not commit are abandoned. Nothing may be called after it but itself,
    * the disposal of writers and the closing of readers.

@@ -66,6 +66,20 @@ class TieredStore implements Store {
     return this.#changing(key, this.#store.removeKey(key));
   }
 
+  async removeTagged(tag: string): Promise<readonly string[]> {
+    const keys = new Set<string>();
+    try {
+      for (const key of await this.#store.removeTagged(tag)) keys.add(key);
+    } finally {
+      // What the store below has evicted by itself may be told from here still, or be on its way here.
+      const kept = this.#memory.taggedEntries(tag);
+      for (const { key } of findable(kept, this.#now)) keys.add(key);
+      for (const key of [...keys, ...kept.map((entry) => entry.key)]) this.#memory.forgetEntries(key);
+      this.#finding.clear();
+    }
+    return [...keys];
+  }
+
   async close(): Promise<void> {
     this.#memory.clear();
     await this.#store.close();

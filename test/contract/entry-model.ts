@@ -1,7 +1,17 @@
 /** The simplest model of what a store keeps: lists of entries in a map, some of them pinned. */
 
+import type { StoredResponse } from '../../src/http/stored-response.ts';
 import { maxPins } from '../../src/store/pins.ts';
-import type { Sample } from '../support/stored-sample.ts';
+import { type Sample, sampleMetadata, taggedMetadata } from '../support/stored-sample.ts';
+
+/** All tags that entries of the model have. */
+export const modelTags = ['red', 'green', 'blue'] as const;
+
+/** The metadata of a mark; some have no tag, some have several. */
+export function markedMetadata(mark: number | string): StoredResponse {
+  const tags = tagsOf(mark);
+  return tags.length === 0 ? sampleMetadata(mark) : taggedMetadata(mark, tags);
+}
 
 /** The bytes of one generation, and which of its blocks are there. */
 export interface ModelBody extends Required<Sample> {
@@ -64,7 +74,24 @@ export class EntryModel {
     this.#entries.delete(key);
   }
 
+  /** Removes what has the tag; tells under which keys it was found. */
+  removeTagged(tag: string): string[] {
+    const hasTag = ({ mark }: ModelEntry) => tagsOf(mark).includes(tag);
+    const keys = [...this.#entries.keys()].filter((key) => this.under(key).some(hasTag));
+    for (const [key, entries] of this.#entries) {
+      const left = entries.filter((entry) => !hasTag(entry));
+      this.#entries.set(key, left);
+    }
+    return keys.sort();
+  }
+
   #kept(key: string): readonly ModelEntry[] {
     return this.#entries.get(key) ?? [];
   }
+}
+
+/** Each bit of the last character stands for one of the tags. */
+function tagsOf(mark: number | string): string[] {
+  const last = String(mark).charCodeAt(String(mark).length - 1);
+  return modelTags.filter((_, at) => ((last >> at) & 1) === 1);
 }

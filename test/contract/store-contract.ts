@@ -8,6 +8,7 @@ import { parts } from './store-parts.ts';
 import { pins } from './store-pins.ts';
 import { reading } from './store-reading.ts';
 import { room } from './store-room.ts';
+import { tags } from './store-tags.ts';
 import { writing } from './store-writing.ts';
 
 /** What a store is created with; everything else it brings along. */
@@ -43,6 +44,7 @@ export function storeContract(name: string, create: CreateStore, { blockSizeByte
     describe('being there in part', () => parts(openStore, blockSizeBytes));
     describe('being pinned', () => pins(openStore, blockSizeBytes));
     describe('finding and changing', () => finding(openStore, blockSizeBytes));
+    describe('removing by tag', () => tags(openStore, blockSizeBytes));
     describe('room', () => room(openStore, blockSizeBytes));
     it('does what the simplest model does, in any order of steps', () => storeModel(create, blockSizeBytes));
   });

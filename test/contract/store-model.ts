@@ -3,8 +3,8 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { BlockSource, EntryReader, EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
-import { blockOf, sampleMetadata } from '../support/stored-sample.ts';
-import { EntryModel, type ModelBody, type ModelEntry } from './entry-model.ts';
+import { blockOf } from '../support/stored-sample.ts';
+import { EntryModel, type ModelBody, type ModelEntry, markedMetadata, modelTags } from './entry-model.ts';
 import type { CreateStore } from './store-contract.ts';
 
 interface ModelWriter {
@@ -31,6 +31,7 @@ const stepNames = [
   'freshen',
   'removeEntry',
   'removeKey',
+  'removeTagged',
   'openReader',
   'read',
   'closeReader',
@@ -107,7 +108,7 @@ class StoreModel {
       const isLengthKnown = (which + detail) % 3 > 0;
       const writer = await this.#store.openWriter({
         ...place,
-        metadata: sampleMetadata('unfinished'),
+        metadata: markedMetadata('unfinished'),
         sizeBytes: isLengthKnown ? sizeBytes : undefined,
       });
       const body = { ...place, present: new Set<number>() };
@@ -126,7 +127,7 @@ class StoreModel {
       if (chosen === undefined || !chosen.isLengthKnown) return;
       const { writer, body } = chosen;
       const pinPreviousUntil = this.#pinOf(detail);
-      await writer.publish(sampleMetadata(body.seed), pinPreviousUntil);
+      await writer.publish(markedMetadata(body.seed), pinPreviousUntil);
       if (chosen.isPublished) return;
       chosen.isPublished = true;
       this.#entries.put(writer.generation, body, false, pinPreviousUntil);
@@ -140,7 +141,7 @@ class StoreModel {
       for (let index = 0; index < this.#blockCount(body); index += 1) await this.#write(chosen, index);
       const pinPreviousUntil = this.#pinOf(detail);
       const { sizeBytes } = body;
-      const commit = writer.commit({ metadata: sampleMetadata(body.seed), sizeBytes, pinPreviousUntil });
+      const commit = writer.commit({ metadata: markedMetadata(body.seed), sizeBytes, pinPreviousUntil });
       if (isPublished && this.#entries.current(body.key, writer.generation) === undefined) {
         await expect(commit).rejects.toMatchObject({ reason: 'removed' });
       } else {
@@ -172,7 +173,7 @@ class StoreModel {
         sizeBytes: body.sizeBytes,
         isComplete,
         pinnedUntil,
-        metadata: sampleMetadata(mark),
+        metadata: markedMetadata(mark),
       }));
       const found = await this.#store.find(keyOf(which));
       for (const entries of [found, this.#store.peek(keyOf(which)) ?? found]) {
@@ -188,7 +189,7 @@ class StoreModel {
       const chosen = pick(this.#told, which);
       if (chosen === undefined) return;
       const current = this.#entries.current(chosen.entry.key, chosen.entry.generation);
-      const fresh = await this.#store.replaceMetadata(chosen.entry, sampleMetadata(`fresh ${detail}`));
+      const fresh = await this.#store.replaceMetadata(chosen.entry, markedMetadata(`fresh ${detail}`));
       expect(fresh?.generation).toBe(current?.generation);
       expect(fresh?.isComplete).toBe(current?.isComplete);
       if (current !== undefined) current.mark = `fresh ${detail}`;
@@ -203,6 +204,11 @@ class StoreModel {
     removeKey: async (which) => {
       expect(await this.#store.removeKey(keyOf(which))).toBe(this.#entries.under(keyOf(which)).length);
       this.#entries.removeKey(keyOf(which));
+    },
+    removeTagged: async (which) => {
+      const tag = pick(modelTags, which) ?? '';
+      const keys = await this.#store.removeTagged(tag);
+      expect([...keys].sort()).toEqual(this.#entries.removeTagged(tag));
     },
     openReader: async (which) => {
       const chosen = pick(this.#told, which);

@@ -5,7 +5,7 @@ import { DiskIndex } from '../../src/store/disk/disk-index.ts';
 import { IndexConnection } from '../../src/store/disk/index-connection.ts';
 import { StoreFault } from '../../src/store/store.ts';
 import { temporaryDirectory } from '../support/disk-store.ts';
-import { sampleMetadata } from '../support/stored-sample.ts';
+import { sampleMetadata, taggedMetadata } from '../support/stored-sample.ts';
 
 const entry = { key: 'k', variant: '', generation: 'ab-1', sizeBytes: 100_000, isInline: false, isComplete: true };
 const indexed = { ...entry, metadata: sampleMetadata() };
@@ -66,6 +66,39 @@ it('a removed entry is not found, its writer is told at once, and its row goes w
   expect(index.allocatedBytes).toBe(0);
 });
 
+it('what is removed by tag is not found nor told again, though its row stays for now', async () => {
+  const { connection, index, told } = await openIndex();
+  for (let at = 0; at < 100; at += 1) {
+    const place = { ...entry, key: `k${at}`, generation: `cd-${at}` };
+    index.put({ ...place, metadata: taggedMetadata(at, ['t']) }, 100, undefined);
+  }
+  const endFailing = failChanges(connection);
+  const first = index.removeTagged('t', 0);
+  const last = index.removeTagged('t', first.lastRow ?? 0);
+  expect(last.lastRow).toBeUndefined();
+  const keys = [...first.keys, ...last.keys];
+  expect(keys).toEqual(Array.from({ length: 100 }, (_, at) => `k${at}`));
+  for (const key of keys) expect(index.find(key)).toEqual([]);
+  expect(told.filter((each) => each.startsWith('removed'))).toHaveLength(100);
+  expect(index.removeTagged('t', 0).keys).toEqual([]);
+  expect(index.allocatedBytes).toBe(5000 + 100 * 100);
+  endFailing();
+  index.flush();
+  expect(index.allocatedBytes).toBe(5000);
+  expect(index.removeTagged('t', 0)).toEqual({ keys: [], lastRow: undefined });
+});
+
+it('tags that cannot be written are not gone by, and those that were written are', async () => {
+  const { connection, index } = await openIndex();
+  index.put({ ...indexed, metadata: taggedMetadata(0, ['old']) }, 5000, undefined);
+  const endFailing = failChanges(connection);
+  const replaced = index.replaceMetadata('k', entry.generation, taggedMetadata(0, ['new']));
+  expect(replaced?.metadata.tags).toEqual(['new']);
+  endFailing();
+  expect(index.removeTagged('new', 0).keys).toEqual([]);
+  expect(index.removeTagged('old', 0).keys).toEqual(['k']);
+});
+
 it('what an entry takes is counted only when it is written', async () => {
   const { connection, index } = await openIndex();
   const endFailing = failChanges(connection);
@@ -83,4 +116,17 @@ it('a generation takes the place of another one, which is told of, and its own p
   index.put({ ...indexed, generation: 'ab-2' }, 7000, undefined);
   expect(told).toEqual(['removed ab-1', 'unneeded ab-1']);
   expect(index.allocatedBytes).toBe(7000);
+});
+
+it('what tags take is counted, when they are put and when they are replaced', async () => {
+  const { index } = await openIndex();
+  const { length } = JSON.stringify(sampleMetadata());
+  index.replaceMetadata('k', entry.generation, taggedMetadata(0, ['x'.repeat(1000)]));
+  const grown = index.allocatedBytes;
+  expect(grown).toBeGreaterThan(5000 + 3000);
+  expect(grown).toBeLessThan(5000 + 3000 + length);
+  index.replaceMetadata('k', entry.generation, taggedMetadata(0, ['y'.repeat(1000)]));
+  expect(index.allocatedBytes).toBe(grown);
+  index.replaceMetadata('k', entry.generation, sampleMetadata());
+  expect(index.allocatedBytes).toBe(5000);
 });

@@ -12,6 +12,8 @@ import {
   sampleMetadata,
   storePart,
   storeSample,
+  storeTagged,
+  taggedMetadata,
 } from '../support/stored-sample.ts';
 
 const rowCount = 200_000;
@@ -32,6 +34,7 @@ async function largeIndex(): Promise<string> {
     SELECT 'https://example.org/' || n, '', 'ge-' || n, '{}', 0, 4096, 1, 1, IIF(n % 1000 = 0, n, NULL), 0, 0
     FROM numbers;
     INSERT INTO uses SELECT id FROM entries WHERE id % 3 = 0;
+    INSERT INTO tags SELECT 'all', id FROM entries UNION ALL SELECT 'tag-' || id % 1000, id FROM entries;
   `);
   database.close();
   return dir;
@@ -97,6 +100,9 @@ it(`an index of ${rowCount} entries is changed and evicted from without a scan`,
   const entry = await writer.commit({ metadata: sampleMetadata(), sizeBytes: 300, pinPreviousUntil });
   expect(await store.find('inline')).toHaveLength(2);
   await store.replaceMetadata(entry, sampleMetadata('fresh'));
+  const tagged = await storeTagged(store, { key: 'tagged', sizeBytes: 1 }, ['a', 'b']);
+  await store.replaceMetadata(tagged, taggedMetadata('fresh', ['b', 'c']));
+  expect(await store.removeTagged('c')).toEqual(['tagged']);
   await storePart(store, { key: 'part', sizeBytes: 5 * block }, [1, 4]);
   expect(await canOpen(store, 'part')).toBe(true);
   await store.removeKey('files');
@@ -104,5 +110,21 @@ it(`an index of ${rowCount} entries is changed and evicted from without a scan`,
   vi.restoreAllMocks();
   expect([...statements].join('\n')).toMatch(/DELETE FROM uses/);
   expect([...statements].join('\n')).toMatch(/INSERT OR IGNORE INTO uses/);
+  expect([...statements].join('\n')).toMatch(/FROM tags JOIN entries/);
   expect(scansOf(dir, statements)).toEqual([]);
+});
+
+it('an entry without tags costs no statement about tags', async () => {
+  const { store } = await openTestStore();
+  const statements = recordStatements();
+  for (const sizeBytes of [1, 5 * block]) {
+    await storePart(store, { key: 'k', sizeBytes: 5 * block }, [1]);
+    const entry = await storeSample(store, { key: 'k', sizeBytes });
+    await store.replaceMetadata(entry, sampleMetadata('fresh'));
+    await store.removeKey('k');
+  }
+  expect([...statements].join('\n')).toMatch(/INSERT INTO entries/);
+  expect([...statements].filter((sql) => /\btags\b/.test(sql))).toEqual([]);
+  await storeTagged(store, { key: 'k', sizeBytes: 1 }, ['t']);
+  expect([...statements].filter((sql) => /\btags\b/.test(sql))).toHaveLength(1);
 });

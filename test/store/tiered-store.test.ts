@@ -54,6 +54,7 @@ class SlowStore {
     replaceMetadata: (entry, metadata) => this.#below.replaceMetadata(entry, metadata),
     removeEntry: (entry) => this.#below.removeEntry(entry),
     removeKey: (key) => this.#below.removeKey(key),
+    removeTagged: (tag) => this.#below.removeTagged(tag),
     close: () => this.#below.close(),
   };
 

@@ -132,6 +132,11 @@ export function createPlainStore(blockSizeBytes: number, maxEntryBytes = Number.
       for (const kept of found) entries.splice(entries.indexOf(kept), 1);
       return found.length;
     },
+    removeTagged: async (tag) => {
+      const found = entries.filter((kept) => kept.metadata.tags?.includes(tag));
+      for (const kept of found) entries.splice(entries.indexOf(kept), 1);
+      return [...new Set(found.map(({ key }) => key))];
+    },
     close: async () => {},
     damage: (key, index) => {
       for (const kept of entries) {

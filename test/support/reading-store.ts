@@ -58,6 +58,7 @@ export function createReadingStore(below: Store): ReadingStore {
     },
     removeEntry: (entry) => below.removeEntry(entry),
     removeKey: (key) => below.removeKey(key),
+    removeTagged: (tag) => below.removeTagged(tag),
     close: () => below.close(),
     takeReads: () => {
       const taken = reads;

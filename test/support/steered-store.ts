@@ -5,7 +5,7 @@ import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { EntryReader, EntryWriter, NewEntry, Store, StoredEntry } from '../../src/store/store.ts';
 import { StoreFault } from '../../src/store/store.ts';
 
-export type Step = 'openWriter' | 'writeBlock' | 'commit' | 'removeKey' | 'publish' | 'resume';
+export type Step = 'openWriter' | 'writeBlock' | 'commit' | 'removeKey' | 'removeTagged' | 'publish' | 'resume';
 
 export interface Held {
   /** Resolves when somebody is held up at the step. */
@@ -145,6 +145,10 @@ export function createSteeredStore({
     removeKey: async (key) => {
       await pass('removeKey');
       return await below.removeKey(key);
+    },
+    removeTagged: async (tag) => {
+      await pass('removeTagged');
+      return await below.removeTagged(tag);
     },
     close: () => below.close(),
     hold(step) {

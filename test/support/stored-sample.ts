@@ -27,6 +27,11 @@ export function sampleMetadata(mark: number | string = 0): StoredResponse {
   };
 }
 
+/** Such metadata, with tags. */
+export function taggedMetadata(mark: number | string, tags: readonly string[]): StoredResponse {
+  return { ...sampleMetadata(mark), tags };
+}
+
 /** Opens a writer for a sample, which tells its length beforehand or not. */
 export function openSampleWriter(store: Store, sample: Sample, length: 'known' | 'unknown' = 'known') {
   const { key, variant = '', sizeBytes, seed = 0 } = sample;
@@ -65,6 +70,19 @@ export async function storeSample(store: Store, sample: Sample, length?: 'known'
   await using writer = await openSampleWriter(store, sample, length);
   await writeSample(writer, store.blockSizeBytes, sample);
   return await writer.commit({ metadata: sampleMetadata(sample.seed ?? 0), sizeBytes: sample.sizeBytes });
+}
+
+/** Stores a sample that has these tags. */
+export async function storeTagged(
+  store: Store,
+  sample: Sample,
+  tags: readonly string[],
+  pinPreviousUntil?: number,
+): Promise<StoredEntry> {
+  await using writer = await openSampleWriter(store, sample);
+  await writeSample(writer, store.blockSizeBytes, sample);
+  const { sizeBytes, seed = 0 } = sample;
+  return await writer.commit({ metadata: taggedMetadata(seed, tags), sizeBytes, pinPreviousUntil });
 }
 
 /** Stores a part of a sample: opens, writes some blocks, publishes, disposes. */

@@ -1,5 +1,6 @@
-/** What an entry takes on the disk: whole pages of its files or of the index, and its row. */
+/** What an entry takes on the disk: whole pages of its files or of the index, and its rows. */
 
+import type { StoredResponse } from '../../http/stored-response.ts';
 import { sumsSizeBytes } from './block-sums.ts';
 
 /** Bodies up to this size are kept in the index: one look-up instead of two files. */
@@ -9,10 +10,14 @@ export const inlineMaxBytes = 32 * 1024;
 const pageBytes = 4096;
 /** A row's numbers, its checksum, and its place in four B-trees. */
 const rowOverheadBytes = 512;
+/** A tag's place in two B-trees. */
+const tagOverheadBytes = 32;
 
-/** What a row takes, in bytes; its key and variant are in an index of the table too. */
-export function rowBytes(key: string, variant: string, metadata: string): number {
-  return rowOverheadBytes + 2 * (key.length + variant.length) + metadata.length;
+/** What the rows of an entry take, in bytes. Its key and variant are in an index of the table too, and each tag twice. */
+export function rowBytes(key: string, variant: string, metadata: StoredResponse): number {
+  const { length } = JSON.stringify(metadata);
+  const tagBytes = (metadata.tags ?? []).reduce((sum, tag) => sum + tagOverheadBytes + 2 * tag.length, 0);
+  return rowOverheadBytes + 2 * (key.length + variant.length) + length + tagBytes;
 }
 
 /** What a body in the index takes, in bytes. Small bodies share pages, which may be half empty. */

@@ -3,6 +3,7 @@
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import { findable, maxPins, pinInstant } from '../pins.ts';
+import { rowBytes } from './allocated-bytes.ts';
 import { blockSum } from './block-sums.ts';
 import type { IndexConnection } from './index-connection.ts';
 import { type EntryPlace, type IndexedEntry, parseRow, rowSum } from './index-row.ts';
@@ -22,6 +23,8 @@ export interface DiskIndexOptions {
 
 /** So many pinned generations whose time is over are removed at once. */
 const expiredAtOnce = 64;
+/** So many entries that have a tag are removed at once. */
+const taggedAtOnce = 64;
 
 /** What pinning has done: the generations that are pinned now, and the rows that had to go for them. */
 interface PinChange {
@@ -98,11 +101,12 @@ export class DiskIndex {
     const columns = [key, variant, generation, metadata, sizeBytes, allocatedBytes, ...flags, sum, this.#options.now()];
     const pinnedUntil = pinInstant(pinPreviousUntil, this.#options.now);
     const { pinned, deleted } = this.#connection.change((statements) => {
-      const { deleteCurrent, insertEntry, insertBody } = statements;
+      const { deleteCurrent, insertEntry, insertBody, insertTag } = statements;
       const change = pinnedUntil === undefined ? unpinned : this.#pin(statements, entry, pinnedUntil);
       const rows = [...change.deleted, ...deleteCurrent.all(key, variant)];
       const { lastInsertRowid } = insertEntry.run(...columns);
       if (body !== undefined) insertBody.run(lastInsertRowid, body, blockSum(generation, 0, body));
+      for (const tag of entry.metadata.tags ?? []) insertTag.run(tag, generation);
       return { pinned: change.pinned, deleted: rows };
     });
     this.#incomplete.delete(generation);
@@ -121,9 +125,10 @@ export class DiskIndex {
     if (found === undefined || found.entry.pinnedUntil !== undefined) return undefined;
     const { entry } = found;
     const text = JSON.stringify(metadata);
-    const allocatedBytes = found.allocatedBytes + text.length - JSON.stringify(entry.metadata).length;
-    const isWritten = this.#connection.attempt(false, ({ updateMetadata }) => {
-      updateMetadata.run(text, rowSum(entry, text), allocatedBytes, generation);
+    const growthBytes = rowBytes(key, entry.variant, metadata) - rowBytes(key, entry.variant, entry.metadata);
+    const isWritten = this.#connection.attempt(false, (statements) => {
+      statements.updateMetadata.run(text, rowSum(entry, text), found.allocatedBytes + growthBytes, generation);
+      replaceTags(statements, entry, metadata.tags);
       return true;
     });
     this.#readAllocated();
@@ -167,6 +172,20 @@ export class DiskIndex {
     const { length } = findable(kept, this.#options.now);
     this.remove(kept.map(({ generation }) => generation));
     return length;
+  }
+
+  /**
+   * Removes the next entries after a row that have a tag, only a few of them at once. Tells the keys under which they
+   * could be found, and after which row to go on; undefined for the latter when there are no more.
+   */
+  removeTagged(tag: string, afterRow: number): { keys: readonly string[]; lastRow: number | undefined } {
+    const rows = this.#connection.ask([], ({ taggedEntries }) => taggedEntries.all(tag, afterRow, taggedAtOnce));
+    const entries = rows.flatMap((row) => this.#parse(row, String(row.key)) ?? []);
+    // SQLite cannot tell texts apart that differ in lone surrogates only.
+    const tagged = entries.filter(({ metadata }) => metadata.tags?.includes(tag));
+    this.remove(tagged.map(({ generation }) => generation));
+    const keys = findable(tagged, this.#options.now).map(({ key }) => key);
+    return { keys, lastRow: rows.length < taggedAtOnce ? undefined : Number(rows.at(-1)?.id) };
   }
 
   /** Removes some of the pinned generations whose time is over; tells how many, 0 when no more of them can be. */
@@ -263,4 +282,15 @@ export class DiskIndex {
     this.#removed.clear();
     this.#incomplete.clear();
   }
+}
+
+/** Gives an entry these tags instead of its own; where they are the same, nothing is written. */
+function replaceTags(
+  { deleteTags, insertTag }: IndexStatements,
+  { generation, metadata: { tags: earlier = [] } }: IndexedEntry,
+  tags: readonly string[] = [],
+): void {
+  if (tags.length === earlier.length && tags.every((tag, at) => tag === earlier[at])) return;
+  if (earlier.length > 0) deleteTags.run(generation);
+  for (const tag of tags) insertTag.run(tag, generation);
 }

@@ -138,6 +138,19 @@ class DiskStore implements Store {
     return this.#parts.index.removeKey(key);
   }
 
+  async removeTagged(tag: string): Promise<readonly string[]> {
+    const { index } = this.#parts;
+    const keys = new Set<string>();
+    for (let afterRow: number | undefined = 0; afterRow !== undefined; ) {
+      const removed = index.removeTagged(tag, afterRow);
+      for (const key of removed.keys) keys.add(key);
+      afterRow = removed.lastRow;
+      // Between two slices others get their turn; after the last one those who wait are told at once.
+      if (afterRow !== undefined) await setImmediate();
+    }
+    return [...keys];
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;

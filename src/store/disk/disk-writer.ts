@@ -227,7 +227,7 @@ export class DiskWriter implements EntryWriter {
   }
 
   #rowBytesWith(metadata: StoredResponse): number {
-    return rowBytes(this.#options.key, this.#options.variant, JSON.stringify(metadata));
+    return rowBytes(this.#options.key, this.#options.variant, metadata);
   }
 
   async #dispose(): Promise<void> {

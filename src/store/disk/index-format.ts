@@ -83,6 +83,15 @@ const upgrades: readonly string[] = [
                       negated_bytes = negated_bytes + OLD.allocated_bytes WHERE id = 1;
     END;
   `,
+  `
+    CREATE TABLE tags (
+      tag TEXT NOT NULL,
+      entry_id INTEGER NOT NULL REFERENCES entries (id) ON DELETE CASCADE,
+      PRIMARY KEY (tag, entry_id)
+    ) STRICT, WITHOUT ROWID;
+    -- An entry that is deleted looks its tags up here.
+    CREATE INDEX tags_by_entry ON tags (entry_id);
+  `,
 ];
 
 /** The format that this version writes. */

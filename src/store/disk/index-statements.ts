@@ -67,6 +67,13 @@ export function prepareStatements(database: DatabaseSync) {
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     insertBody: prepare('INSERT INTO bodies (entry_id, bytes, checksum) VALUES (?, ?, ?)'),
+    // A tag that is there already, because it is listed twice or its row was damaged, is no reason to fail.
+    insertTag: prepare('INSERT OR IGNORE INTO tags SELECT ?, id FROM entries WHERE generation = ?'),
+    deleteTags: prepare('DELETE FROM tags WHERE entry_id = (SELECT id FROM entries WHERE generation = ?)'),
+    taggedEntries: prepare(
+      `SELECT id, key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum
+       FROM tags JOIN entries ON id = entry_id WHERE tag = ? AND entry_id > ? ORDER BY entry_id LIMIT ?`,
+    ),
     updateMetadata: prepare('UPDATE entries SET metadata = ?, checksum = ?, allocated_bytes = ? WHERE generation = ?'),
     updateAllocated: prepare('UPDATE entries SET allocated_bytes = ? WHERE generation = ?'),
     updateIncomplete: prepare('UPDATE entries SET is_complete = 0 WHERE generation = ?'),

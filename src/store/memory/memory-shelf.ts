@@ -3,6 +3,7 @@
 import { LRUCache } from 'lru-cache';
 import { findable, maxPins } from '../pins.ts';
 import { StoreFault } from '../store.ts';
+import { TagIndex } from './tag-index.ts';
 
 /** The bytes of one generation, as far as they are there. Blocks are added, never changed. */
 export interface ShelvedBody {
@@ -25,6 +26,7 @@ export interface Shelved<Entry> {
   readonly variant: string;
   readonly body: ShelvedBody;
   readonly weight: number;
+  readonly tags: readonly string[] | undefined;
   /** Until when it is found although it was replaced, in epoch milliseconds; undefined for the current one. */
   readonly pinnedUntil: number | undefined;
   readonly record: Entry;
@@ -41,6 +43,7 @@ export class MemoryShelf<Entry> {
   readonly #maxSizeBytes: number;
   readonly #byGeneration: LRUCache<string, Shelved<Entry>>;
   readonly #byKey = new Map<string, Shelved<Entry>[]>();
+  readonly #byTag = new TagIndex<Shelved<Entry>>();
   readonly #now: () => number;
   /** The pinned generations; the first has not been looked at for longest. */
   readonly #pins = new Set<string>();
@@ -49,7 +52,11 @@ export class MemoryShelf<Entry> {
   constructor(maxSizeBytes: number, now: () => number) {
     this.#maxSizeBytes = maxSizeBytes;
     this.#now = now;
-    this.#byGeneration = new LRUCache({ maxSize: maxSizeBytes });
+    this.#byGeneration = new LRUCache({
+      maxSize: maxSizeBytes,
+      onInsert: (shelved) => this.#byTag.add(shelved, shelved.tags),
+      dispose: (shelved) => this.#byTag.delete(shelved, shelved.tags),
+    });
   }
 
   /** All that counts against the bound, in bytes. */
@@ -151,6 +158,14 @@ export class MemoryShelf<Entry> {
     const found = this.under(key).length;
     for (const shelved of this.#kept(key)) this.remove(shelved);
     return found;
+  }
+
+  /** Removes all that has a tag; tells under which keys it could be found. */
+  removeTagged(tag: string): readonly string[] {
+    const tagged = this.#byTag.tagged(tag);
+    const found = findable(tagged, this.#now);
+    for (const shelved of tagged) this.remove(shelved);
+    return [...new Set(found.map(({ key }) => key))];
   }
 
   /** Forgets everything. */

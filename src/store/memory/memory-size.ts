@@ -8,6 +8,8 @@ const blockOverheadBytes = 320;
 const entryOverheadBytes = 1024;
 /** The objects around one field: an array of two strings and their headers. */
 const fieldOverheadBytes = 96;
+/** The objects around one tag: a place in a list, one in the index of tags, and there a set of those that have it. */
+const tagOverheadBytes = 320;
 
 /** What a block takes in memory, in bytes. */
 export function blockWeight(sizeBytes: number): number {
@@ -18,7 +20,10 @@ export function blockWeight(sizeBytes: number): number {
 export function entryWeight(key: string, variant: string, metadata: StoredResponse): number {
   let bytes = entryOverheadBytes + 2 * (key.length + variant.length);
   for (const [name, value] of metadata.fields) bytes += fieldOverheadBytes + name.length + value.length;
-  for (const [name, value] of metadata.nominated) bytes += fieldOverheadBytes + name.length + (value?.length ?? 0);
+  for (const [name, value] of [...metadata.nominated, ...(metadata.selected ?? [])]) {
+    bytes += fieldOverheadBytes + name.length + (value?.length ?? 0);
+  }
+  for (const tag of metadata.tags ?? []) bytes += tagOverheadBytes + tag.length;
   return bytes;
 }
 

@@ -88,6 +88,10 @@ class MemoryStore implements Store {
     return this.#shelf.removeAll(key);
   }
 
+  async removeTagged(tag: string): Promise<readonly string[]> {
+    return this.#shelf.removeTagged(tag);
+  }
+
   async close(): Promise<void> {
     this.#shelf.clear();
   }
@@ -137,7 +141,7 @@ function shelve(
     open: async () => openReader(shelf, generation),
   };
   const weight = entryWeight(key, variant, metadata) + body.blockWeight;
-  return { key, variant, body, weight, pinnedUntil: undefined, record: entry };
+  return { key, variant, body, weight, tags: metadata.tags, pinnedUntil: undefined, record: entry };
 }
 
 function openReader(shelf: Shelf, generation: string): EntryReader {

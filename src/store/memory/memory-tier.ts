@@ -3,6 +3,7 @@
 import { LRUCache } from 'lru-cache';
 import type { StoredEntry } from '../store.ts';
 import { blockWeight, entryWeight, withOwnBuffer } from './memory-size.ts';
+import { TagIndex } from './tag-index.ts';
 
 /** Memory in front of a slower store, bounded in bytes. It decides nothing: see `createTieredStore`. */
 export interface MemoryTier {
@@ -10,6 +11,8 @@ export interface MemoryTier {
   entriesOf(key: string): readonly StoredEntry[] | undefined;
   keepEntries(key: string, entries: readonly StoredEntry[]): void;
   forgetEntries(key: string): void;
+  /** The entries, of whatever key, that were kept and have a tag. */
+  taggedEntries(tag: string): readonly StoredEntry[];
   /** A block of a generation, or undefined. */
   block(generation: string, index: number): Uint8Array | undefined;
   keepBlock(generation: string, index: number, bytes: Uint8Array): void;
@@ -23,8 +26,15 @@ const entriesShare = 1 / 8;
 /** Creates an empty tier. `maxSizeBytes` bounds all that it keeps. */
 export function createMemoryTier(options: { readonly maxSizeBytes: number }): MemoryTier {
   const entriesBytes = Math.floor(options.maxSizeBytes * entriesShare);
+  const byTag = new TagIndex<StoredEntry>();
   const entries = new LRUCache<string, readonly StoredEntry[]>({
     maxSize: entriesBytes,
+    onInsert: (kept) => {
+      for (const entry of kept) byTag.add(entry, entry.metadata.tags);
+    },
+    dispose: (forgotten) => {
+      for (const entry of forgotten) byTag.delete(entry, entry.metadata.tags);
+    },
     sizeCalculation: (kept, key) => kept.reduce((sum, e) => sum + entryWeight(key, e.variant, e.metadata), 1),
   });
   const blocks = new LRUCache<string, Uint8Array>({
@@ -35,6 +45,7 @@ export function createMemoryTier(options: { readonly maxSizeBytes: number }): Me
     entriesOf: (key) => entries.get(key),
     keepEntries: (key, kept) => void entries.set(key, kept),
     forgetEntries: (key) => void entries.delete(key),
+    taggedEntries: (tag) => byTag.tagged(tag),
     block: (generation, index) => blocks.get(`${generation}/${index}`),
     keepBlock: (generation, index, bytes) => void blocks.set(`${generation}/${index}`, withOwnBuffer(bytes)),
     clear: () => {
