@@ -49,11 +49,11 @@ function travel(
   const { router, cache, pseudonym, clock, random } = context;
   if (isLoop(request.fields, pseudonym)) throw new ProxyError('loop_detected');
   const routed = routeRequest(request, router);
-  const { name, host, originUrl, ranges, lengthWaitMs, cache: caching } = routed.route;
+  const { name, ranges, lengthWaitMs, cache: caching } = routed.route;
   journey.route = name;
 
   const inquiry = createInquiry(request, routed, router, {
-    originFields: forwardedRequestFields(request, { host, originAuthority: originUrl.host }, pseudonym),
+    originFields: forwardedRequestFields(request, routed.route, pseudonym),
     onInterim: ({ status, fields }) =>
       request.sendInterim({ status, fields: forwardedResponseFields(fields, '1.1', pseudonym) }),
   });

@@ -36,7 +36,7 @@ const packages: Readonly<Record<string, RegExp>> = {
   pino: /^telemetry\/log\.ts$/,
   'pino-pretty': /^telemetry\/log\.ts$/,
   'range-parser': /^semantics\/range\.ts$/,
-  'structured-headers': /^semantics\/digest\.ts$/,
+  'structured-headers': /^semantics\/structured-fields\.ts$/,
   undici: /^origin\/undici-origin\.ts$/,
   zod: /^config\//,
 };

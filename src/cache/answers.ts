@@ -41,9 +41,8 @@ export function hitAnswer(entry: StoredEntry, ttlMs: number, { present }: Pick<A
 export function generationAnswer(
   generation: Generation,
   representation: Representation,
-  context: AnswerContext,
+  { isJoined, forwardReason }: Pick<AnswerContext, 'isJoined' | 'forwardReason'>,
 ): Answer {
-  const { isJoined, forwardReason } = context;
   return {
     kind: 'representation',
     representation,

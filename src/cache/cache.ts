@@ -3,9 +3,7 @@
 import type { Span } from '../bytes/span.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
-import { parseRequestDirectives } from '../semantics/cache-control.ts';
-import type { ForwardReason } from '../semantics/cache-status.ts';
-import { isSafeMethod } from '../semantics/method.ts';
+import { readRequestDirectives } from '../semantics/cache-control.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { Telling } from '../store/telling.ts';
 import { createUseCounts } from './admission.ts';
@@ -19,12 +17,12 @@ import {
   revalidatedAnswer,
   staleAnswer,
 } from './answers.ts';
-import { exchange, reopenStored } from './exchange.ts';
+import { type Candidate, exchange, reopenStored } from './exchange.ts';
 import type { ExchangeContext } from './exchange-context.ts';
-import { type Arrival, type Exchange, type Flight, Flights, type Landing } from './flights.ts';
+import { type Arrival, type Exchange, type Flight, Flights } from './flights.ts';
 import type { Inquiry } from './inquiry.ts';
-import { invalidate } from './invalidate.ts';
 import { isShareable, isWaitingVain, mayJoinGeneration, mayTakeAlong } from './join.ts';
+import { Passing } from './passing.ts';
 import { decideBypass, isUsable, type Plan, planAnswer } from './plan.ts';
 import { isPresent } from './presence.ts';
 import type { ReadAheadRules } from './read-ahead.ts';
@@ -60,25 +58,27 @@ class StoreCache implements Cache {
   readonly #context: ExchangeContext;
   readonly #reading: ReadAheadRules;
   readonly #flights = new Flights();
+  readonly #passing: Passing;
   readonly #unshared = new UnsharedKeys();
   readonly #uses = createUseCounts({ maxKeys: MAX_COUNTED_KEYS });
 
   constructor(context: CacheContext) {
     this.#context = { ...context, unshared: this.#unshared, telling: new Telling() };
+    this.#passing = new Passing(this.#context, this.#flights);
     this.#reading = { blockSizeBytes: context.store.blockSizeBytes, budget: context.readAhead };
   }
 
   answer(inquiry: Inquiry): Answer | Promise<Answer> {
     const bypass = decideBypass(inquiry);
-    if (bypass !== undefined) return this.#pass(inquiry, bypass, bypass);
+    if (bypass !== undefined) return this.#passing.pass(inquiry, bypass, bypass);
     const entries = this.#context.store.peek(inquiry.key);
     if (entries !== undefined) return this.#answerFrom(entries, inquiry);
     return this.#context.store.find(inquiry.key).then((found) => this.#answerFrom(found, inquiry));
   }
 
   async passBy(inquiry: Inquiry): Promise<Answer> {
-    if (parseRequestDirectives(inquiry.request.fields).onlyIfCached) throw new ProxyError('not_in_cache');
-    return await this.#pass(inquiry, 'miss', 'bytes_gone');
+    if (isOnlyIfCached(inquiry)) throw new ProxyError('not_in_cache');
+    return await this.#passing.pass(inquiry, 'miss', 'bytes_gone');
   }
 
   close(): Promise<void> {
@@ -88,11 +88,11 @@ class StoreCache implements Cache {
   #answerFrom(entries: readonly StoredEntry[], inquiry: Inquiry): Answer | Promise<Answer> {
     const plan = this.#plan(entries, inquiry);
     if (plan.kind === 'hit') return this.#hit(plan, inquiry);
-    if (parseRequestDirectives(inquiry.request.fields).onlyIfCached) throw new ProxyError('not_in_cache');
+    if (isOnlyIfCached(inquiry)) throw new ProxyError('not_in_cache');
     if (plan.kind === 'fill' && this.#unshared.has(inquiry.key, this.#context.clock.now())) {
-      return this.#pass(inquiry, plan.reason, 'unshared');
+      return this.#passing.pass(inquiry, plan.reason, 'unshared');
     }
-    if (plan.kind === 'fill' && !this.#isAdmitted(inquiry)) return this.#pass(inquiry, plan.reason, 'few-uses');
+    if (plan.kind === 'fill' && !this.#isAdmitted(inquiry)) return this.#passing.pass(inquiry, plan.reason, 'few-uses');
     return this.#joinOrLead(inquiry, plan);
   }
 
@@ -105,7 +105,8 @@ class StoreCache implements Cache {
     return planAnswer(entries, inquiry, this.#context.clock.now());
   }
 
-  #hit({ entry, ttlMs }: Extract<Plan, { kind: 'hit' }>, inquiry: Inquiry): Answer | Promise<Answer> {
+  #hit({ entry, ttlMs, isValidated }: Extract<Plan, { kind: 'hit' }>, inquiry: Inquiry): Answer | Promise<Answer> {
+    if (isValidated) this.#validateMeanwhile(entry, inquiry);
     // Nothing of the body is read for HEAD, so it does not matter how much of it is there.
     const isEnough = entry.isComplete || inquiry.request.method === 'HEAD';
     if (isEnough) return hitAnswer(entry, ttlMs, { present: (stored) => this.#present(stored, inquiry) });
@@ -117,15 +118,15 @@ class StoreCache implements Cache {
     const open = this.#flights.of(inquiry.key).find((flight) => flight.hasOpen(entry.generation));
     // Those who read it may take their time, and nobody else can open it before they are done.
     if (open === undefined && this.#flights.isHeld(entry.generation)) {
-      return await this.#pass(inquiry, 'uri-miss', 'store-unavailable');
+      return await this.#passing.pass(inquiry, 'uri-miss', 'store-unavailable');
     }
-    const arrival = await this.#wait(open ?? this.#reopen(entry, inquiry), inquiry);
-    if (arrival.kind === 'unusable') return await this.#pass(inquiry, 'uri-miss', arrival.reason);
+    const arrival = await (open ?? this.#reopen(entry, inquiry)).lead(inquiry.request.signal);
+    if (arrival.kind === 'unusable') return await this.#passing.pass(inquiry, 'uri-miss', arrival.reason);
     if (arrival.kind === 'failed' && arrival.failure instanceof ProxyError) throw arrival.failure;
     if (arrival.kind !== 'generation') throw new ProxyError('internal', { detail: 'a generation was not reopened' });
     const { generation, representation } = arrival;
     const isEnough = isPresent(generation, inquiry, this.#context.clock.now());
-    if (!isEnough && parseRequestDirectives(inquiry.request.fields).onlyIfCached) {
+    if (!isEnough && isOnlyIfCached(inquiry)) {
       representation.close();
       throw new ProxyError('not_in_cache');
     }
@@ -173,7 +174,7 @@ class StoreCache implements Cache {
       plan = again;
       flight = isWaitingVain(arrival, inquiry) ? undefined : this.#nextFlight(inquiry, plan, tried);
     }
-    if (inquiry.request.method === 'HEAD') return await this.#pass(inquiry, plan.reason, 'method');
+    if (inquiry.request.method === 'HEAD') return await this.#passing.pass(inquiry, plan.reason, 'method');
     return await this.#lead(inquiry, plan);
   }
 
@@ -187,28 +188,33 @@ class StoreCache implements Cache {
 
   async #lead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const candidate = plan.kind === 'revalidate' ? plan : undefined;
-    const flight = this.#flights.start(inquiry.key, inquiry.policy.fill.onAbort, (clearance) =>
-      exchange(this.#context, inquiry, candidate, clearance).then((landing) => {
-        if (landing.kind === 'revalidated') this.#flights.freshen(landing.entry);
-        return landing;
-      }),
-    );
-    const arrival = await this.#wait(flight, inquiry);
-    if (arrival.kind === 'unusable') return await this.#pass(inquiry, plan.reason, arrival.reason);
+    const arrival = await this.#fly(inquiry, candidate).lead(inquiry.request.signal);
+    if (arrival.kind === 'unusable') return await this.#passing.pass(inquiry, plan.reason, arrival.reason);
     const answer = await this.#answerArrival(arrival, inquiry, plan, false);
     if (answer === undefined)
       throw new ProxyError('internal', { detail: 'a flight landed with nothing for its leader' });
     return answer;
   }
 
-  /** Waits for a flight of one's own. A response for this request alone is not left behind unread when its client goes. */
-  async #wait(flight: Flight, inquiry: Inquiry): Promise<Arrival> {
-    try {
-      return await flight.wait(inquiry.request.signal);
-    } catch (error) {
-      void flight.landed.then(closeRelay);
-      throw error;
-    }
+  #fly(inquiry: Inquiry, candidate: Candidate | undefined): Flight {
+    return this.#flights.start(inquiry.key, inquiry.policy.fill.onAbort, (clearance) =>
+      exchange(this.#context, inquiry, candidate, clearance).then((landing) => {
+        if (landing.kind === 'revalidated') this.#flights.freshen(landing.entry);
+        return landing;
+      }),
+    );
+  }
+
+  /** Validates what is being served stale, once however many ask for it (RFC 5861 §3). Belongs to no request. */
+  #validateMeanwhile(entry: StoredEntry, inquiry: Inquiry): void {
+    if (this.#flights.of(inquiry.key).some((flight) => flight.generation?.name !== entry.generation)) return;
+    const { fill } = inquiry.policy;
+    const unattended = {
+      ...inquiry,
+      policy: { ...inquiry.policy, fill: { ...fill, onAbort: 'finish' as const } },
+      onInterim: () => {},
+    };
+    this.#fly(unattended, { entry, serveStaleUntil: Number.POSITIVE_INFINITY }).abandonRelay();
   }
 
   /** Undefined when what has arrived does not serve this request. */
@@ -252,7 +258,7 @@ class StoreCache implements Cache {
     context: AnswerContext,
     inquiry: Inquiry,
   ): Answer | Promise<Answer> | undefined {
-    if (plan.kind === 'revalidate' && plan.mayServeStale) {
+    if (plan.kind === 'revalidate' && context.now <= plan.serveStaleUntil) {
       return this.#completing(staleAnswer(plan.entry, failure, context), plan.entry, inquiry);
     }
     if (failure instanceof ProxyError) throw failure;
@@ -268,31 +274,8 @@ class StoreCache implements Cache {
       return { ...answer, representation, originBytes: partial.originBytes };
     });
   }
-
-  /** Passes a request on as it is, and invalidates what an unsafe method has changed (RFC 9111 §4.4). */
-  async #pass(inquiry: Inquiry, forwardReason: ForwardReason, reason: string): Promise<Answer> {
-    const { request, originTarget, originFields, origin } = inquiry;
-    const requestAt = this.#context.clock.now();
-    const response = await origin.fetch({
-      method: request.method,
-      target: originTarget,
-      fields: originFields,
-      body: request.body,
-      bodySizeBytes: request.bodySizeBytes,
-      signal: request.signal,
-      onInterim: inquiry.onInterim,
-    });
-    try {
-      if (!isSafeMethod(request.method)) await invalidate(this.#context.store, this.#flights, inquiry, response);
-    } catch (thrown) {
-      response.body.close();
-      throw thrown;
-    }
-    const relay = { response, requestAt, responseAt: this.#context.clock.now(), evaluated: true };
-    return relayAnswer(relay, forwardReason, reason);
-  }
 }
 
-function closeRelay(landing: Landing): void {
-  if (landing.kind === 'relay') landing.relay.response.body.close();
+function isOnlyIfCached({ request, policy }: Inquiry): boolean {
+  return readRequestDirectives(request.fields, policy).onlyIfCached;
 }

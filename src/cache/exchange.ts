@@ -7,20 +7,23 @@ import { contentDigestFields, selectContentDigest } from '../semantics/digest.ts
 import { freshened, mayFreshen } from '../semantics/freshen.ts';
 import { formatRange, type RangeSpec, selectRanges } from '../semantics/range.ts';
 import { conditionalFields } from '../semantics/revalidation.ts';
+import { isOriginFailure } from '../semantics/staleness.ts';
 import { decideStoring } from '../semantics/storing.ts';
 import { type StoredEntry, StoreFault } from '../store/store.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Part } from './fill.ts';
 import { isBehind, isWholeRange, selectFirstAsk, selectFirstPart } from './first-ask.ts';
 import type { Clearance, Landing } from './flights.ts';
+import { withGroupTags } from './group-tags.ts';
 import type { Inquiry } from './inquiry.ts';
 import { openGeneration, type Received, reopenGeneration } from './open-generation.ts';
 import { fillFields, hasPrecondition, rangeSpecs } from './plan.ts';
 
-/** An entry that is to be validated, and whether it may be served if the origin fails. */
+/** An entry that is to be validated. */
 export interface Candidate {
   readonly entry: StoredEntry;
-  readonly mayServeStale: boolean;
+  /** Until when it may be served if the origin fails, in epoch milliseconds; 0 for never. */
+  readonly serveStaleUntil: number;
 }
 
 /** Asks the origin and lands. Never rejects. */
@@ -58,6 +61,20 @@ export async function reopenStored(
   }
 }
 
+/** Lands with the response to a POST, for `inquiry`, the GET that it answers too. Never rejects. */
+export async function landPosted(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  received: Received,
+  clearance: Clearance,
+): Promise<Landing> {
+  try {
+    return await landWhole(context, inquiry, undefined, received, clearance);
+  } catch (thrown) {
+    return { kind: 'failed', failure: toProxyError(thrown) };
+  }
+}
+
 async function converse(
   context: ExchangeContext,
   inquiry: Inquiry,
@@ -72,7 +89,7 @@ async function converse(
   const conditions = candidate === undefined ? [] : conditionalFields(candidate.entry.metadata);
   const received = await ask(context, inquiry, conditions, clearance);
   const { body, status } = received.response;
-  if (status >= 500 && candidate?.mayServeStale === true) {
+  if (isOriginFailure(status) && candidate !== undefined && received.responseAt <= candidate.serveStaleUntil) {
     body.close();
     return { kind: 'failed', failure: status };
   }
@@ -113,7 +130,8 @@ async function freshen(
   { response, requestAt, responseAt }: Received,
 ): Promise<StoredEntry | undefined> {
   if (!mayFreshen(entry.metadata, response.fields)) return undefined;
-  const metadata = freshened(entry.metadata, response, requestAt, responseAt);
+  const fresh = freshened(entry.metadata, response, requestAt, responseAt, inquiry.policy);
+  const metadata = withGroupTags(fresh, inquiry);
   // The 304 may have taken back what allowed the response to be stored. What this request said is no matter of the entry.
   const decision = decideStoring({
     request: { method: 'GET', fields: [] },
@@ -210,7 +228,12 @@ async function landWhole(
   const { body, sizeBytes } = received.response;
   try {
     const reason = refusalToStore(inquiry, received);
-    if (reason !== undefined) return relay(context, inquiry, received, reason);
+    if (reason !== undefined) {
+      if (candidate !== undefined && isSuccessor(received.response.status, reason)) {
+        await context.store.replaceMetadata(candidate.entry, { ...candidate.entry.metadata, isInvalid: true });
+      }
+      return relay(context, inquiry, received, reason);
+    }
     const whole = { from: 0, end: sizeBytes, isWhole: true, digest: undefined };
     const first = { ...(part ?? whole), body, isProven: true, head: undefined };
     const generation = await openGeneration(context, inquiry, candidate?.entry, received, first, clearance);
@@ -222,6 +245,11 @@ async function landWhole(
     body.close();
     throw thrown;
   }
+}
+
+/** Whether a response that is not stored takes the place of what is; most errors are about the one who asks. */
+function isSuccessor(status: number, reason: string): boolean {
+  return reason !== 'authorization' && (status < 400 || status === 404 || status === 410);
 }
 
 function relay({ unshared, clock }: ExchangeContext, { key }: Inquiry, received: Received, reason: string): Landing {

@@ -48,6 +48,7 @@ export class Flight implements Clearance {
   #landing: Landing | undefined;
   #waiting = 0;
   #isRevoked = false;
+  readonly #revokedTags = new Set<string>();
 
   /** `reopens` names the stored generation that the exchange is to open, where it is one. */
   constructor(key: string, onAbort: 'finish' | 'stop', exchange: Exchange, reopens?: string) {
@@ -71,7 +72,7 @@ export class Flight implements Clearance {
   }
 
   get isRevoked(): boolean {
-    return this.#isRevoked;
+    return this.#isRevoked || this.generation?.response.tags?.some((tag) => this.#revokedTags.has(tag)) === true;
   }
 
   /** The generation, once there is one. */
@@ -107,9 +108,31 @@ export class Flight implements Clearance {
     }
   }
 
+  /** Waits as the one who has started it. A response for that one alone is not left unread when its client goes. */
+  async lead(signal: AbortSignal): Promise<Arrival> {
+    try {
+      return await this.wait(signal);
+    } catch (error) {
+      this.abandonRelay();
+      throw error;
+    }
+  }
+
+  /** Gives back a response that only the one who has started it could have read, once it is there. */
+  abandonRelay(): void {
+    void this.landed.then((landing) => {
+      if (landing.kind === 'relay') landing.relay.response.body.close();
+    });
+  }
+
   /** Keeps what it brings from being stored, because the key was invalidated. */
   revoke(): void {
     this.#isRevoked = true;
+  }
+
+  /** Keeps what it brings from being stored if it has this tag. */
+  revokeTagged(tag: string): void {
+    this.#revokedTags.add(tag);
   }
 
   /** Ends it at once, in the air or landed; who reads what it brings is cut off. */
@@ -169,6 +192,11 @@ export class Flights {
   invalidate(key: string): void {
     for (const flight of this.#byKey.get(key) ?? []) flight.revoke();
     this.#byKey.delete(key);
+  }
+
+  /** Keeps what is running from being stored or joined if it has, or turns out to have, this tag. */
+  invalidateTagged(tag: string): void {
+    for (const flight of this.#running) flight.revokeTagged(tag);
   }
 
   /** Ends all that is running, and waits until it has ended. */

@@ -4,17 +4,27 @@ import type { Fields } from '../http/fields.ts';
 import type { InterimResponse, ProxyRequest } from '../http/message.ts';
 import type { Origin } from '../origin/origin.ts';
 import type { RangeAbility } from '../origin/range-ability.ts';
+import type { BypassConditions } from '../semantics/bypass.ts';
+import type { QuerySelection } from '../semantics/query.ts';
+import type { StalePolicy } from '../semantics/staleness.ts';
+import type { StoringPolicy } from '../semantics/storing.ts';
+import type { VariantPolicy } from '../semantics/variant.ts';
 import type { FillPolicy } from './fill-policy.ts';
 import type { OwnTagPolicy } from './own-tag.ts';
 
-/** What the operator decided about caching for a route. */
-export interface CachePolicy {
+/** What of a request tells stored responses apart, besides what Vary nominates. */
+export interface KeyPolicy extends VariantPolicy {
+  /** Which query parameters are in the key. The origin is sent all of them. */
+  readonly query: QuerySelection;
+}
+
+/** What the operator decided about caching for a route. The rules of the RFCs say what they need of it. */
+export interface CachePolicy extends StoringPolicy, StalePolicy {
   /** Whether anything may be stored or reused at all. */
   readonly isEnabled: boolean;
-  /** The freshness lifetime where the origin gives none; 0 for none. */
-  readonly defaultTtlSeconds: number;
-  /** How long Range requests reuse a representation for which the origin gives no freshness at all. */
-  readonly rangeReuseSeconds: number;
+  readonly key: KeyPolicy;
+  /** Which requests go past the cache: nothing stored is used for them, and nothing of theirs is stored. */
+  readonly bypass: BypassConditions;
   /** How often a key must have been asked for lately before its response is stored; 1 stores it at once. */
   readonly storeAfterUses: number;
   /** How long a generation that was replaced is kept for clients that resume with its validator; 0 for not at all. */
@@ -33,6 +43,8 @@ export interface CachePolicy {
 export interface Inquiry {
   readonly request: ProxyRequest;
   readonly key: string;
+  /** Scheme and authority of the target URI, in normal form: `https://example.com`. */
+  readonly uriOrigin: string;
   /** The key of a target of the same scheme and authority, whatever its route; undefined when it has none. */
   readonly keyOf: (target: string) => string | undefined;
   readonly policy: CachePolicy;

@@ -2,10 +2,10 @@
 
 import { hasField } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
-import { parseCacheControl } from '../semantics/cache-control.ts';
-import { freshnessLifetime, isExplicit } from '../semantics/freshness.ts';
+import { readCacheControl } from '../semantics/cache-control.ts';
+import { freshnessLifetime, isStated } from '../semantics/freshness.ts';
 import { decideReuse } from '../semantics/reuse.ts';
-import { matchesNominated } from '../semantics/vary.ts';
+import { matchesVariant } from '../semantics/variant.ts';
 import type { Landing } from './flights.ts';
 import type { Generation } from './generation.ts';
 import type { CachePolicy, Inquiry } from './inquiry.ts';
@@ -39,10 +39,10 @@ export function mayTakeAlong(response: StoredResponse, inquiry: Inquiry): boolea
  * asked each time, by no-cache (§5.2.2.4) or a lifetime of nothing: who asks may matter to it.
  */
 export function isShareable(response: StoredResponse, policy: CachePolicy): boolean {
-  const control = parseCacheControl(response.fields);
+  const control = readCacheControl(response.fields, policy);
   if (control.noCache === true) return false;
   const { lifetimeMs, source } = freshnessLifetime(response, policy, control);
-  return lifetimeMs > 0 || !isExplicit(source);
+  return lifetimeMs > 0 || !isStated(source);
 }
 
 /** Whether the next exchange, too, would probably bring nothing to those who wait for it. */
@@ -62,6 +62,7 @@ export function isWaitingVain(landing: Landing, { originFields, policy }: Inquir
   }
 }
 
-function isSameVariant({ nominated }: StoredResponse, { originFields }: Inquiry): boolean {
-  return matchesNominated(nominated, fillFields(originFields));
+/** Whether a response was selected by the values that this request presents (RFC 9111 §4.1). */
+export function isSameVariant(response: StoredResponse, { originFields, policy }: Inquiry): boolean {
+  return matchesVariant(response, fillFields(originFields), policy.key);
 }

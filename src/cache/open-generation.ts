@@ -1,13 +1,14 @@
 /** Generations opened: a new one for a response, or a stored one that is to be completed. */
 
-import { withoutFields } from '../http/fields.ts';
+import { hasField, withoutFields } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 import { selectReprDigest } from '../semantics/digest.ts';
 import { freshened } from '../semantics/freshen.ts';
 import { freshnessLifetime } from '../semantics/freshness.ts';
 import { decideStoring, storableFields } from '../semantics/storing.ts';
-import { formatVariant, nominatedFields } from '../semantics/vary.ts';
+import { selectedValues, variantName } from '../semantics/variant.ts';
+import { nominatedFields } from '../semantics/vary.ts';
 import type { EntryWriter, Store, StoredEntry } from '../store/store.ts';
 import { BodyCheck } from './body-check.ts';
 import { commit, publish } from './commit.ts';
@@ -15,6 +16,7 @@ import type { ExchangeContext } from './exchange-context.ts';
 import type { Part, PartHead } from './fill.ts';
 import type { Clearance } from './flights.ts';
 import { Generation, type GenerationOptions } from './generation.ts';
+import { withGroupTags } from './group-tags.ts';
 import type { Inquiry } from './inquiry.ts';
 import { hasStrongTag, mayHaveOwnTag } from './own-tag.ts';
 import { createPartSource } from './part-source.ts';
@@ -47,9 +49,10 @@ export async function openGeneration(
   const { key, policy } = inquiry;
   const { sizeBytes } = received.response;
   const described = describe(inquiry, received);
-  const place = { key, variant: formatVariant(described.nominated) };
+  const place = { key, variant: variantName(described) };
   const previous = validated?.variant === place.variant && validated.isComplete ? validated : undefined;
   const writer = await store.openWriter({ ...place, metadata: described, sizeBytes });
+  if (hasField(described.fields, 'set-cookie')) tellOfCookie(context, key);
 
   const isOurs = mayHaveOwnTag(described, policy.ownEntityTags, clock.now());
   const ownTag = isOurs ? { ownEntityTag: `"rw-${writer.generation}"` } : {};
@@ -164,12 +167,13 @@ function commonOptions(
  */
 async function learn(
   store: Store,
-  { key, originFields, policy }: Inquiry,
+  inquiry: Inquiry,
   generation: string,
   response: StoredResponse,
   { fields, requestAt, responseAt }: PartHead,
 ): Promise<StoredResponse | undefined> {
-  const fresh = freshened(response, { fields }, requestAt, responseAt);
+  const { key, originFields, policy } = inquiry;
+  const fresh = withGroupTags(freshened(response, { fields }, requestAt, responseAt, policy), inquiry);
   const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
   const own = await findGeneration(store, key, generation);
   if (decision.kind === 'refuse' && own !== undefined) await store.removeEntry(own);
@@ -178,22 +182,36 @@ async function learn(
   return fresh;
 }
 
+/** The law allows it (RFC 9111 §7.3), and an origin that has not meant it gives one user's session to all others. */
+function tellOfCookie({ emit, telling, clock }: ExchangeContext, key: string): void {
+  const message =
+    'A response with Set-Cookie and a lifetime is stored, and its cookie given to everybody who asks for it. Where that is not meant, set cache.setCookie of the route to "strip" or "refuse".';
+  emit({ kind: 'store', level: telling.levelOf('set-cookie', clock.now()), message, detail: key });
+}
+
 async function findGeneration(store: Store, key: string, generation: string): Promise<StoredEntry | undefined> {
   return (await store.find(key)).find((entry) => entry.generation === generation);
 }
 
 /**
  * What is stored of a response besides its bytes. An origin that says nothing of freshness has not thought of caches: its
- * response may be for the one whose cookies came with the request, and is shared with those who send the same ones only.
+ * response may be for the one whose cookies came with the request, and is shared with those who send the same ones only,
+ * unless the operator says which cookies matter.
  */
-function describe({ policy, originFields }: Inquiry, { response, requestAt, responseAt }: Received): StoredResponse {
+function describe(inquiry: Inquiry, { response, requestAt, responseAt }: Received): StoredResponse {
+  const { policy, originFields } = inquiry;
   const { status, fields } = response;
+  const asked = fillFields(originFields);
   const isUnspoken = freshnessLifetime({ status, fields, responseAt }, policy).source === 'none';
-  return {
+  const isPersonal = isUnspoken && policy.key.cookies.length === 0;
+  const selected = selectedValues(asked, policy.key);
+  const described = {
     status,
-    fields: storableFields(fields, responseAt),
-    nominated: nominatedFields(fields, fillFields(originFields), isUnspoken ? ['cookie'] : []),
+    fields: storableFields(fields, responseAt, policy),
+    nominated: nominatedFields(fields, asked, isPersonal ? ['cookie'] : []),
+    ...(selected === undefined ? {} : { selected }),
     requestAt,
     responseAt,
   };
+  return withGroupTags(described, inquiry);
 }

@@ -2,25 +2,27 @@
 
 import type { Fields } from '../http/fields.ts';
 import { fieldLines, hasField, withoutFields } from '../http/fields.ts';
-import { parseRequestDirectives } from '../semantics/cache-control.ts';
+import { meetsBypass } from '../semantics/bypass.ts';
+import { readRequestDirectives } from '../semantics/cache-control.ts';
 import { evaluatePreconditions } from '../semantics/precondition.ts';
 import { parseRange, type RangeSpec } from '../semantics/range.ts';
 import { decideReuse } from '../semantics/reuse.ts';
 import { strongValidator } from '../semantics/validator.ts';
-import { matchesNominated } from '../semantics/vary.ts';
+import { comparePreference, matchesVariant } from '../semantics/variant.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { Inquiry } from './inquiry.ts';
 
 /** What is to be done for a request. */
 export type Plan =
-  /** The entry may be used as it is. */
-  | { readonly kind: 'hit'; readonly entry: StoredEntry; readonly ttlMs: number }
+  /** The entry may be used as it is, and is to be validated meanwhile where `isValidated` says so (RFC 5861 §3). */
+  | { readonly kind: 'hit'; readonly entry: StoredEntry; readonly ttlMs: number; readonly isValidated: boolean }
   /** The entry has to be validated, or fetched anew where it has no validator. */
   | {
       readonly kind: 'revalidate';
       readonly entry: StoredEntry;
       readonly reason: 'stale' | 'request';
-      readonly mayServeStale: boolean;
+      /** Until when it may be served all the same if the origin fails, in epoch milliseconds; 0 for never. */
+      readonly serveStaleUntil: number;
     }
   /** Nothing stored matches. */
   | { readonly kind: 'fill'; readonly reason: 'uri-miss' | 'vary-miss' };
@@ -39,9 +41,10 @@ export function decideBypass({
   request,
   policy,
 }: Pick<Inquiry, 'request' | 'policy'>): 'method' | 'bypass' | 'request' | undefined {
+  if (!policy.isEnabled || meetsBypass(request, policy.bypass)) return 'bypass';
   if (request.method !== 'GET' && request.method !== 'HEAD') return 'method';
-  if (!policy.isEnabled || request.body !== undefined) return 'bypass';
-  return parseRequestDirectives(request.fields).noStore ? 'request' : undefined;
+  if (request.body !== undefined) return 'bypass';
+  return readRequestDirectives(request.fields, policy).noStore ? 'request' : undefined;
 }
 
 /** Fields that ask for a part of a representation or put conditions on it: a fill asks for the whole. */
@@ -79,24 +82,27 @@ export function planAnswer(
 ): Plan {
   const { originFields, policy } = inquiry;
   const asked = fillFields(originFields);
-  const matching = entries.filter(({ metadata }) => matchesNominated(metadata.nominated, asked));
+  const matching = entries.filter(({ metadata }) => matchesVariant(metadata, asked, policy.key));
   const reuseOf = ({ metadata }: StoredEntry) =>
     decideReuse({ requestFields: originFields, hasRange: hasRange(inquiry), stored: metadata, now, policy });
   for (const pinned of matching.filter((candidate) => isResumed(candidate, inquiry, now))) {
     // It is stale by nature: of no use where the response or the client forbids that.
     const reuse = reuseOf(pinned);
-    const mayUse = reuse.kind !== 'validate' || (reuse.reason === 'stale' && reuse.mayServeStale);
-    if (mayUse) return { kind: 'hit', entry: pinned, ttlMs: reuse.ttlMs };
+    const mayUse = reuse.kind !== 'validate' || (reuse.reason === 'stale' && reuse.serveStaleUntil > 0);
+    if (mayUse) return { kind: 'hit', entry: pinned, ttlMs: reuse.ttlMs, isValidated: false };
   }
-  const entry = matching.find((candidate) => candidate.pinnedUntil === undefined && isUsable(candidate, now));
+  const usable = matching.filter((candidate) => candidate.pinnedUntil === undefined && isUsable(candidate, now));
+  const entry = usable.length < 2 ? usable[0] : usable.sort((a, b) => comparePreference(a.metadata, b.metadata))[0];
   if (entry === undefined) {
     const isKnown = entries.some(({ pinnedUntil }) => pinnedUntil === undefined);
     return { kind: 'fill', reason: isKnown ? 'vary-miss' : 'uri-miss' };
   }
   const reuse = reuseOf(entry);
-  if (reuse.kind !== 'validate') return { kind: 'hit', entry, ttlMs: reuse.ttlMs };
+  if (reuse.kind !== 'validate') {
+    return { kind: 'hit', entry, ttlMs: reuse.ttlMs, isValidated: reuse.kind === 'stale' && reuse.isValidated };
+  }
   const reason = reuse.reason === 'request' ? 'request' : 'stale';
-  return { kind: 'revalidate', entry, reason, mayServeStale: reuse.mayServeStale };
+  return { kind: 'revalidate', entry, reason, serveStaleUntil: reuse.serveStaleUntil };
 }
 
 /** Whether the request goes on with a pinned generation: by If-Range (RFC 9110 §13.1.5) or If-Match (§13.1.1). */

@@ -21,13 +21,22 @@ const typeNames: Readonly<Record<string, string>> = {
   int: 'a whole number',
   boolean: 'true or false',
   object: 'an object',
+  record: 'an object',
   array: 'a list',
   null: 'null',
 };
 
 /** Says what is wrong, one problem for each option concerned, in the order of the issues. */
 export function describeIssues(issues: readonly Issue[]): Problem[] {
-  return issues.flatMap((issue) => describeIssue(issue, []));
+  return describeIn(issues, []);
+}
+
+/** What has the wrong type may be too long besides, as text where a list was meant: that is not told. */
+function describeIn(issues: readonly Issue[], parent: Path): Problem[] {
+  const wrongTypes = new Set(issues.filter(({ code }) => code === 'invalid_type').map(({ path }) => formatPath(path)));
+  return issues
+    .filter(({ code, path }) => code === 'invalid_type' || !wrongTypes.has(formatPath(path)))
+    .flatMap((issue) => describeIssue(issue, parent));
 }
 
 /** The path as JavaScript would write it. */
@@ -48,6 +57,8 @@ function describeIssue(issue: Issue, parent: Path): Problem[] {
       return issue.keys.map((key) => ({ path: formatPath([...path, key]), message: unknownOption(path, key) }));
     case 'invalid_union':
       return describeUnion(issue, path);
+    case 'invalid_key':
+      return issue.issues.map((inner) => ({ path: formatPath(path), message: describeValue(inner) }));
     default:
       return [{ path: formatPath(path), message: describeValue(issue) }];
   }
@@ -56,7 +67,7 @@ function describeIssue(issue: Issue, parent: Path): Problem[] {
 /** Of several alternatives the one that was meant is told: the one whose type fits. */
 function describeUnion(issue: Extract<Issue, { code: 'invalid_union' }>, path: Path): Problem[] {
   const meant = issue.errors.find((alternative) => !alternative.some(isWrongType));
-  if (meant !== undefined) return meant.flatMap((inner) => describeIssue(inner, path));
+  if (meant !== undefined) return describeIn(meant, path);
   const expected = issue.errors.flatMap((alternative) =>
     alternative.filter(isWrongType).map((inner) => inner.expected),
   );

@@ -1,6 +1,7 @@
 /** The options of one route: what it matches, its origin, and how its responses are kept and cut. */
 
 import * as z from 'zod';
+import { cacheSchema } from './cache-schema.ts';
 import { count, hostChoice, hostPattern, originUrl, pathPrefix, seconds, size } from './values.ts';
 
 const match = z
@@ -93,43 +94,6 @@ const origin = originOptions.superRefine(
   { when: ({ value }) => tlsOptions.safeParse(value).success },
 );
 
-const cache = z
-  .strictObject({
-    enabled: z.boolean().default(true).describe('Whether responses are stored and reused. If not, all is relayed.'),
-    defaultTtlSeconds: seconds(0, 31_536_000)
-      .default(0)
-      .describe('How long a response is fresh for which the origin says nothing about that.'),
-    rangeReuseSeconds: seconds(0, 86_400)
-      .default(60)
-      .describe(
-        'How long Range requests reuse a stored response for which the origin gives no freshness at all, so that a player that seeks does not download the file once per seek.',
-      ),
-    storeAfterUses: count(1, 1000)
-      .default(1)
-      .describe(
-        'How often a response must have been asked for lately before it is stored; 1 stores it at once, 2 keeps out what is wanted only once.',
-      ),
-    pinSeconds: seconds(0, 604_800)
-      .default(0)
-      .describe(
-        'How long a stored response that a new version has replaced is kept for clients that resume with its validator (If-Range or If-Match).',
-      ),
-    ownEntityTags: z
-      .enum(['whenNone', 'whenWeak'])
-      .default('whenNone')
-      .describe(
-        'When a stored response gets a strong entity tag of our own, so that clients can resume and combine ranges: "whenNone", where the origin sends no validator; "whenWeak", also where it sends none but weak ones.',
-      ),
-    digest: z
-      .boolean()
-      .default(false)
-      .describe(
-        'Whether each stored body is hashed, and responses from the store carry its SHA-256 as Repr-Digest (RFC 9530), so that a client that puts ranges together can verify the whole.',
-      ),
-  })
-  .prefault({})
-  .describe('Storing and reusing responses.');
-
 const ranges = z
   .strictObject({
     maxRanges: count(1, 1000)
@@ -187,7 +151,7 @@ export const routeSchema = z.strictObject({
   origin: z
     .union([originUrl.transform((url) => ({ url })).pipe(origin), origin])
     .describe('Where the responses come from: a URL, or a URL with options.'),
-  cache,
+  cache: cacheSchema,
   ranges,
   fill,
 });

@@ -62,6 +62,48 @@ export const token = z
   .string()
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/, "expected a token: letters, digits and the signs !#$%&'*+.^_`|~-");
 
+/** The name of a field (RFC 9110 §5.1), in lower case. One with `*` would be taken for the beginning of names. */
+export const fieldName = z
+  .string()
+  .regex(/^[!#$%&'+.^_`|~0-9A-Za-z-]{1,64}$/, 'expected the name of a field such as "Accept-Language"')
+  .toLowerCase();
+
+/** The name of a cookie, exact. */
+export const cookieName = z.string().regex(/^[^\s;=*]{1,100}$/, 'expected the exact name of a cookie');
+
+/** The name of a cookie, or the beginning of names and `*`. */
+export const cookiePattern = z
+  .string()
+  .regex(/^[^\s;=*]{1,100}\*?$/, 'expected the name of a cookie, or the beginning of names such as "session_*"');
+
+/** The name of a query parameter, or the beginning of names and `*`. */
+export const parameterPattern = z
+  .string()
+  .regex(/^[^*]{1,100}\*?$/, 'expected the name of a parameter, or the beginning of names such as "utm_*"');
+
+/** A list of different names. */
+export function names<T extends z.ZodType<string>>(name: T, max: number) {
+  return z
+    .array(name)
+    .max(max)
+    .superRefine((value, context) => {
+      for (const [index, given] of value.entries()) {
+        if (value.indexOf(given) === index) continue;
+        context.addIssue({ code: 'custom', path: [index], message: `"${given}" is named twice` });
+      }
+    });
+}
+
+/**
+ * A status such as `404`, or a class of statuses such as `5xx`. Not 206, 304 and 416, which are never stored as such.
+ */
+export const statusOrClass = z
+  .string()
+  .regex(
+    /^(?:[2-5]xx|(?!206|304|416)[2-5]\d\d)$/,
+    'expected a status such as "404" (not 206, 304 or 416), or "2xx" to "5xx"',
+  );
+
 /** The URL of an origin, normalised; its path is put before every path. */
 export const originUrl = z.string().transform((text, context) => {
   const url = readOriginUrl(text);

@@ -40,12 +40,15 @@ export function representationFields(
   return withCacheStatus(fields, formatCacheStatus(facts.status));
 }
 
+/** What an origin says of the content of a 200; its Content-Range there means nothing (RFC 9110 §14.4). */
+const fieldsOfWhole = new Set([...contentDigestFields, 'content-range']);
+
 /**
  * The fields of a 206, of those that a 200 would carry; without Content-Range. Repr-Digest is of the whole in both
  * (RFC 9530 §3), also where the content is multipart/byteranges.
  */
 export function partialFields(fields: Fields): Fields {
-  return withoutFields(fields, contentDigestFields);
+  return withoutFields(fields, fieldsOfWhole);
 }
 
 /**

@@ -46,6 +46,8 @@ export function selectDelivery(
   rules: RangeRules,
   now: number,
 ): Selection {
+  // The conditions of any other method were the origin's to evaluate, before it did what it was asked to.
+  if (request.method !== 'GET' && request.method !== 'HEAD') return { kind: 'whole' };
   const outcome = evaluatePreconditions(request, response, now);
   if (outcome.kind !== 'proceed') return outcome;
   const [range, ...more] = fieldLines(request.fields, 'range');

@@ -1,19 +1,19 @@
 /** Which fields of a message are passed on, and which are ours to set. */
 
-import { type Field, type Fields, withoutFields } from '../http/fields.ts';
+import { type Field, type Fields, fieldValue, withField, withoutFields } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { normaliseAuthority, portOf } from '../routing/authority.ts';
-import type { HostPolicy } from '../routing/route.ts';
+import type { Route, RouteCaching } from '../routing/route.ts';
+import { normaliseAcceptEncoding } from '../semantics/accept-encoding.ts';
 import { withoutConnectionFields } from '../semantics/end-to-end.ts';
+import { surrogateCapability, surrogateControlField } from '../semantics/surrogate-control.ts';
 import { withVia } from '../semantics/via.ts';
 import { withOneForwardLess } from './max-forwards.ts';
 
 /** What of a route decides the fields of its requests. */
-export interface ForwardingFacts {
-  readonly host: HostPolicy;
-  /** The authority of the origin's URL, as Host writes it. */
-  readonly originAuthority: string;
-}
+export type ForwardingRules = Pick<Route, 'host' | 'originUrl'> & {
+  readonly cache: Pick<RouteCaching, 'acceptEncoding' | 'targetedFields'>;
+};
 
 /** The parts of a request that are passed on as fields. */
 export type ForwardedRequest = Pick<ProxyRequest, 'method' | 'scheme' | 'authority' | 'version' | 'fields' | 'peer'>;
@@ -30,6 +30,7 @@ const claimFields: ReadonlySet<string> = new Set([
   'cf-connecting-ip',
   'forwarded',
   'front-end-https',
+  'surrogate-capability',
   'true-client-ip',
   'x-client-ip',
   'x-cluster-client-ip',
@@ -59,19 +60,21 @@ const ownResponseFields: ReadonlySet<string> = new Set([
 /**
  * The fields that an origin gets of a request (RFC 9110 §7.6): what goes from end to end, in order, then Via and who is
  * there (X-Forwarded-For, -Host, -Port, -Proto, X-Real-IP). What no cache key holds and may yet decide the response is
- * taken out: forwarding fields of the client, rewritten URLs, and overrides of a method whose response is shared.
+ * taken out: forwarding fields of the client, rewritten URLs, and overrides of a method whose response is shared. By the
+ * route's rules Accept-Encoding is reduced to a few values, and Surrogate-Capability added.
  *
  * The authority is passed on in its normal form, the one that routing and the cache key know, so that its spelling cannot
  * decide a stored response either.
  */
-export function forwardedRequestFields(request: ForwardedRequest, facts: ForwardingFacts, pseudonym: string): Fields {
+export function forwardedRequestFields(request: ForwardedRequest, rules: ForwardingRules, pseudonym: string): Fields {
   const authority = normaliseAuthority(request.authority, request.scheme);
   const passed = withoutConnectionFields(request.fields).filter(([name]) => !isDropped(name, request.method));
-  const endToEnd = withOneForwardLess(request.method, passed);
+  const endToEnd = withOneForwardLess(request.method, withEncodings(passed, rules));
   return [
-    ['host', hostFor(facts, authority)],
+    ['host', hostFor(rules, authority)],
     ...withVia(endToEnd, request.version, pseudonym),
     ...forwardingFields(request, authority),
+    ...capabilityFields(rules),
   ];
 }
 
@@ -90,9 +93,15 @@ function isDropped(name: string, method: string): boolean {
   return sharedMethods.has(method) && methodFields.has(plainName);
 }
 
-function hostFor({ host, originAuthority }: ForwardingFacts, authority: string | undefined): string {
-  if (host === 'origin') return originAuthority;
-  return host === 'keep' ? (authority ?? originAuthority) : host.name;
+function withEncodings(fields: Fields, { cache }: ForwardingRules): Fields {
+  if (cache.acceptEncoding === 'asSent') return fields;
+  return withField(fields, 'accept-encoding', normaliseAcceptEncoding(fieldValue(fields, 'accept-encoding')));
+}
+
+/** The origin's own authority is that of its URL. */
+function hostFor({ host, originUrl }: ForwardingRules, authority: string | undefined): string {
+  if (host === 'origin') return originUrl.host;
+  return host === 'keep' ? (authority ?? originUrl.host) : host.name;
 }
 
 function forwardingFields(request: ForwardedRequest, authority: string | undefined): Field[] {
@@ -104,6 +113,11 @@ function forwardingFields(request: ForwardedRequest, authority: string | undefin
   ];
   if (authority === undefined) return fields;
   return [...fields, ['x-forwarded-host', authority], ['x-forwarded-port', String(portOf(authority, request.scheme))]];
+}
+
+/** Origins use Surrogate-Control for those only who say that they read it. */
+function capabilityFields({ cache }: ForwardingRules): Field[] {
+  return cache.targetedFields.includes(surrogateControlField) ? [['surrogate-capability', surrogateCapability]] : [];
 }
 
 /** An IPv4 peer of a socket that listens on IPv6 too is shown by its own address. */

@@ -29,11 +29,10 @@ export function routeUpgrade(
   if (isLoop(request.fields, pseudonym)) return new ProxyError('loop_detected');
   try {
     const { route, target } = routeRequest(request, router);
-    const facts = { host: route.host, originAuthority: route.originUrl.host };
     return {
       url: route.originUrl.origin,
       target: originTarget(route, target.path, target.query),
-      fields: forwardedRequestFields(request, facts, pseudonym),
+      fields: forwardedRequestFields(request, route, pseudonym),
       tls: route.tls,
     };
   } catch (thrown) {

@@ -1,6 +1,7 @@
 /** The primary cache key: what a stored response is an answer to. */
 
-import type { Route } from './route.ts';
+import type { QuerySelection } from '../semantics/query.ts';
+import type { Route, RouteCaching } from './route.ts';
 
 /** What a key is made of: where the response comes from, and the target URI, each part in its normal form. */
 export interface CacheKeyParts {
@@ -10,8 +11,14 @@ export interface CacheKeyParts {
   /** Empty for a request without one. */
   readonly authority: string;
   readonly path: string;
+  /** The part of it that counts. */
   readonly query: string;
 }
+
+/** What of a route is in the keys of its responses. */
+export type ScopedRoute = Pick<Route, 'originUrl' | 'match' | 'stripPathPrefix' | 'host'> & {
+  readonly cache: Pick<RouteCaching, 'key'>;
+};
 
 /**
  * A key for a target URI at an origin (RFC 9111 §2; the method is not in it, only GET is stored). It reads as scope, space,
@@ -23,15 +30,24 @@ export function cacheKey({ originScope, scheme, authority, path, query }: CacheK
 }
 
 /**
- * Names all that decides what an origin is asked for a URI: its URL, the prefix that is stripped, and the Host that it sees.
- * A store outlives a configuration; where one of these changes, nothing stored before is reused.
+ * Names all that decides what an origin is asked for a URI: its URL, the prefix that is stripped, and the Host that it
+ * sees; and which parameters the URI has lost, because it then stands for several. A store outlives a configuration; where
+ * one of these changes, nothing stored before is reused.
  */
-export function originScope(route: Pick<Route, 'originUrl' | 'match' | 'stripPathPrefix' | 'host'>): string {
+export function originScope(route: ScopedRoute): string {
   const { host, match, originUrl, stripPathPrefix } = route;
   const facts: string[] = [];
   if (stripPathPrefix) facts.push(`strip=${match.pathPrefix}`);
   if (host !== 'origin') facts.push(host === 'keep' ? 'keep-host' : `host=${host.name.toLowerCase()}`);
+  // The last one, because a name may hold anything.
+  if (route.cache.key.query !== 'all') facts.push(`query=${formatSelection(route.cache.key.query)}`);
   return originUrl.href + facts.map((fact) => `#${fact}`).join('');
+}
+
+function formatSelection(selection: QuerySelection): string {
+  if (typeof selection === 'string') return selection;
+  const [kind, names] = 'keep' in selection ? ['keep', selection.keep] : ['ignore', selection.ignore];
+  return kind + JSON.stringify(names.toSorted());
 }
 
 /** A path that is no path (`*`) must not run into the authority. */

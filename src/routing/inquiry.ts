@@ -3,6 +3,7 @@
 import type { CachePolicy, Inquiry } from '../cache/inquiry.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
+import { selectParameters } from '../semantics/query.ts';
 import { normaliseAuthority } from './authority.ts';
 import { cacheKey, originScope } from './cache-key.ts';
 import type { Route } from './route.ts';
@@ -35,10 +36,17 @@ export function createInquiry(
   forwarding: Pick<Inquiry, 'originFields' | 'onInterim'>,
 ): Inquiry {
   const keyIn = (owner: Route, { path, query }: Target) =>
-    cacheKey({ originScope: originScope(owner), scheme: request.scheme, authority, path, query });
+    cacheKey({
+      originScope: originScope(owner),
+      scheme: request.scheme,
+      authority,
+      path,
+      query: selectParameters(query, owner.cache.key.query),
+    });
   return {
     request,
     key: keyIn(route, target),
+    uriOrigin: `${request.scheme}://${authority}`,
     keyOf: (other) => {
       const normal = normaliseTarget(other);
       const owner = router(authority, normal.path);
@@ -52,16 +60,15 @@ export function createInquiry(
   };
 }
 
-function policyOf({ cache, fill, closeDelimited }: Route): CachePolicy {
-  return {
-    isEnabled: cache.enabled,
-    defaultTtlSeconds: cache.defaultTtlSeconds,
-    rangeReuseSeconds: cache.rangeReuseSeconds,
-    storeAfterUses: cache.storeAfterUses,
-    pinSeconds: cache.pinSeconds,
-    ownEntityTags: cache.ownEntityTags,
-    wantsDigest: cache.digest,
-    fill,
-    closeDelimited,
-  };
+/** Made once for each route, not for each request. */
+const policies = new WeakMap<Route, CachePolicy>();
+
+function policyOf(route: Route): CachePolicy {
+  const known = policies.get(route);
+  if (known !== undefined) return known;
+  const { cache, fill, closeDelimited } = route;
+  const { enabled, digest, acceptEncoding: _forTheOrigin, ...kept } = cache;
+  const policy = { ...kept, isEnabled: enabled, wantsDigest: digest, fill, closeDelimited };
+  policies.set(route, policy);
+  return policy;
 }

@@ -1,7 +1,7 @@
 /** What the operator decided for a set of requests. */
 
 import type { FillPolicy } from '../cache/fill-policy.ts';
-import type { OwnTagPolicy } from '../cache/own-tag.ts';
+import type { CachePolicy } from '../cache/inquiry.ts';
 import type { Origin } from '../origin/origin.ts';
 import type { RangeAbility } from '../origin/range-ability.ts';
 
@@ -18,6 +18,19 @@ export interface RouteMatch {
 
 /** The Host that the origin sees: its own, the client's, or a name. */
 export type HostPolicy = 'origin' | 'keep' | { readonly name: string };
+
+/** How the responses of a route are stored and reused. */
+export interface RouteCaching extends Omit<CachePolicy, 'isEnabled' | 'wantsDigest' | 'fill' | 'closeDelimited'> {
+  /** Whether responses are stored and reused; if not, all is relayed. */
+  readonly enabled: boolean;
+  /** Whether each stored body is hashed, and its digest sent with what is made from it (RFC 9530 §3). */
+  readonly digest: boolean;
+  /**
+   * Whether the origin gets a client's Accept-Encoding as it was sent, or reduced to one of eight values, so that Vary
+   * tells no more variants apart.
+   */
+  readonly acceptEncoding: 'asSent' | 'normalise';
+}
 
 /** One route: which requests it serves, from which origin, and by which rules. */
 export interface Route {
@@ -36,22 +49,7 @@ export interface Route {
     readonly rejectUnauthorized: boolean;
   };
   readonly host: HostPolicy;
-  readonly cache: {
-    /** Whether responses are stored and reused; if not, all is relayed. */
-    readonly enabled: boolean;
-    /** How long a response is fresh for which the origin says nothing about that; 0 for not at all. */
-    readonly defaultTtlSeconds: number;
-    /** How long Range requests reuse a stored response for which the origin gives no freshness at all. */
-    readonly rangeReuseSeconds: number;
-    /** How often a key must have been asked for lately before its response is stored; 1 stores it at once. */
-    readonly storeAfterUses: number;
-    /** How long a generation that was replaced is kept for clients that resume with its validator; 0 for not at all. */
-    readonly pinSeconds: number;
-    /** Whether each stored body is hashed, and its digest sent with what is made from it (RFC 9530 §3). */
-    readonly digest: boolean;
-    /** Which responses get a strong entity tag of our own. */
-    readonly ownEntityTags: OwnTagPolicy;
-  };
+  readonly cache: RouteCaching;
   readonly ranges: {
     /** The most ranges in one request; a Range field with more is ignored (RFC 9110 §14.2). */
     readonly maxRanges: number;

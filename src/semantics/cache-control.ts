@@ -2,12 +2,15 @@
 
 import { type Fields, fieldLines, hasField, listMembers } from '../http/fields.ts';
 import { type CacheDirective, maxDeltaSeconds, parseCacheDirectives, parseDeltaSeconds } from './cache-directives.ts';
+import { selectTargetedDirectives } from './targeted-fields.ts';
 
 /** `true`: the whole response. A list: these fields of it, in lower case, sorted. `false`: not said. */
 export type Restriction = boolean | readonly string[];
 
-/** The directives of a response that a shared cache obeys (RFC 9111 §5.2.2). */
+/** The directives of a response that a shared cache obeys (RFC 9111 §5.2.2, RFC 5861, RFC 8246). */
 export interface CacheControl {
+  /** The field that they were read from, in lower case: `cache-control`, or a targeted one (RFC 9213 §2.2). */
+  readonly field: string;
   /** Seconds; 0 when malformed. */
   readonly maxAge: number | undefined;
   /** Seconds; 0 when malformed. */
@@ -19,6 +22,12 @@ export interface CacheControl {
   readonly proxyRevalidate: boolean;
   readonly public: boolean;
   readonly mustUnderstand: boolean;
+  /** Seconds past its lifetime during which it may be served while it is validated (RFC 5861 §3); 0 when malformed. */
+  readonly staleWhileRevalidate: number | undefined;
+  /** Seconds past its lifetime during which it may be served when the origin fails (RFC 5861 §4); 0 when malformed. */
+  readonly staleIfError: number | undefined;
+  /** Whether it does not change while it is fresh (RFC 8246 §2). */
+  readonly immutable: boolean;
 }
 
 /** The directives of a request that a cache obeys (RFC 9111 §5.2.1). */
@@ -32,6 +41,8 @@ export interface RequestDirectives {
   readonly minFresh: number | undefined;
   /** Seconds past its lifetime at which the client still takes a response; undefined when malformed. */
   readonly maxStale: number | 'any' | undefined;
+  /** Seconds past its lifetime at which the client takes a response when the origin fails (RFC 5861 §4); 0 when malformed. */
+  readonly staleIfError: number | undefined;
 }
 
 const noDirectives: RequestDirectives = {
@@ -41,6 +52,7 @@ const noDirectives: RequestDirectives = {
   maxAge: undefined,
   minFresh: undefined,
   maxStale: undefined,
+  staleIfError: undefined,
 };
 
 /**
@@ -57,14 +69,33 @@ const indispensable: ReadonlySet<string> = new Set([
   'vary',
 ]);
 
+/** Which fields of a response are read for directives. */
+export interface ControlPolicy {
+  /** The names of targeted fields in lower case, in order of preference (RFC 9213 §2.2). */
+  readonly targetedFields: readonly string[];
+}
+
+/**
+ * Reads the directives that a response has for this cache: those of the first targeted field that applies, and then of
+ * no other field (RFC 9213 §2.2), or those of Cache-Control.
+ */
+export function readCacheControl(response: Fields, { targetedFields }: ControlPolicy): CacheControl {
+  const targeted = selectTargetedDirectives(response, targetedFields);
+  return targeted === undefined ? parseCacheControl(response) : interpret(targeted.field, targeted.directives);
+}
+
 /**
  * Reads the Cache-Control of a response (RFC 9111 §5.2.2). Never throws; the order of directives and lines means
- * nothing. What restricts holds even when malformed; what permits (`public`, `must-understand`) must be written
- * exactly.
+ * nothing. What restricts holds even when malformed; what permits (`public`, `must-understand`, `immutable`,
+ * `stale-…`) must be written exactly.
  */
 export function parseCacheControl(response: Fields): CacheControl {
-  const directives = parseCacheDirectives(fieldLines(response, 'cache-control'));
+  return interpret('cache-control', parseCacheDirectives(fieldLines(response, 'cache-control')));
+}
+
+function interpret(field: string, directives: readonly CacheDirective[]): CacheControl {
   return {
+    field,
     maxAge: shortest(directives, 'max-age'),
     sMaxage: shortest(directives, 's-maxage'),
     noStore: isNamed(directives, 'no-store'),
@@ -74,7 +105,20 @@ export function parseCacheControl(response: Fields): CacheControl {
     proxyRevalidate: isNamed(directives, 'proxy-revalidate'),
     public: isPermitted(directives, 'public'),
     mustUnderstand: isPermitted(directives, 'must-understand'),
+    staleWhileRevalidate: shortest(directives, 'stale-while-revalidate'),
+    staleIfError: shortest(directives, 'stale-if-error'),
+    immutable: isPermitted(directives, 'immutable'),
   };
+}
+
+/** Whether clients are listened to. */
+export interface RequestPolicy {
+  readonly requestDirectives: 'obey' | 'ignore';
+}
+
+/** Reads what a request demands of this cache: nothing, where the operator has its demands ignored. */
+export function readRequestDirectives(request: Fields, { requestDirectives }: RequestPolicy): RequestDirectives {
+  return requestDirectives === 'obey' ? parseRequestDirectives(request) : noDirectives;
 }
 
 /**
@@ -94,6 +138,7 @@ export function parseRequestDirectives(request: Fields): RequestDirectives {
     maxAge: shortest(directives, 'max-age'),
     minFresh: longest(directives, 'min-fresh'),
     maxStale: leastStale(directives),
+    staleIfError: shortest(directives, 'stale-if-error'),
   };
 }
 

@@ -33,8 +33,11 @@ export function parseCacheDirectives(lines: readonly string[]): CacheDirective[]
   return directives;
 }
 
-/** Splits at commas outside quoted-strings. A quote that is never closed, or does not follow `=`, quotes nothing. */
-function splitMembers(line: string): string[] {
+/**
+ * The members of one line, trimmed: split at commas outside quoted-strings. A quote that is never closed, or does not
+ * follow `=`, quotes nothing.
+ */
+export function splitMembers(line: string): string[] {
   const members: string[] = [];
   let start = 0;
   let quotesClose = true;

@@ -6,13 +6,8 @@
  * are no part of a key, unless the origin's Vary names them.
  */
 
-import { type Dictionary, parseDictionary } from 'structured-headers';
-import { type Fields, fieldValue } from '../http/fields.ts';
-
-declare global {
-  /** A type of browsers that the declarations of structured-headers name; without it they do not compile on Node. */
-  type BufferSource = NodeJS.BufferSource;
-}
+import { type Fields, fieldLines } from '../http/fields.ts';
+import { parseDictionary, type StructuredValue } from './structured-fields.ts';
 
 /** What a hash of some bytes must come to. */
 export interface Digest {
@@ -69,24 +64,20 @@ export function withReprDigest(fields: Fields, sha256: string): Fields {
     : [...fields, ['repr-digest', formatReprDigest(sha256)]];
 }
 
+type Digests = ReadonlyMap<string, StructuredValue>;
+
 /** The members of a digest field, none where there is no such field; undefined when it is malformed (RFC 9651 §4.2). */
-function parseDigests(fields: Fields, name: string): Dictionary | undefined {
-  const value = fieldValue(fields, name);
-  if (value === undefined) return new Map();
-  try {
-    return parseDictionary(value);
-  } catch {
-    return undefined;
-  }
+function parseDigests(fields: Fields, name: string): Digests | undefined {
+  return parseDictionary(fieldLines(fields, name));
 }
 
 /** The best digest of all dictionaries; among equals the first. */
-function selectDigest(dictionaries: readonly (Dictionary | undefined)[]): Digest | undefined {
+function selectDigest(dictionaries: readonly (Digests | undefined)[]): Digest | undefined {
   for (const { key, algorithm, sizeBytes } of algorithms) {
     for (const dictionary of dictionaries) {
-      const [bytes] = dictionary?.get(key) ?? [];
-      if (!(bytes instanceof ArrayBuffer) || bytes.byteLength !== sizeBytes) continue;
-      return { algorithm, hex: Buffer.from(bytes).toString('hex') };
+      const stated = dictionary?.get(key);
+      if (stated?.kind !== 'bytes' || stated.value.byteLength !== sizeBytes) continue;
+      return { algorithm, hex: Buffer.from(stated.value).toString('hex') };
     }
   }
   return undefined;

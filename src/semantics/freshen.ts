@@ -4,7 +4,7 @@ import { type Fields, fieldValue, hasField, withoutFields } from '../http/fields
 import type { StoredResponse } from '../http/stored-response.ts';
 import { contentDigestFields } from './digest.ts';
 import { parseHttpDate } from './http-date.ts';
-import { storableFields } from './storing.ts';
+import { type KeepingPolicy, storableFields } from './storing.ts';
 import { type EntityTag, parseEntityTag, strongMatch, weakMatch } from './validator.ts';
 import { varyNames } from './vary.ts';
 
@@ -66,23 +66,25 @@ function isSameDate(a: string, b: string, now: number): boolean {
  * of an older exchange, and whatever the merged Cache-Control excludes from storage. `responseAt` is when the 304
  * arrived.
  */
-export function freshenFields(stored: Fields, notModified: Fields, responseAt: number): Fields {
-  const fresh = storableFields(notModified, responseAt).filter(
+export function freshenFields(stored: Fields, notModified: Fields, responseAt: number, policy: KeepingPolicy): Fields {
+  const fresh = storableFields(notModified, responseAt, policy).filter(
     ([name]) => !fieldsOfTheBytes.has(name) && !(name === 'etag' && hasField(stored, 'etag')),
   );
   const replaced = new Set(fresh.map(([name]) => name)).add('age');
-  return storableFields([...withoutFields(stored, replaced), ...fresh], responseAt);
+  return storableFields([...withoutFields(stored, replaced), ...fresh], responseAt, policy);
 }
 
 /**
- * A stored response that a 304 has freshened: its age counts from that exchange. Ask `mayFreshen` before, and
- * `decideStoring` about the result: the 304 may have brought a `no-store` or `private`.
+ * A stored response that a 304, or the head of a newer 200, has freshened: its age counts from that exchange, and it is
+ * valid again. Ask `mayFreshen` before, and `decideStoring` about the result: the 304 may have brought a `no-store` or
+ * `private`.
  */
 export function freshened(
-  stored: StoredResponse,
-  notModified: { readonly fields: Fields },
+  { isInvalid: _isInvalid, ...stored }: StoredResponse,
+  newer: { readonly fields: Fields },
   requestAt: number,
   responseAt: number,
+  policy: KeepingPolicy,
 ): StoredResponse {
-  return { ...stored, fields: freshenFields(stored.fields, notModified.fields, responseAt), requestAt, responseAt };
+  return { ...stored, fields: freshenFields(stored.fields, newer.fields, responseAt, policy), requestAt, responseAt };
 }

@@ -2,20 +2,27 @@
 
 import { fieldLines, fieldValue, trimWhitespace } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
-import { type CacheControl, parseCacheControl } from './cache-control.ts';
+import { type CacheControl, type ControlPolicy, readCacheControl } from './cache-control.ts';
 import { maxDeltaSeconds, parseDeltaSeconds } from './cache-directives.ts';
 import { parseHttpDate } from './http-date.ts';
 
-/** What the operator decided for responses to which the origin gives no explicit lifetime. */
-export interface FreshnessPolicy {
-  /** Their lifetime; 0 leaves it to the heuristic. */
+/** Lifetimes in seconds by status, such as `404`, or by class of status, such as `5xx`; a status counts more. */
+export type TtlByStatus = Readonly<Record<string, number>>;
+
+/** What the operator decided about the lifetimes of responses. */
+export interface FreshnessPolicy extends ControlPolicy {
+  /** For those below 400 to which the origin gives no explicit lifetime; 0 leaves it to the heuristic. */
   readonly defaultTtlSeconds: number;
+  /** For those of certain statuses to which the origin gives no explicit lifetime; errors among them. */
+  readonly defaultTtlByStatus: TtlByStatus;
+  /** In place of what the origin says. */
+  readonly overrideTtlByStatus: TtlByStatus;
   /** The age up to which Range requests reuse those that have no lifetime at all, not even a heuristic one. */
   readonly rangeReuseSeconds: number;
 }
 
 /** Where a lifetime comes from. `none`: nobody gives one. */
-export type FreshnessSource = 's-maxage' | 'max-age' | 'expires' | 'heuristic' | 'default' | 'none';
+export type FreshnessSource = 'override' | 's-maxage' | 'max-age' | 'expires' | 'default' | 'heuristic' | 'none';
 
 /** A lifetime in milliseconds, 0 where the source is `none`. */
 export interface Freshness {
@@ -33,35 +40,58 @@ export type AgingResponse = Pick<StoredResponse, 'fields' | 'requestAt' | 'respo
 const heuristicFraction = 0.1;
 const maxHeuristicMs = 24 * 60 * 60 * 1000;
 
-/**
- * Statuses below 400 that may be stored without an explicit lifetime (RFC 9110 §15.1); 206 is no response of its own
- * here.
- */
-const heuristicStatuses: ReadonlySet<number> = new Set([200, 203, 204, 300, 301, 308]);
+/** Statuses that may be stored without an explicit lifetime (RFC 9110 §15.1); 206 is no response of its own here. */
+const heuristicStatuses: ReadonlySet<number> = new Set([200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501]);
 
 /**
- * The lifetime of a response: s-maxage, else max-age, else Expires − Date (RFC 9111 §4.2.1). Where the origin gives
- * none of them, the operator's default if there is one, else a tenth of Date − Last-Modified, 24 hours at most
- * (§4.2.2). These two are for statuses that are cacheable by themselves or for `public` responses, never for errors: an
- * error that does not say how long it lasts is not to outlive its cause.
+ * The lifetime of a response: the operator's override, else s-maxage, else max-age, else Expires − Date (RFC 9111
+ * §4.2.1); a targeted field puts Expires aside (RFC 9213 §2.2). Where none of these is given, the operator's default if
+ * there is one, else a tenth of Date − Last-Modified, 24 hours at most (§4.2.2), for statuses that are cacheable by
+ * themselves or `public` responses. `defaultTtlSeconds` is not for errors: one that does not say how long it lasts is not
+ * to outlive its cause.
  *
- * `control` is the parsed Cache-Control of the response, for callers that have it already.
+ * `control` is what the response says to caches, for callers that have it already.
  */
 export function freshnessLifetime(
   response: DatedResponse,
-  policy: Pick<FreshnessPolicy, 'defaultTtlSeconds'>,
-  control: CacheControl = parseCacheControl(response.fields),
+  policy: Omit<FreshnessPolicy, 'rangeReuseSeconds'>,
+  control: CacheControl = readCacheControl(response.fields, policy),
 ): Freshness {
+  const override = ttlOfStatus(policy.overrideTtlByStatus, response.status);
+  if (override !== undefined) return { lifetimeMs: override * 1000, source: 'override' };
+  return explicitLifetime(response, control) ?? impliedLifetime(response, policy, control);
+}
+
+function explicitLifetime(response: DatedResponse, control: CacheControl): Freshness | undefined {
   if (control.sMaxage !== undefined) return { lifetimeMs: control.sMaxage * 1000, source: 's-maxage' };
   if (control.maxAge !== undefined) return { lifetimeMs: control.maxAge * 1000, source: 'max-age' };
-  const expires = fieldLines(response.fields, 'expires');
-  if (expires.length > 0) return { lifetimeMs: untilExpires(response, expires), source: 'expires' };
-  if (mayGuess(response.status, control)) {
-    if (policy.defaultTtlSeconds > 0) return { lifetimeMs: policy.defaultTtlSeconds * 1000, source: 'default' };
-    const lifetimeMs = heuristicMs(response);
-    if (lifetimeMs !== undefined) return { lifetimeMs, source: 'heuristic' };
-  }
-  return { lifetimeMs: 0, source: 'none' };
+  const expires = control.field === 'cache-control' ? fieldLines(response.fields, 'expires') : [];
+  return expires.length === 0 ? undefined : { lifetimeMs: untilExpires(response, expires), source: 'expires' };
+}
+
+function impliedLifetime(
+  response: DatedResponse,
+  { defaultTtlSeconds, defaultTtlByStatus }: Pick<FreshnessPolicy, 'defaultTtlSeconds' | 'defaultTtlByStatus'>,
+  control: CacheControl,
+): Freshness {
+  const { status } = response;
+  const byStatus = ttlOfStatus(defaultTtlByStatus, status);
+  if (byStatus !== undefined) return { lifetimeMs: byStatus * 1000, source: 'default' };
+  const none: Freshness = { lifetimeMs: 0, source: 'none' };
+  if (!mayGuess(status, control)) return none;
+  if (defaultTtlSeconds > 0 && status < 400) return { lifetimeMs: defaultTtlSeconds * 1000, source: 'default' };
+  const lifetimeMs = heuristicMs(response);
+  return lifetimeMs === undefined ? none : { lifetimeMs, source: 'heuristic' };
+}
+
+/** What is said of a status by itself, or else of its class; in seconds. */
+function ttlOfStatus(ttls: TtlByStatus, status: number): number | undefined {
+  return ttls[status] ?? ttls[`${Math.floor(status / 100)}xx`];
+}
+
+/** Whether the lifetime is somebody's word about this response, the origin's or the operator's, and no guess. */
+export function isStated(source: FreshnessSource): boolean {
+  return isExplicit(source) || source === 'override';
 }
 
 /** Whether the lifetime is the origin's own word. */
@@ -69,9 +99,9 @@ export function isExplicit(source: FreshnessSource): boolean {
   return source === 's-maxage' || source === 'max-age' || source === 'expires';
 }
 
-/** Whether a response without an explicit lifetime may be given one (RFC 9111 §4.2.2). */
+/** Whether a response without an explicit lifetime may be given one by heuristics (RFC 9111 §4.2.2). */
 export function mayGuess(status: number, control: CacheControl): boolean {
-  return heuristicStatuses.has(status) || (control.public && status >= 200 && status < 400);
+  return heuristicStatuses.has(status) || control.public;
 }
 
 /** Of several Expires lines the earliest counts; one that is no date, such as `0`, is in the past (RFC 9111 §5.3). */
@@ -127,19 +157,4 @@ export function ageSeconds(stored: AgingResponse, now: number): number {
 function ageFieldSeconds(stored: AgingResponse): number {
   const age = fieldValue(stored.fields, 'age');
   return parseDeltaSeconds(trimWhitespace(age?.split(',', 1)[0] ?? '')) ?? 0;
-}
-
-/**
- * Whether the origin leaves it open to serve the response stale when the origin cannot be asked (RFC 9111 §4.2.4):
- * not under must-revalidate, proxy-revalidate, s-maxage (§5.2.2.10) or no-cache.
- */
-export function mayServeStale(control: CacheControl): boolean {
-  return (
-    !control.mustRevalidate &&
-    !control.proxyRevalidate &&
-    control.sMaxage === undefined &&
-    control.noCache !== true &&
-    control.private !== true &&
-    !control.noStore
-  );
 }

@@ -21,12 +21,20 @@ export interface InvalidationInput {
  */
 export function targetsToInvalidate({ method, scheme, authority, target, response }: InvalidationInput): string[] {
   if (isSafeMethod(method) || response.status < 200 || response.status >= 400) return [];
-  const own = URL.parse(`${scheme}://${authority}`);
   const others = ['location', 'content-location']
     .flatMap((name) => fieldLines(response.fields, name))
-    .map((reference) => URL.parse(reference, `${scheme}://${authority}${target}`))
-    .filter((url) => url !== null)
-    .filter((url) => url.origin === own?.origin)
-    .map((url) => url.pathname + url.search);
+    .map((reference) => resolveOwn(reference, { scheme, authority, target }))
+    .filter((other) => other !== undefined);
   return [...new Set([target, ...others])];
+}
+
+/** The target (origin-form) that a reference in a response names; undefined where it is none of the same origin. */
+export function resolveOwn(
+  reference: string,
+  { scheme, authority, target }: Pick<InvalidationInput, 'scheme' | 'authority' | 'target'>,
+): string | undefined {
+  const url = URL.parse(reference, `${scheme}://${authority}${target}`);
+  return url === null || url.origin !== URL.parse(`${scheme}://${authority}`)?.origin
+    ? undefined
+    : url.pathname + url.search;
 }

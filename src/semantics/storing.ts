@@ -1,10 +1,17 @@
 /** Which responses may be stored, and what of their fields (RFC 9111 §3). */
 
 import { type Field, type Fields, hasField } from '../http/fields.ts';
-import { type CacheControl, parseCacheControl, parseRequestDirectives } from './cache-control.ts';
+import {
+  type CacheControl,
+  type ControlPolicy,
+  type RequestPolicy,
+  readCacheControl,
+  readRequestDirectives,
+} from './cache-control.ts';
 import { withoutConnectionFields } from './end-to-end.ts';
 import { type DatedResponse, type FreshnessPolicy, freshnessLifetime, isExplicit, mayGuess } from './freshness.ts';
 import { formatHttpDate } from './http-date.ts';
+import { mayBeProvoked } from './provocation.ts';
 import { conditionalFields } from './revalidation.ts';
 import { varyNames } from './vary.ts';
 
@@ -17,25 +24,35 @@ export type StoringRefusal =
   | 'authorization'
   | 'vary-star'
   | 'set-cookie'
+  | 'provoked'
   | 'no-freshness';
 
 /** Whether a response may be stored. */
 export type StoringDecision = { readonly kind: 'store' } | { readonly kind: 'refuse'; readonly reason: StoringRefusal };
 
+/** What the operator decided about what is kept of responses. */
+export interface KeepingPolicy extends ControlPolicy {
+  /** What becomes of responses with Set-Cookie: stored with it, stored without it, or not stored (RFC 9111 §7.3). */
+  readonly setCookie: 'store' | 'strip' | 'refuse';
+}
+
+/** What the operator decided about which responses are stored. */
+export type StoringPolicy = FreshnessPolicy & KeepingPolicy & RequestPolicy;
+
 /** An exchange whose response might be stored. */
 export interface StoringInput {
   readonly request: { readonly method: string; readonly fields: Fields };
   readonly response: DatedResponse;
-  readonly policy: FreshnessPolicy;
+  readonly policy: StoringPolicy;
 }
 
 /**
  * Responses that are never stored: parts and confirmations of others (206, 304, 416), and answers to the way one
- * request was written, sent or authenticated rather than to what it asked for, which anyone could provoke for everyone.
- * RFC 6585 forbids it outright for 428, 429, 431 and 511.
+ * request was sent or authenticated rather than to what it asked for, which anyone could provoke for everyone. RFC 6585
+ * forbids it outright for 428, 429, 431 and 511.
  */
 const unstorableStatuses: ReadonlySet<number> = new Set([
-  206, 304, 400, 401, 407, 408, 411, 412, 413, 415, 416, 417, 421, 425, 426, 428, 429, 431, 505, 511,
+  206, 304, 401, 407, 408, 411, 412, 413, 415, 416, 417, 421, 425, 426, 428, 429, 431, 505, 511,
 ]);
 
 /** Statuses whose rules for caches are known and obeyed here, as must-understand demands (RFC 9111 §5.2.2.3). */
@@ -45,24 +62,30 @@ const understoodStatuses: ReadonlySet<number> = new Set([
 
 /**
  * Decides whether a shared cache may store a response to a request as the client sent it (RFC 9111 §3). Stricter than
- * the law in three points: a response with Set-Cookie is not stored, unless the origin exempts that field by
- * `no-cache="set-cookie"` or `private="set-cookie"`; an error is stored with explicit freshness only; and a response
- * that could never be reused, for want of both lifetime and validator, is not stored.
+ * the law in three points: a response with Set-Cookie is stored with an explicit lifetime only, or where the origin
+ * exempts that field by `no-cache="set-cookie"` or `private="set-cookie"`; an error that fields of the request may have
+ * provoked is not stored; nor is a response that could never be reused, for want of both lifetime and validator.
  *
  * Also to be asked about a freshened response: a 304 may bring a `no-store` or `private`.
  */
 export function decideStoring({ request, response, policy }: StoringInput): StoringDecision {
-  const control = parseCacheControl(response.fields);
+  const control = readCacheControl(response.fields, policy);
   const reason =
-    refusalByRequest(request, control) ??
+    refusalByRequest(request, control, policy) ??
     refusalByResponse(response, control) ??
+    refusalByCookie(response, control, policy) ??
+    (mayBeProvoked(request.fields, response.status) ? 'provoked' : undefined) ??
     (isEverReusable(response, policy, control) ? undefined : 'no-freshness');
   return reason === undefined ? { kind: 'store' } : { kind: 'refuse', reason };
 }
 
-function refusalByRequest(request: StoringInput['request'], control: CacheControl): StoringRefusal | undefined {
+function refusalByRequest(
+  request: StoringInput['request'],
+  control: CacheControl,
+  policy: RequestPolicy,
+): StoringRefusal | undefined {
   if (request.method !== 'GET') return 'method';
-  if (parseRequestDirectives(request.fields).noStore) return 'no-store';
+  if (readRequestDirectives(request.fields, policy).noStore) return 'no-store';
   if (hasField(request.fields, 'authorization') && !mayStoreAuthorized(control)) return 'authorization';
   return undefined;
 }
@@ -77,42 +100,50 @@ function refusalByResponse({ status, fields }: DatedResponse, control: CacheCont
   if (control.mustUnderstand && !understoodStatuses.has(status)) return 'status';
   if (control.noStore && !control.mustUnderstand) return 'no-store';
   if (control.private === true) return 'private';
-  if (varyNames(fields).includes('*')) return 'vary-star';
-  if (hasField(fields, 'set-cookie') && !restrictedFields(control).has('set-cookie')) return 'set-cookie';
-  return undefined;
+  return varyNames(fields).includes('*') ? 'vary-star' : undefined;
+}
+
+/** A lifetime that the origin has not thought of, or that is nothing, is no reason to give one user's cookie to another. */
+function refusalByCookie(
+  response: DatedResponse,
+  control: CacheControl,
+  policy: StoringPolicy,
+): StoringRefusal | undefined {
+  if (!hasField(response.fields, 'set-cookie') || restrictedFields(control).has('set-cookie')) return undefined;
+  if (policy.setCookie === 'refuse') return 'set-cookie';
+  const { lifetimeMs, source } = freshnessLifetime(response, policy, control);
+  return isExplicit(source) && lifetimeMs > 0 ? undefined : 'set-cookie';
 }
 
 /** Whether there is a request that a stored response could answer, be it after validation (RFC 9111 §3, §4). */
 function isEverReusable(response: DatedResponse, policy: FreshnessPolicy, control: CacheControl): boolean {
   const { lifetimeMs, source } = freshnessLifetime(response, policy, control);
-  if (!isExplicit(source) && !mayGuess(response.status, control)) return false;
+  if (source === 'none' && !mayGuess(response.status, control)) return false;
   if (conditionalFields(response).length > 0) return true;
   if (control.noCache === true) return false;
   return source === 'none' ? response.status === 200 && policy.rangeReuseSeconds > 0 : lifetimeMs > 0;
 }
 
 /**
- * Never kept, besides the fields of the connection: about this exchange or one part of the body, not about the
- * representation.
+ * Never kept, besides the fields of the connection: about this exchange, not about the representation. Set-Cookie goes
+ * where the operator has it stripped.
  */
 const exchangeFields: ReadonlySet<string> = new Set([
-  'content-range',
   'proxy-authenticate',
   'proxy-authentication-info',
   'proxy-authorization',
-  'set-cookie',
 ]);
 
 /**
  * What is stored of a response's fields (RFC 9111 §3.1): all but those of the connection, those that `no-cache="…"` and
- * `private="…"` list, those of proxies, Set-Cookie, and Content-Range, which means nothing outside 206 and 416
- * (RFC 9110 §14.4). A Date is added where there is none, as a recipient with a clock must (RFC 9110 §6.6.1);
- * `responseAt` is when the head arrived, in epoch milliseconds.
+ * `private="…"` list, those of proxies, and Set-Cookie by policy. A Date is added where there is none, as a recipient
+ * with a clock must (RFC 9110 §6.6.1); `responseAt` is when the head arrived, in epoch milliseconds.
  */
-export function storableFields(fields: Fields, responseAt: number): Fields {
-  const restricted = restrictedFields(parseCacheControl(fields));
+export function storableFields(fields: Fields, responseAt: number, policy: KeepingPolicy): Fields {
+  const restricted = restrictedFields(readCacheControl(fields, policy));
+  const isKept = (name: string) => !exchangeFields.has(name) && !restricted.has(name);
   const kept: Field[] = withoutConnectionFields(fields).filter(
-    ([name]) => !exchangeFields.has(name) && !restricted.has(name),
+    ([name]) => isKept(name) && (name !== 'set-cookie' || policy.setCookie === 'store'),
   );
   if (!hasField(kept, 'date')) kept.push(['date', formatHttpDate(responseAt)]);
   return kept;

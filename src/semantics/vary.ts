@@ -1,10 +1,8 @@
 /** Which request fields select a stored response (RFC 9111 §4.1, RFC 9110 §12.5.5). */
 
-import { type Fields, fieldLines, fieldValue, listMembers, trimWhitespace } from '../http/fields.ts';
+import { type Fields, fieldLines, fieldValue, listMembers } from '../http/fields.ts';
 import type { NominatedField } from '../http/stored-response.ts';
-
-/** Lists of case-insensitive tokens and ranges without quoted strings, where case and white space mean nothing. */
-const tokenListFields: ReadonlySet<string> = new Set(['accept-charset', 'accept-encoding', 'accept-language']);
+import { normalValue } from './normal-value.ts';
 
 /** The lower-case names in a response's Vary, sorted, each once; `*` stands for itself. */
 export function varyNames(response: Fields): string[] {
@@ -13,10 +11,9 @@ export function varyNames(response: Fields): string[] {
 }
 
 /**
- * The request fields that a response's Vary nominates, with their values in this request, sorted by name. Values are
- * normalised where that cannot change their meaning: Accept-Encoding, Accept-Language and Accept-Charset lose case and
- * white space; the order of a list is kept. Empty when there is no Vary. `more` are names, in lower case, that count as
- * if Vary had them.
+ * The request fields that a response's Vary nominates, with their values in this request, lines joined, in the normal
+ * form that `normalValue` gives; sorted by name. Null is for a field that was not sent, which is not an empty one. Empty
+ * when there is no Vary. `more` are names, in lower case, that count as if Vary had them.
  */
 export function nominatedFields(
   response: Fields,
@@ -29,7 +26,13 @@ export function nominatedFields(
 
 /** Whether a request presents the values that the stored response was selected by. `*` never matches. */
 export function matchesNominated(nominated: readonly NominatedField[], request: Fields): boolean {
-  return nominated.every(([name, value]) => name !== '*' && presentedValue(request, name) === value);
+  return nominated.every(([name, value]) => name !== '*' && isSameValue(name, value, presentedValue(request, name)));
+}
+
+/** A store outlives a version: the stored value may be in a form that an earlier one took for normal. */
+function isSameValue(name: string, stored: string | null, presented: string | null): boolean {
+  if (stored === presented) return true;
+  return stored !== null && presented !== null && normalValue(name, stored) === presented;
 }
 
 /** Names a variant for a store: equal for equal nominated fields only, and empty when there are none. */
@@ -39,11 +42,5 @@ export function formatVariant(nominated: readonly NominatedField[]): string {
 
 function presentedValue(request: Fields, name: string): string | null {
   const value = fieldValue(request, name);
-  if (value === undefined) return null;
-  if (!tokenListFields.has(name)) return value;
-  return listMembers(value).map(withoutSpaces).join(',').toLowerCase();
-}
-
-function withoutSpaces(member: string): string {
-  return member.split(';').map(trimWhitespace).join(';');
+  return value === undefined ? null : normalValue(name, value);
 }

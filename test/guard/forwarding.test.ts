@@ -1,11 +1,16 @@
 /** Which fields are passed on, and which are not. */
 
 import { describe, expect, it } from 'vitest';
-import { type ForwardingFacts, forwardedRequestFields, forwardedResponseFields } from '../../src/guard/forwarding.ts';
+import { type ForwardingRules, forwardedRequestFields, forwardedResponseFields } from '../../src/guard/forwarding.ts';
+import { fieldLines } from '../../src/http/fields.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 
-const facts: ForwardingFacts = { host: 'origin', originAuthority: 'origin.test:3000' };
+const rules: ForwardingRules = {
+  host: 'origin',
+  originUrl: new URL('http://origin.test:3000/base'),
+  cache: { acceptEncoding: 'asSent', targetedFields: [] },
+};
 
 function requestWith(given: Partial<ProxyRequest>): ProxyRequest {
   return {
@@ -34,8 +39,8 @@ const ours = (authority = 'a.test', port = '443') => [
   `x-forwarded-port: ${port}`,
 ];
 
-const linesOf = (given: Partial<ProxyRequest>, given2: Partial<ForwardingFacts> = {}): string[] =>
-  forwardedRequestFields(requestWith(given), { ...facts, ...given2 }, 'rangeway').map(
+const linesOf = (given: Partial<ProxyRequest>, byRoute: Partial<ForwardingRules> = {}): string[] =>
+  forwardedRequestFields(requestWith(given), { ...rules, ...byRoute }, 'rangeway').map(
     ([name, value]) => `${name}: ${value}`,
   );
 
@@ -91,6 +96,7 @@ describe('forwardedRequestFields', () => {
     'X-Real-IP: 192.0.2.1',
     'True-Client-IP: 192.0.2.1',
     'X-Host: evil.test',
+    'Surrogate-Capability: evil="ESI/1.0"',
     'X-Original-URL: /admin',
     'X-Rewrite-URL: /admin',
     'X-HTTP-Method-Override: POST',
@@ -116,7 +122,7 @@ describe('forwardedRequestFields', () => {
     expect(linesOf({ method: 'POST', fields })).toContain('x-http-method-override: PATCH');
   });
 
-  it.each<[ForwardingFacts['host'], string, string]>([
+  it.each<[ForwardingRules['host'], string, string]>([
     ['origin', 'a.test', 'host: origin.test:3000'],
     ['keep', 'a.test', 'host: a.test'],
     ['keep', 'A.Test:443', 'host: a.test'],
@@ -144,6 +150,27 @@ describe('forwardedRequestFields', () => {
     ['::ffff:c000:209', '::ffff:c000:209'],
   ])('shows the peer %s as %s', (address, want) => {
     expect(linesOf({ peer: { address, port: 1 } })).toContain(`x-forwarded-for: ${want}`);
+  });
+
+  it.each<[lines: readonly string[], acceptEncoding: 'asSent' | 'normalise', want: readonly string[]]>([
+    [[], 'asSent', []],
+    [['Accept-Encoding: gzip, br'], 'asSent', ['gzip, br']],
+    [[], 'normalise', ['identity']],
+    [['Accept-Encoding: gzip', 'X: 1', 'Accept-Encoding: br;q=0.5, foo'], 'normalise', ['br, gzip']],
+  ])('%j is sent on, %s', (lines, acceptEncoding, want) => {
+    const fields = forwardedRequestFields(
+      requestWith({ fields: fieldsOf(...lines) }),
+      { ...rules, cache: { ...rules.cache, acceptEncoding } },
+      'rangeway',
+    );
+    expect(fieldLines(fields, 'accept-encoding')).toEqual(want);
+  });
+
+  it('announces itself where Surrogate-Control is read, and nobody else', () => {
+    const fields = fieldsOf('Surrogate-Capability: evil="ESI/1.0"');
+    const cache: ForwardingRules['cache'] = { ...rules.cache, targetedFields: ['a', 'surrogate-control'] };
+    const lines = linesOf({ fields }, { cache }).filter((line) => line.startsWith('surrogate-'));
+    expect(lines).toEqual(['surrogate-capability: rangeway="Surrogate/1.0"']);
   });
 });
 

@@ -4,6 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type CacheKeyParts, cacheKey, originScope } from '../../src/routing/cache-key.ts';
 import type { Route } from '../../src/routing/route.ts';
+import type { QuerySelection } from '../../src/semantics/query.ts';
+import { defaultCaching } from '../support/default-caching.ts';
 import { routeWith } from './route-sample.ts';
 
 const parts: CacheKeyParts = {
@@ -50,6 +52,7 @@ describe('cacheKey', () => {
 
 describe('originScope', () => {
   const media = { hosts: [], pathPrefix: '/media' };
+  const cachedBy = (query: QuerySelection) => ({ cache: { ...defaultCaching, key: { ...defaultCaching.key, query } } });
   it.each<[Partial<Route>, string]>([
     [{}, 'http://origin.test/'],
     [{ originUrl: new URL('HTTPS://Origin.test:443/base') }, 'https://origin.test/base'],
@@ -57,6 +60,10 @@ describe('originScope', () => {
     [{ match: media, stripPathPrefix: true }, 'http://origin.test/#strip=/media'],
     [{ host: 'keep' }, 'http://origin.test/#keep-host'],
     [{ host: { name: 'B.test' }, match: media, stripPathPrefix: true }, 'http://origin.test/#strip=/media#host=b.test'],
+    [cachedBy('none'), 'http://origin.test/#query=none'],
+    [cachedBy({ keep: [] }), 'http://origin.test/#query=keep[]'],
+    [cachedBy({ keep: ['b', 'a#'] }), 'http://origin.test/#query=keep["a#","b"]'],
+    [{ ...cachedBy({ ignore: ['utm_*'] }), host: 'keep' }, 'http://origin.test/#keep-host#query=ignore["utm_*"]'],
   ])('%j', (given, want) => {
     expect(originScope(routeWith(given))).toBe(want);
   });

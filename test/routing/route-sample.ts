@@ -3,6 +3,7 @@
 import type { Origin } from '../../src/origin/origin.ts';
 import { createRangeAbility } from '../../src/origin/range-ability.ts';
 import type { Route, RouteMatch } from '../../src/routing/route.ts';
+import { defaultCaching } from '../support/default-caching.ts';
 import { quietFillPolicy } from '../support/quiet-fill-policy.ts';
 
 const unusedOrigin: Origin = {
@@ -19,15 +20,7 @@ export function routeWith(given: Partial<Omit<Route, 'match'>> & { match?: Parti
     origin: unusedOrigin,
     tls: { ca: undefined, rejectUnauthorized: true },
     host: 'origin',
-    cache: {
-      enabled: true,
-      defaultTtlSeconds: 0,
-      rangeReuseSeconds: 60,
-      storeAfterUses: 1,
-      pinSeconds: 0,
-      digest: false,
-      ownEntityTags: 'whenNone',
-    },
+    cache: defaultCaching,
     ranges: { maxRanges: 100, coalesceGapBytes: 80 },
     rangeAbility: createRangeAbility({ mode: 'never', now: () => 0, forgetAfterMs: 0, onDistrust: () => {} }),
     fill: quietFillPolicy,

@@ -9,6 +9,7 @@ import {
 import { fieldsOf } from '../support/fields-of.ts';
 
 const silent: CacheControl = {
+  field: 'cache-control',
   maxAge: undefined,
   sMaxage: undefined,
   noStore: false,
@@ -18,6 +19,9 @@ const silent: CacheControl = {
   proxyRevalidate: false,
   public: false,
   mustUnderstand: false,
+  staleWhileRevalidate: undefined,
+  staleIfError: undefined,
+  immutable: false,
 };
 
 describe('parseCacheControl, RFC 9111 §5.2.2', () => {
@@ -26,6 +30,12 @@ describe('parseCacheControl, RFC 9111 §5.2.2', () => {
     ['foobar, foo=bar', {}],
     ['max-age=60', { maxAge: 60 }],
     ['MaX-aGe=60', { maxAge: 60 }],
+    ['stale-while-revalidate=5, stale-if-error=6', { staleWhileRevalidate: 5, staleIfError: 6 }],
+    ['stale-while-revalidate=5, stale-while-revalidate=4', { staleWhileRevalidate: 4 }],
+    // What permits is not permitted by what is malformed.
+    ['stale-while-revalidate, stale-if-error=-1', { staleWhileRevalidate: 0, staleIfError: 0 }],
+    ['immutable', { immutable: true }],
+    ['immutable=1', {}],
     ['s-maxage=60, max-age=1', { sMaxage: 60, maxAge: 1 }],
     ['no-store', { noStore: true }],
     ['must-revalidate, proxy-revalidate', { mustRevalidate: true, proxyRevalidate: true }],
@@ -181,6 +191,7 @@ describe('parseRequestDirectives, RFC 9111 §5.2.1', () => {
     maxAge: undefined,
     minFresh: undefined,
     maxStale: undefined,
+    staleIfError: undefined,
   };
   const rows: readonly (readonly [lines: readonly string[], demands: Partial<RequestDirectives>])[] = [
     [[], {}],

@@ -1,14 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { parseCacheDirectives, parseDeltaSeconds } from '../../src/semantics/cache-directives.ts';
+import { inShort } from '../support/directives-in-short.ts';
 
-/** A directive in short: `name`, `name=token`, `name="quoted"`, or `!name` for a malformed one. */
-function inShort(lines: readonly string[]): string[] {
-  return parseCacheDirectives(lines).map(({ name, argument, quoted, malformed }) => {
-    if (malformed) return `!${name}`;
-    if (argument === undefined) return name;
-    return quoted ? `${name}="${argument}"` : `${name}=${argument}`;
-  });
-}
+const directivesIn = (lines: readonly string[]): string[] => parseCacheDirectives(lines).map(inShort);
 
 describe('parseCacheDirectives, RFC 9111 §5.2', () => {
   const rows: readonly (readonly [value: string, directives: readonly string[]])[] = [
@@ -43,11 +37,11 @@ describe('parseCacheDirectives, RFC 9111 §5.2', () => {
     ['x="a", y="b, no-store', ['x="a"', '!y', '!b', 'no-store']],
   ];
   it.each(rows)('%s', (value, directives) => {
-    expect(inShort([value])).toEqual(directives);
+    expect(directivesIn([value])).toEqual(directives);
   });
 
   it('reads each line by itself: a quote opened on one hides nothing on the next', () => {
-    expect(inShort(['x="a', 'no-store', 'y="b"'])).toEqual(['!x', '!a', 'no-store', 'y="b"']);
+    expect(directivesIn(['x="a', 'no-store', 'y="b"'])).toEqual(['!x', '!a', 'no-store', 'y="b"']);
   });
 });
 

@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { freshened, freshenFields, mayFreshen } from '../../src/semantics/freshen.ts';
 import { currentAgeMs } from '../../src/semantics/freshness.ts';
+import { defaultCaching } from '../support/default-caching.ts';
 import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
+
+const policy = { ...defaultCaching, setCookie: 'strip' } as const;
 
 const modified = 'Last-Modified: Wed, 31 Dec 2025 12:00:00 GMT';
 const earlier = 'Last-Modified: Tue, 30 Dec 2025 12:00:00 GMT';
@@ -116,7 +119,7 @@ describe('freshenFields, RFC 9111 §3.2', () => {
     ],
   ];
   it.each(rows)('%s', (_name, stored, notModified, merged) => {
-    expect(freshenFields(fieldsOf(...stored), fieldsOf(...notModified), sentAt)).toEqual(fieldsOf(...merged));
+    expect(freshenFields(fieldsOf(...stored), fieldsOf(...notModified), sentAt, policy)).toEqual(fieldsOf(...merged));
   });
 });
 
@@ -129,14 +132,14 @@ describe('freshened, RFC 9111 §4.3.4', () => {
   const later = sentAt + 1_000_000;
 
   it('counts the age from the new exchange', () => {
-    const fresh = freshened(stored, { fields: fieldsOf('ETag: "a"') }, later - 50, later);
+    const fresh = freshened(stored, { fields: fieldsOf('ETag: "a"') }, later - 50, later, policy);
     expect([fresh.requestAt, fresh.responseAt]).toEqual([later - 50, later]);
     expect(currentAgeMs(fresh, later + 1000)).toBe(1050);
   });
 
   it('keeps what is not of the fields, and the stored value itself', () => {
     const before = structuredClone(stored);
-    const fresh = freshened(stored, { fields: fieldsOf('X: 1') }, later, later);
+    const fresh = freshened(stored, { fields: fieldsOf('X: 1') }, later, later, policy);
     const { status, nominated, ownEntityTag, bodyDigest } = stored;
     expect(fresh).toMatchObject({ status, nominated, ownEntityTag, bodyDigest });
     expect(stored).toEqual(before);

@@ -7,8 +7,9 @@ import {
   freshnessLifetime,
   isExplicit,
   mayGuess,
-  mayServeStale,
 } from '../../src/semantics/freshness.ts';
+import { mayServeStale } from '../../src/semantics/staleness.ts';
+import { defaultCaching as policy } from '../support/default-caching.ts';
 import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
 
 const date = `Date: ${sentDate}`;
@@ -57,7 +58,7 @@ describe('freshnessLifetime, RFC 9111 §4.2.1', () => {
     [[], 0, 'none'],
   ];
   it.each(rows)('%j', (lines, seconds, source) => {
-    expect(freshnessLifetime(storedWith(lines), { defaultTtlSeconds: 0 })).toEqual({
+    expect(freshnessLifetime(storedWith(lines), policy)).toEqual({
       lifetimeMs: seconds * 1000,
       source,
     });
@@ -71,7 +72,7 @@ describe('freshnessLifetime, RFC 9111 §4.2.1', () => {
     [[date, 'Expires: 0'], 0, 'expires'],
   ];
   it.each(withDefault)('with a default of 300 s: %j', (lines, seconds, source) => {
-    expect(freshnessLifetime(storedWith(lines), { defaultTtlSeconds: 300 })).toEqual({
+    expect(freshnessLifetime(storedWith(lines), { ...policy, defaultTtlSeconds: 300 })).toEqual({
       lifetimeMs: seconds * 1000,
       source,
     });
@@ -87,23 +88,80 @@ describe('freshnessLifetime, RFC 9111 §4.2.1', () => {
     [301, 'heuristic', 'heuristic'],
     [302, 'none', 'heuristic'],
     [308, 'heuristic', 'heuristic'],
-    [403, 'none', 'none'],
-    [404, 'none', 'none'],
-    [410, 'none', 'none'],
-    [501, 'none', 'none'],
-    [502, 'none', 'none'],
-    [599, 'none', 'none'],
+    [403, 'none', 'heuristic'],
+    [404, 'heuristic', 'heuristic'],
+    [405, 'heuristic', 'heuristic'],
+    [410, 'heuristic', 'heuristic'],
+    [414, 'heuristic', 'heuristic'],
+    [500, 'none', 'heuristic'],
+    [501, 'heuristic', 'heuristic'],
+    [502, 'none', 'heuristic'],
+    [599, 'none', 'heuristic'],
   ];
   it.each(guesses)('status %i without explicit lifetime: %s, and when public: %s', (status, plain, whenPublic) => {
     const lines = [date, `Last-Modified: ${dayBefore}`];
     const sourceOf = (extra: string[]) =>
-      freshnessLifetime(storedWith([...lines, ...extra], { status }), { defaultTtlSeconds: 0 }).source;
+      freshnessLifetime(storedWith([...lines, ...extra], { status }), policy).source;
     expect([sourceOf([]), sourceOf(['Cache-Control: public'])]).toEqual([plain, whenPublic]);
   });
 
   it('takes the parsed Cache-Control of a caller that has it', () => {
     const control = parseCacheControl(fieldsOf('Cache-Control: max-age=7'));
-    expect(freshnessLifetime(storedWith([]), { defaultTtlSeconds: 0 }, control).lifetimeMs).toBe(7000);
+    expect(freshnessLifetime(storedWith([]), policy, control).lifetimeMs).toBe(7000);
+  });
+});
+
+describe('freshnessLifetime by the operator', () => {
+  const own = {
+    ...policy,
+    defaultTtlSeconds: 300,
+    defaultTtlByStatus: { '404': 10, '4xx': 5, '302': 20 },
+    overrideTtlByStatus: { '301': 7, '5xx': 1, '503': 2 },
+  };
+  const explicit = 'Cache-Control: max-age=60';
+  const rows: readonly (readonly [status: number, lines: readonly string[], seconds: number, source: string])[] = [
+    [200, [], 300, 'default'],
+    [302, [], 20, 'default'],
+    [303, [], 0, 'none'],
+    [404, [], 10, 'default'],
+    [410, [], 5, 'default'],
+    [410, [explicit], 60, 'max-age'],
+    [404, [date, `Expires: ${hourAfter}`], 3600, 'expires'],
+    [301, [explicit], 7, 'override'],
+    [301, [], 7, 'override'],
+    [500, [explicit], 1, 'override'],
+    [503, [explicit], 2, 'override'],
+    [501, [`Last-Modified: ${dayBefore}`], 1, 'override'],
+    [414, ['Cache-Control: public'], 5, 'default'],
+  ];
+  it.each(rows)('a %i with %j: %d s, %s', (status, lines, seconds, source) => {
+    expect(freshnessLifetime(storedWith(lines, { status }), own)).toEqual({ lifetimeMs: seconds * 1000, source });
+  });
+
+  it('gives errors that say nothing no default of all statuses', () => {
+    const { defaultTtlByStatus: _, ...rest } = own;
+    const sources = [404, 501].map(
+      (status) =>
+        freshnessLifetime(storedWith([], { status }), { ...rest, defaultTtlByStatus: {}, overrideTtlByStatus: {} })
+          .source,
+    );
+    expect(sources).toEqual(['none', 'none']);
+  });
+});
+
+describe('freshnessLifetime by a targeted field, RFC 9213 §2.2', () => {
+  const rows: readonly (readonly [lines: readonly string[], seconds: number, source: FreshnessSource])[] = [
+    [['CDN-Cache-Control: max-age=9', 'Cache-Control: max-age=60'], 9, 'max-age'],
+    [['CDN-Cache-Control: s-maxage=9, max-age=10', 'Cache-Control: max-age=60'], 9, 's-maxage'],
+    // Expires is put aside with Cache-Control.
+    [['CDN-Cache-Control: public', `Expires: ${hourAfter}`, date], 0, 'none'],
+    [['CDN-Cache-Control: public', `Expires: ${hourAfter}`, date, `Last-Modified: ${dayBefore}`], 8640, 'heuristic'],
+    [['CDN-Cache-Control: max-age=9', 'Rangeway-Cache-Control: max-age=8'], 8, 'max-age'],
+    [['CDN-Cache-Control: max-age=9', 'Rangeway-Cache-Control: ???'], 9, 'max-age'],
+    [['CDN-Cache-Control: ', 'Cache-Control: max-age=60'], 60, 'max-age'],
+  ];
+  it.each(rows)('%j', (lines, seconds, source) => {
+    expect(freshnessLifetime(storedWith(lines), policy)).toEqual({ lifetimeMs: seconds * 1000, source });
   });
 });
 
@@ -113,8 +171,9 @@ describe('isExplicit and mayGuess, RFC 9111 §4.2.2', () => {
     expect(sources.filter(isExplicit)).toEqual(['s-maxage', 'max-age', 'expires']);
   });
 
-  it('does not guess for interim statuses, public or not', () => {
-    expect(mayGuess(103, parseCacheControl(fieldsOf('Cache-Control: public')))).toBe(false);
+  it.each([201, 302, 403, 503, 599])('guesses for a %i that is public only', (status) => {
+    const mayGuessFor = (value: string) => mayGuess(status, parseCacheControl(fieldsOf(`Cache-Control: ${value}`)));
+    expect([mayGuessFor('public'), mayGuessFor('public=1'), mayGuessFor('')]).toEqual([true, false, false]);
   });
 });
 

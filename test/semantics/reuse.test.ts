@@ -1,17 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { FreshnessPolicy } from '../../src/semantics/freshness.ts';
-import { decideReuse, type ReuseDecision } from '../../src/semantics/reuse.ts';
+import { decideReuse, type ReuseDecision, type ReusePolicy } from '../../src/semantics/reuse.ts';
+import { defaultCaching as policy } from '../support/default-caching.ts';
 import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
-
-const policy: FreshnessPolicy = { defaultTtlSeconds: 0, rangeReuseSeconds: 60 };
 
 interface Case {
   readonly response: readonly string[];
   readonly request?: readonly string[];
   readonly hasRange?: boolean;
   readonly ageSeconds: number;
-  readonly policy?: Partial<FreshnessPolicy>;
+  readonly policy?: Partial<ReusePolicy>;
 }
 
 function decide({ response, request = [], hasRange = false, ageSeconds, policy: own = {} }: Case): ReuseDecision {
@@ -24,11 +22,15 @@ function decide({ response, request = [], hasRange = false, ageSeconds, policy: 
   });
 }
 
-/** A decision in short: `fresh 50`, `stale -10`, `validate stale -10`, with `!` where it must not be served stale. */
+/**
+ * A decision in short: `fresh 50`, `stale -10`, with `+` where it is validated meanwhile, `validate stale -10`, with `!`
+ * where it must not be served stale.
+ */
 function inShort(decision: ReuseDecision): string {
   const seconds = decision.ttlMs / 1000;
-  if (decision.kind !== 'validate') return `${decision.kind} ${seconds}`;
-  return `validate ${decision.reason} ${seconds}${decision.mayServeStale ? '' : '!'}`;
+  if (decision.kind === 'fresh') return `fresh ${seconds}`;
+  if (decision.kind === 'stale') return `stale ${seconds}${decision.isValidated ? '+' : ''}`;
+  return `validate ${decision.reason} ${seconds}${decision.serveStaleUntil > 0 ? '' : '!'}`;
 }
 
 describe('decideReuse by the response, RFC 9111 §4, §5.2.2', () => {
@@ -166,6 +168,130 @@ describe('decideReuse where nobody gives a lifetime', () => {
   });
 });
 
+describe('decideReuse with stale responses, RFC 5861', () => {
+  const rows: readonly (readonly [response: string, request: string, ageSeconds: number, decision: string])[] = [
+    // §3.
+    ['max-age=60, stale-while-revalidate=10', '', 59, 'fresh 1'],
+    ['max-age=60, stale-while-revalidate=10', '', 60, 'stale 0+'],
+    ['max-age=60, stale-while-revalidate=10', '', 69, 'stale -9+'],
+    ['max-age=60, stale-while-revalidate=10', '', 70, 'validate stale -10'],
+    ['max-age=60, stale-while-revalidate=x', '', 60, 'validate stale 0'],
+    ['max-age=60, stale-while-revalidate', '', 60, 'validate stale 0'],
+    ['max-age=60, stale-while-revalidate=10, stale-while-revalidate=2', '', 63, 'validate stale -3'],
+    ['stale-while-revalidate=10', '', 1, 'stale -1+'],
+    // The request may want more.
+    ['max-age=60, stale-while-revalidate=10', 'no-cache', 61, 'validate request -1!'],
+    ['max-age=60, stale-while-revalidate=10', 'max-age=0', 61, 'validate request -1'],
+    ['max-age=60, stale-while-revalidate=10', 'max-age=100', 61, 'stale -1+'],
+    ['max-age=60, stale-while-revalidate=10', 'min-fresh=1', 61, 'validate stale -1'],
+    ['max-age=60, stale-while-revalidate=10', 'max-stale=100', 75, 'stale -15'],
+    // RFC 9111 §4.2.4: never against a prohibition.
+    ['max-age=60, stale-while-revalidate=10, must-revalidate', '', 61, 'validate stale -1!'],
+    ['max-age=60, stale-while-revalidate=10, proxy-revalidate', '', 61, 'validate stale -1!'],
+    ['s-maxage=60, stale-while-revalidate=10', '', 61, 'validate stale -1!'],
+    ['no-cache, max-age=60, stale-while-revalidate=10', '', 61, 'validate no-cache -1!'],
+  ];
+  it.each(rows)('%s for "%s" at %d s: %s', (response, request, ageSeconds, decision) => {
+    const lines = {
+      response: [`Cache-Control: ${response}`],
+      request: request === '' ? [] : [`Cache-Control: ${request}`],
+    };
+    expect(inShort(decide({ ...lines, ageSeconds }))).toBe(decision);
+  });
+
+  it('serves and validates as long as the operator says, where the origin says nothing', () => {
+    const policyOf = { policy: { staleWhileRevalidateSeconds: 30 } };
+    const at = (ageSeconds: number, cacheControl: string) =>
+      inShort(decide({ response: [`Cache-Control: ${cacheControl}`], ageSeconds, ...policyOf }));
+    expect(at(89, 'max-age=60')).toBe('stale -29+');
+    expect(at(90, 'max-age=60')).toBe('validate stale -30');
+    expect(at(61, 'max-age=60, stale-while-revalidate=0')).toBe('validate stale -1');
+    expect(at(61, 'max-age=60, must-revalidate')).toBe('validate stale -1!');
+  });
+
+  const failing: readonly (readonly [response: string, request: string, policySeconds: number, until: number])[] = [
+    // Seconds past the end of the lifetime, §4.
+    ['max-age=60', '', 100, 100],
+    ['max-age=60', '', 0, 0],
+    ['max-age=60, stale-if-error=20', '', 100, 20],
+    ['max-age=60, stale-if-error=0', '', 100, 0],
+    ['max-age=60, stale-if-error=x', '', 100, 0],
+    ['max-age=60', 'stale-if-error=200', 100, 200],
+    ['max-age=60', 'stale-if-error=20', 100, 100],
+    ['max-age=60, stale-if-error=20', 'stale-if-error=50', 0, 50],
+    ['max-age=60, stale-if-error=20', 'stale-if-error=x', 0, 20],
+  ];
+  it.each(failing)('%s for "%s", by policy %d s: until %d s later', (response, request, staleIfErrorSeconds, until) => {
+    const decision = decide({
+      response: [`Cache-Control: ${response}`],
+      request: request === '' ? [] : [`Cache-Control: ${request}`],
+      ageSeconds: 70,
+      policy: { staleIfErrorSeconds },
+    });
+    expect(decision).toMatchObject({ kind: 'validate', serveStaleUntil: sentAt + (60 + until) * 1000 });
+  });
+
+  it.each(['must-revalidate', 'proxy-revalidate', 's-maxage=60', 'no-cache'])('never in spite of %s', (directive) => {
+    const response = [`Cache-Control: max-age=60, stale-if-error=100, ${directive}`];
+    const decision = decide({ response, request: ['Cache-Control: stale-if-error=100'], ageSeconds: 70 });
+    expect(decision).toMatchObject({ kind: 'validate', serveStaleUntil: 0 });
+  });
+});
+
+describe('decideReuse of what does not change, RFC 8246', () => {
+  const rows: readonly (readonly [response: string, request: string, ageSeconds: number, decision: string])[] = [
+    ['max-age=60, immutable', 'max-age=0', 10, 'fresh 50'],
+    ['max-age=60, immutable', 'max-age=5', 10, 'fresh 50'],
+    ['max-age=60, immutable', 'no-cache', 10, 'validate request 50!'],
+    ['max-age=60, immutable', 'min-fresh=55', 10, 'validate request 50'],
+    ['max-age=60, immutable', 'max-age=0', 60, 'validate request 0'],
+    ['max-age=60, immutable', '', 60, 'validate stale 0'],
+    ['max-age=60, immutable=1', 'max-age=0', 10, 'validate request 50'],
+  ];
+  it.each(rows)('%s for "%s" at %d s: %s', (response, request, ageSeconds, decision) => {
+    const lines = {
+      response: [`Cache-Control: ${response}`],
+      request: request === '' ? [] : [`Cache-Control: ${request}`],
+    };
+    expect(inShort(decide({ ...lines, ageSeconds }))).toBe(decision);
+  });
+});
+
+describe('decideReuse by policy', () => {
+  it.each(['no-cache', 'max-age=0', 'min-fresh=100', 'stale-if-error=5'])(
+    'hears no %s where requests are not',
+    (asked) => {
+      const request = [`Cache-Control: ${asked}`];
+      const own = { requestDirectives: 'ignore', staleIfErrorSeconds: 0 } as const;
+      expect(inShort(decide({ response: ['Cache-Control: max-age=60'], request, ageSeconds: 10, policy: own }))).toBe(
+        'fresh 50',
+      );
+      const stale = decide({ response: ['Cache-Control: max-age=60'], request, ageSeconds: 70, policy: own });
+      expect(stale).toMatchObject({ kind: 'validate', reason: 'stale', serveStaleUntil: sentAt + 60_000 });
+    },
+  );
+
+  it('takes the lifetime from a targeted field, RFC 9213', () => {
+    const response = ['Cache-Control: no-cache', 'CDN-Cache-Control: max-age=60'];
+    expect(inShort(decide({ response, ageSeconds: 10 }))).toBe('fresh 50');
+    expect(inShort(decide({ response, ageSeconds: 10, policy: { targetedFields: [] } }))).toBe(
+      'validate no-cache -10!',
+    );
+  });
+});
+
+describe('decideReuse of an invalid response', () => {
+  it('validates it whatever its lifetime, and never serves it otherwise', () => {
+    const stored = storedWith([`Date: ${sentDate}`, 'Cache-Control: max-age=60, stale-while-revalidate=60'], {
+      isInvalid: true,
+    });
+    for (const seconds of [0, 10, 70]) {
+      const decision = decideReuse({ requestFields: [], hasRange: true, stored, now: sentAt + seconds * 1000, policy });
+      expect(decision).toMatchObject({ kind: 'validate', reason: 'stale', serveStaleUntil: 0 });
+    }
+  });
+});
+
 describe('decideReuse, any directives', () => {
   const said = fc.array(
     fc.constantFrom('max-age=60', 'max-age=x', 'no-cache', 'must-revalidate', 's-maxage=30', 'public'),
@@ -206,7 +332,7 @@ describe('decideReuse, any directives', () => {
         const isForbidden = staleForbidden.test(row.said.join());
         if (decision.kind === 'stale')
           expect([isForbidden, row.asked.join().includes('max-stale')]).toEqual([false, true]);
-        if (decision.kind === 'validate') expect(decision.mayServeStale && isForbidden).toBe(false);
+        if (decision.kind === 'validate') expect(decision.serveStaleUntil > 0 && isForbidden).toBe(false);
       }),
     );
   });

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { FreshnessPolicy } from '../../src/semantics/freshness.ts';
-import { decideStoring, type StoringRefusal, storableFields } from '../../src/semantics/storing.ts';
+import { decideStoring, type StoringPolicy, type StoringRefusal, storableFields } from '../../src/semantics/storing.ts';
+import { defaultCaching } from '../support/default-caching.ts';
 import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
 
-const policy: FreshnessPolicy = { defaultTtlSeconds: 0, rangeReuseSeconds: 60 };
+const policy: StoringPolicy = { ...defaultCaching, setCookie: 'store' };
 const fresh = 'Cache-Control: max-age=60';
 const lastModified = 'Last-Modified: Wed, 31 Dec 2025 12:00:00 GMT';
 
@@ -12,7 +12,7 @@ interface Case {
   readonly response?: readonly string[];
   readonly method?: string;
   readonly status?: number;
-  readonly policy?: Partial<FreshnessPolicy>;
+  readonly policy?: Partial<StoringPolicy>;
 }
 
 function decide({ request = [], response = [], method = 'GET', status = 200, policy: own = {} }: Case): string {
@@ -44,12 +44,17 @@ describe('decideStoring, RFC 9111 §3', () => {
     [[fresh, 'Vary: *'], 'vary-star'],
     [[fresh, 'Vary: Foo, *'], 'vary-star'],
     [[fresh, 'Vary: Foo', 'Vary: , *'], 'vary-star'],
-    // Set-Cookie, unless the origin exempts it.
-    [[fresh, 'Set-Cookie: a=b'], 'set-cookie'],
-    [['Cache-Control: public, s-maxage=60', 'Set-Cookie: a=b'], 'set-cookie'],
+    // §7.3: Set-Cookie does not keep a response from being stored that the origin has given a lifetime.
+    [[fresh, 'Set-Cookie: a=b'], 'store'],
+    [['Cache-Control: public, s-maxage=60', 'Set-Cookie: a=b'], 'store'],
+    [['Expires: Thu, 01 Jan 2026 13:00:00 GMT', 'Set-Cookie: a=b'], 'store'],
+    [['Cache-Control: max-age=0', 'ETag: "a"', 'Set-Cookie: a=b'], 'set-cookie'],
+    [['Cache-Control: public', 'ETag: "a"', 'Set-Cookie: a=b'], 'set-cookie'],
+    [[lastModified, 'Set-Cookie: a=b'], 'set-cookie'],
+    [['Set-Cookie: a=b'], 'set-cookie'],
     [['Cache-Control: max-age=60, no-cache="Set-Cookie"', 'Set-Cookie: a=b'], 'store'],
     [['Cache-Control: max-age=60, private="Set-Cookie"', 'Set-Cookie: a=b'], 'store'],
-    [['Cache-Control: max-age=60, no-cache="x"', 'Set-Cookie: a=b'], 'set-cookie'],
+    [['Cache-Control: no-cache="set-cookie"', 'ETag: "a"', 'Set-Cookie: a=b'], 'store'],
     // Content-Range means nothing on a 200, RFC 9110 §14.4.
     [[fresh, 'Content-Range: bytes 0-9/100'], 'store'],
     // What could never be reused.
@@ -115,14 +120,17 @@ describe('decideStoring, RFC 9111 §3', () => {
     [304, 'status', 'status', 'status'],
     [307, 'store', 'no-freshness', 'no-freshness'],
     [308, 'store', 'store', 'no-freshness'],
-    [400, 'status', 'status', 'status'],
+    [400, 'store', 'no-freshness', 'no-freshness'],
     [401, 'status', 'status', 'status'],
     [403, 'store', 'no-freshness', 'no-freshness'],
-    [404, 'store', 'no-freshness', 'no-freshness'],
-    [405, 'store', 'no-freshness', 'no-freshness'],
-    [410, 'store', 'no-freshness', 'no-freshness'],
+    [404, 'store', 'store', 'no-freshness'],
+    [405, 'store', 'store', 'no-freshness'],
+    [407, 'status', 'status', 'status'],
+    [408, 'status', 'status', 'status'],
+    [410, 'store', 'store', 'no-freshness'],
     [412, 'status', 'status', 'status'],
-    [414, 'store', 'no-freshness', 'no-freshness'],
+    [413, 'status', 'status', 'status'],
+    [414, 'store', 'store', 'no-freshness'],
     [416, 'status', 'status', 'status'],
     // RFC 6585 forbids these four.
     [428, 'status', 'status', 'status'],
@@ -131,7 +139,7 @@ describe('decideStoring, RFC 9111 §3', () => {
     [511, 'status', 'status', 'status'],
     [499, 'store', 'no-freshness', 'no-freshness'],
     [500, 'store', 'no-freshness', 'no-freshness'],
-    [501, 'store', 'no-freshness', 'no-freshness'],
+    [501, 'store', 'store', 'no-freshness'],
     [503, 'store', 'no-freshness', 'no-freshness'],
     [599, 'store', 'no-freshness', 'no-freshness'],
     [600, 'status', 'status', 'status'],
@@ -151,6 +159,60 @@ describe('decideStoring, RFC 9111 §3', () => {
       'no-freshness',
       'no-freshness',
     ]);
+  });
+
+  it('gives errors the lifetime that the operator has for their status', () => {
+    const own = { defaultTtlByStatus: { '404': 60, '5xx': 5, '503': 0 }, defaultTtlSeconds: 60 };
+    const decisions = [302, 403, 404, 429, 500, 503].map((status) => decide({ status, policy: own }));
+    expect(decisions).toEqual(['no-freshness', 'no-freshness', 'store', 'status', 'store', 'no-freshness']);
+  });
+
+  it('stores nothing that an override gives no lifetime, for want of a validator', () => {
+    const own = { overrideTtlByStatus: { '404': 0, '302': 60 } };
+    expect(decide({ status: 404, response: [fresh], policy: own })).toBe('no-freshness');
+    expect(decide({ status: 302, response: ['Cache-Control: max-age=0'], policy: own })).toBe('store');
+    expect(decide({ status: 302, response: ['Cache-Control: no-store'], policy: own })).toBe('no-store');
+    expect(decide({ status: 302, response: ['Cache-Control: private'], policy: own })).toBe('private');
+  });
+
+  const setCookies: readonly (readonly [policy: StoringPolicy['setCookie'], response: string, decision: string])[] = [
+    ['strip', fresh, 'store'],
+    ['strip', lastModified, 'set-cookie'],
+    ['refuse', fresh, 'set-cookie'],
+    ['refuse', 'Cache-Control: max-age=60, no-cache="set-cookie"', 'store'],
+  ];
+  it.each(setCookies)(
+    'with Set-Cookie, which the operator wants to %s, and %s: %s',
+    (setCookie, response, decision) => {
+      expect(decide({ response: [response, 'Set-Cookie: a=b'], policy: { setCookie } })).toBe(decision);
+    },
+  );
+
+  it('obeys a targeted field in place of Cache-Control, RFC 9213 §2.2', () => {
+    const targeted = (value: string, ...more: string[]) =>
+      decide({ response: [`CDN-Cache-Control: ${value}`, ...more] });
+    expect(targeted('max-age=60', 'Cache-Control: no-store')).toBe('store');
+    expect(targeted('no-store', fresh)).toBe('no-store');
+    expect(targeted('private', fresh)).toBe('private');
+    expect(targeted('max-age=0', fresh)).toBe('no-freshness');
+    expect(targeted('no-store;', fresh)).toBe('store');
+    expect(decide({ response: ['CDN-Cache-Control: no-store', fresh], policy: { targetedFields: [] } })).toBe('store');
+  });
+
+  const provoking: readonly (readonly [request: string, status: number, decision: string])[] = [
+    ['X: plain', 400, 'store'],
+    [`X: ${'x'.repeat(4100)}`, 400, 'provoked'],
+    [`X: ${'x'.repeat(4100)}`, 500, 'provoked'],
+    [`X: ${'x'.repeat(4100)}`, 404, 'store'],
+    [`X: ${'x'.repeat(4100)}`, 200, 'store'],
+    [`X: ${'x'.repeat(4100)}`, 301, 'store'],
+    ['X: \u0001', 400, 'provoked'],
+    ['X: caf\u00e9', 403, 'provoked'],
+    ['Content-Type: text/plain', 405, 'provoked'],
+    ['Max-Forwards: 1', 501, 'provoked'],
+  ];
+  it.each(provoking)('a request with %j, answered with %i: %s', (request, status, decision) => {
+    expect(decide({ request: [request], status, response: [fresh] })).toBe(decision);
   });
 
   const understanding: readonly (readonly [status: number, cacheControl: string, decision: string])[] = [
@@ -193,12 +255,8 @@ describe('storableFields, RFC 9111 §3.1', () => {
       [date, 'proxy-authenticate: a', 'proxy-authentication-info: b', 'proxy-authorization: c', 'proxy-connection: d'],
       [date],
     ],
-    ['leaves out Set-Cookie', [date, 'set-cookie: a=b', 'set-cookie: c=d'], [date]],
-    [
-      'leaves out Content-Range',
-      [date, 'content-range: bytes 0-1/2', 'content-length: 2'],
-      [date, 'content-length: 2'],
-    ],
+    ['keeps Set-Cookie', [date, 'set-cookie: a=b', 'set-cookie: c=d'], [date, 'set-cookie: a=b', 'set-cookie: c=d']],
+    ['keeps what means nothing', [date, 'content-range: bytes 0-1/2'], [date, 'content-range: bytes 0-1/2']],
     [
       'leaves out what no-cache and private list',
       [date, 'cache-control: max-age=60, no-cache="A"', 'cache-control: private="b"', 'a: 1', 'b: 2', 'c: 3'],
@@ -212,6 +270,11 @@ describe('storableFields, RFC 9111 §3.1', () => {
     ['adds a Date where there is none, RFC 9110 §6.6.1', ['etag: "a"'], ['etag: "a"', date]],
   ];
   it.each(rows)('%s', (_name, lines, kept) => {
-    expect(storableFields(fieldsOf(...lines), sentAt)).toEqual(fieldsOf(...kept));
+    expect(storableFields(fieldsOf(...lines), sentAt, policy)).toEqual(fieldsOf(...kept));
+  });
+
+  it.each(['strip', 'refuse'] as const)('leaves out Set-Cookie where the operator wants to %s it', (setCookie) => {
+    const kept = storableFields(fieldsOf(date, 'set-cookie: a=b'), sentAt, { ...policy, setCookie });
+    expect(kept).toEqual(fieldsOf(date));
   });
 });

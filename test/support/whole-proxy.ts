@@ -7,6 +7,7 @@ import type { Field, Fields } from '../../src/http/fields.ts';
 import { fieldValue } from '../../src/http/fields.ts';
 import type { Handler, InterimResponse, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
+import type { Origin } from '../../src/origin/origin.ts';
 import { createRangeAbility, type RangeMode } from '../../src/origin/range-ability.ts';
 import { createProxy } from '../../src/proxy.ts';
 import type { Route } from '../../src/routing/route.ts';
@@ -14,6 +15,7 @@ import { createRouter } from '../../src/routing/router.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { FillEvent, RequestEvent, ServerEvent } from '../../src/telemetry/events.ts';
+import { defaultCaching } from './default-caching.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 import { createFakeOrigin, type FakeOrigin } from './fake-origin.ts';
 import { quietFillPolicy } from './quiet-fill-policy.ts';
@@ -73,6 +75,8 @@ export interface WholeProxyOptions {
   readonly windowBytes?: number;
   readonly readAheadBytes?: number;
   readonly createStore?: () => Store;
+  /** Asked instead of the scripted origin, which then sees nothing. */
+  readonly origin?: Origin;
 }
 
 export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
@@ -99,7 +103,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     match: { hosts: [], pathPrefix: '/' },
     stripPathPrefix: false,
     originUrl: new URL('http://origin.example'),
-    origin,
+    origin: options.origin ?? origin,
     tls: { ca: undefined, rejectUnauthorized: true },
     host: 'origin',
     ranges: { maxRanges: 100, coalesceGapBytes: 0 },
@@ -113,16 +117,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     lengthWaitMs: 10_000,
     closeDelimited: 'relay',
     ...options.route,
-    cache: {
-      enabled: true,
-      defaultTtlSeconds: 0,
-      rangeReuseSeconds: 60,
-      storeAfterUses: 1,
-      pinSeconds: 0,
-      digest: false,
-      ownEntityTags: 'whenNone',
-      ...options.route?.cache,
-    },
+    cache: { ...defaultCaching, ...options.route?.cache },
   };
   const handler = createProxy({
     router: createRouter([route]),

@@ -1,0 +1,26 @@
+/** Responses to POST that answer a later GET (RFC 9110 §9.3.3). */
+
+import { fieldLines, withoutFields } from '../http/fields.ts';
+import { readCacheControl } from '../semantics/cache-control.ts';
+import { freshnessLifetime, isExplicit } from '../semantics/freshness.ts';
+import { resolveOwn } from '../semantics/invalidation.ts';
+import type { Inquiry } from './inquiry.ts';
+import type { Received } from './open-generation.ts';
+
+/** Fields of a request that are about its content. */
+const contentFields = new Set(['content-encoding', 'content-language', 'content-location', 'content-type']);
+
+/**
+ * The question of a GET that a response to POST answers as well: where it has explicit freshness, and a Content-Location that names the
+ * target itself. Undefined for every other response, and every other request.
+ */
+export function selectPosted(inquiry: Inquiry, { response, responseAt }: Received): Inquiry | undefined {
+  const { request, policy, key, keyOf, originFields } = inquiry;
+  if (request.method !== 'POST' || response.status !== 200) return undefined;
+  const { fields, status } = response;
+  const control = readCacheControl(fields, policy);
+  if (!isExplicit(freshnessLifetime({ status, fields, responseAt }, policy, control).source)) return undefined;
+  const named = fieldLines(fields, 'content-location').map((reference) => resolveOwn(reference, request));
+  if (named.length !== 1 || named[0] === undefined || keyOf(named[0]) !== key) return undefined;
+  return { ...inquiry, originFields: withoutFields(originFields, contentFields) };
+}

@@ -1,0 +1,180 @@
+/** The options of a route's cache: what is stored, under which key, for how long, and which requests it is for. */
+
+import * as z from 'zod';
+import {
+  cookieName,
+  cookiePattern,
+  count,
+  fieldName,
+  names,
+  parameterPattern,
+  seconds,
+  statusOrClass,
+} from './values.ts';
+
+const yearSeconds = 31_536_000;
+
+/** What every cache reads is for no cache in particular. */
+const generalFields = new Set(['cache-control', 'expires', 'pragma']);
+const targetedField = fieldName.refine(
+  (name) => !generalFields.has(name),
+  'is read anyway; expected a field for some caches only, such as "CDN-Cache-Control"',
+);
+
+/** What asks for a part of a representation or sets a condition: a key is for the whole. */
+const selectingFields = new Set([
+  'if-match',
+  'if-modified-since',
+  'if-none-match',
+  'if-range',
+  'if-unmodified-since',
+  'range',
+]);
+const keyField = fieldName.refine(
+  (name) => !selectingFields.has(name),
+  'cannot tell stored responses apart: what is stored is the whole representation',
+);
+
+const ttlByStatus = z.record(statusOrClass, seconds(0, yearSeconds)).default({});
+
+const parameterNames = names(parameterPattern, 100);
+
+const parameterChoice = z
+  .strictObject({
+    keep: parameterNames
+      .optional()
+      .describe('Only parameters with these names are in the key; "page_*" stands for all that begin with "page_".'),
+    ignore: parameterNames
+      .optional()
+      .describe('Parameters with these names are not in the key; "utm_*" stands for all that begin with "utm_".'),
+  })
+  .transform(({ keep, ignore }, context) => {
+    if (keep !== undefined && ignore === undefined) return { keep };
+    if (ignore !== undefined && keep === undefined) return { ignore };
+    if (context.issues.length === 0) context.addIssue('needs either keep or ignore');
+    return z.NEVER;
+  });
+
+const key = z
+  .strictObject({
+    query: z
+      .union([parameterChoice, z.enum(['all', 'none'])])
+      .prefault('all')
+      .describe(
+        'Which parameters of the query are in the key: "all", "none", or some by name, percent-decoded. The origin is sent the whole query all the same, so leave out only what cannot change its responses. A parameter with ";" in it is in the key unless this is "none", because some origins see two parameters there.',
+      ),
+    fields: names(keyField, 20)
+      .default([])
+      .describe(
+        'Request fields whose values tell stored responses apart, as if every response had them in its Vary (RFC 9111 §4.1).',
+      ),
+    cookies: names(cookieName, 20)
+      .default([])
+      .describe(
+        'Cookies whose values tell stored responses apart (RFC 6265 §5.4). The origin is sent all cookies all the same.',
+      ),
+  })
+  .superRefine(({ fields, cookies }, context) => {
+    if (!fields.includes('cookie') || cookies.length === 0) return;
+    context.addIssue({ code: 'custom', path: ['cookies'], message: 'are all in key.fields already, which has Cookie' });
+  })
+  .prefault({})
+  .describe('What tells stored responses apart, besides host, path and Vary (RFC 9111 §2, §4.1).');
+
+const bypass = z
+  .strictObject({
+    fields: names(fieldName, 100).default([]).describe('Requests that have one of these fields, whatever its value.'),
+    cookies: names(cookiePattern, 100)
+      .default([])
+      .describe('Requests that have one of these cookies; "session_*" stands for all that begin with "session_".'),
+    queryParameters: names(parameterPattern, 100)
+      .default([])
+      .describe(
+        'Requests that have one of these query parameters; "preview_*" stands for all that begin with "preview_".',
+      ),
+  })
+  .prefault({})
+  .describe(
+    'Requests that go past the cache: they are passed on, nothing stored is used for them, and their responses are not stored.',
+  );
+
+/** Storing and reusing responses. */
+export const cacheSchema = z
+  .strictObject({
+    enabled: z.boolean().default(true).describe('Whether responses are stored and reused. If not, all is relayed.'),
+    targetedFields: names(targetedField, 10)
+      .prefault(['Rangeway-Cache-Control', 'CDN-Cache-Control'])
+      .describe(
+        'Response fields that take the place of Cache-Control and Expires for this cache: the first of them that a response has (RFC 9213 §2.2). "Surrogate-Control" is read by its own, older syntax, and announced to the origin. An empty list switches this off.',
+      ),
+    requestDirectives: z
+      .enum(['obey', 'ignore'])
+      .default('obey')
+      .describe(
+        'Whether the Cache-Control and Pragma of clients count (RFC 9111 §5.2.1, §5.4). With "ignore" a client\'s reload is answered from the store.',
+      ),
+    setCookie: z
+      .enum(['store', 'strip', 'refuse'])
+      .default('store')
+      .describe(
+        'What becomes of a response with Set-Cookie (RFC 9111 §7.3): "store" stores it and gives the cookie to everybody, "strip" stores it without the cookie, "refuse" does not store it.',
+      ),
+    defaultTtlSeconds: seconds(0, yearSeconds)
+      .default(0)
+      .describe(
+        'How long a response is fresh for which the origin says nothing about that (RFC 9111 §4.2.2); not for errors.',
+      ),
+    defaultTtlByStatus: ttlByStatus.describe(
+      'The same in seconds by status, errors too, such as {"404": 60, "5xx": 1}: a status counts more than its class, and both more than defaultTtlSeconds.',
+    ),
+    overrideTtlByStatus: ttlByStatus.describe(
+      'How long a response is fresh whatever the origin says about that (RFC 9111 §4.2.1), in seconds by status, such as {"2xx": 3600}. Does not override no-store, private, no-cache and must-revalidate.',
+    ),
+    staleIfErrorSeconds: seconds(0, yearSeconds)
+      .default(604_800)
+      .describe(
+        'How long past its lifetime a response is served when the origin fails, where the origin does not say (RFC 5861 §4, RFC 9111 §4.2.4).',
+      ),
+    staleWhileRevalidateSeconds: seconds(0, yearSeconds)
+      .default(0)
+      .describe(
+        'How long past its lifetime a response is served at once while it is validated, where the origin does not say (RFC 5861 §3).',
+      ),
+    key,
+    acceptEncoding: z
+      .enum(['asSent', 'normalise'])
+      .default('asSent')
+      .describe(
+        'The Accept-Encoding that the origin gets (RFC 9110 §12.5.3): "asSent", or "normalise", which leaves of it what the client accepts of zstd, br and gzip in that order, or "identity". Then few variants are stored where Vary has Accept-Encoding.',
+      ),
+    bypass,
+    rangeReuseSeconds: seconds(0, 86_400)
+      .default(60)
+      .describe(
+        'How long Range requests reuse a stored response for which the origin gives no freshness at all, so that a player that seeks does not download the file once per seek.',
+      ),
+    storeAfterUses: count(1, 1000)
+      .default(1)
+      .describe(
+        'How often a response must have been asked for lately before it is stored; 1 stores it at once, 2 keeps out what is wanted only once.',
+      ),
+    pinSeconds: seconds(0, 604_800)
+      .default(0)
+      .describe(
+        'How long a stored response that a new version has replaced is kept for clients that resume with its validator (If-Range or If-Match).',
+      ),
+    ownEntityTags: z
+      .enum(['whenNone', 'whenWeak'])
+      .default('whenNone')
+      .describe(
+        'When a stored response gets a strong entity tag of our own, so that clients can resume and combine ranges: "whenNone", where the origin sends no validator; "whenWeak", also where it sends none but weak ones.',
+      ),
+    digest: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Whether each stored body is hashed, and responses from the store carry its SHA-256 as Repr-Digest (RFC 9530), so that a client that puts ranges together can verify the whole.',
+      ),
+  })
+  .prefault({})
+  .describe('Storing and reusing responses.');

@@ -1,0 +1,100 @@
+/** From a request to the question that the cache is asked. */
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { ProxyRequest } from '../../src/http/message.ts';
+import { createInquiry, routeRequest } from '../../src/routing/inquiry.ts';
+import type { RouteCaching } from '../../src/routing/route.ts';
+import { createRouter } from '../../src/routing/router.ts';
+import { defaultCaching } from '../support/default-caching.ts';
+import { routeWith } from './route-sample.ts';
+
+function requestFor(target: string): ProxyRequest {
+  return {
+    method: 'GET',
+    scheme: 'http',
+    authority: 'a.test',
+    target,
+    version: '1.1',
+    fields: [],
+    body: undefined,
+    bodySizeBytes: undefined,
+    peer: { address: '192.0.2.7', port: 40_000 },
+    receivedAt: 0,
+    signal: new AbortController().signal,
+    sendInterim: () => undefined,
+  };
+}
+
+/** The question for a target, where everything goes by one query selection except what is below `/all`. */
+function inquiryFor(target: string, query: RouteCaching['key']['query']) {
+  const cache: RouteCaching = { ...defaultCaching, key: { ...defaultCaching.key, query } };
+  const routes = [routeWith({ cache }), routeWith({ name: 'all', match: { pathPrefix: '/all' } })];
+  const router = createRouter(routes);
+  const request = requestFor(target);
+  return createInquiry(request, routeRequest(request, router), router, {
+    originFields: [],
+    onInterim: () => undefined,
+  });
+}
+
+const withoutTracking = { ignore: ['utm_*'] };
+
+describe('the key of an inquiry', () => {
+  it.each<[target: string, query: RouteCaching['key']['query'], want: string]>([
+    ['/f?b=2&a=1', 'all', 'http://origin.test/ http://a.test/f?b=2&a=1'],
+    ['/f?', 'all', 'http://origin.test/ http://a.test/f?'],
+    ['/f?b=2&a=1', 'none', 'http://origin.test/#query=none http://a.test/f'],
+    ['/f?b=2&a=1', { keep: ['a'] }, 'http://origin.test/#query=keep["a"] http://a.test/f?a=1'],
+    ['/f?utm_x=1&b=%7e', withoutTracking, 'http://origin.test/#query=ignore["utm_*"] http://a.test/f?b=~'],
+    ['/f?utm%5Fx=1', withoutTracking, 'http://origin.test/#query=ignore["utm_*"] http://a.test/f'],
+    ['/all?utm_x=1', withoutTracking, 'http://origin.test/ http://a.test/all?utm_x=1'],
+  ])('%s, %j: %s', (target, query, want) => expect(inquiryFor(target, query).key).toBe(want));
+
+  it('leaves the origin the whole query', () => {
+    expect(inquiryFor('/f?utm_x=1&a=1', 'none').originTarget).toBe('/f?utm_x=1&a=1');
+  });
+
+  it('is the same where only ignored parameters differ, and another one otherwise', () => {
+    const parameter = fc.constantFrom('a=1', 'a=2', 'b', 'utm_x=1', 'utm_y', 'utm_x=1;a=2', '');
+    const parameters = fc.array(parameter, { maxLength: 4 });
+    const targetOf = (list: readonly string[]) => (list.length === 0 ? '/f' : `/f?${list.join('&')}`);
+    const counting = (list: readonly string[]) => list.filter((one) => !one.startsWith('utm_') || one.includes(';'));
+    fc.assert(
+      fc.property(parameters, parameters, (one, other) => {
+        const [key, otherKey] = [one, other].map((list) => inquiryFor(targetOf(list), withoutTracking).key);
+        expect(key === otherKey).toBe(JSON.stringify(counting(one)) === JSON.stringify(counting(other)));
+      }),
+    );
+  });
+});
+
+describe('the key of another target', () => {
+  it.each<[other: string, sameAs: string]>([
+    ['/g?x=1&utm_x=2', '/g?x=1'],
+    ['/g?x=1', '/g?utm_x=2&x=1'],
+    ['/g?utm_x=2', '/g'],
+    ['/g?x=1', '/g?x=1'],
+  ])('%s is the one that a request for %s has', (other, sameAs) => {
+    expect(inquiryFor('/f', withoutTracking).keyOf(other)).toBe(inquiryFor(sameAs, withoutTracking).key);
+  });
+
+  it('goes by the selection of the route that serves it', () => {
+    expect(inquiryFor('/f', 'none').keyOf('/all?a=1')).toBe(inquiryFor('/all?a=1', 'none').key);
+    expect(inquiryFor('/all', 'none').keyOf('/f?a=1')).toBe(inquiryFor('/f', 'none').key);
+  });
+});
+
+describe('the policy of an inquiry', () => {
+  it('is the one of the route', () => {
+    const { enabled, digest, acceptEncoding: _forTheOrigin, ...policy } = defaultCaching;
+    const { fill, closeDelimited } = routeWith();
+    expect(inquiryFor('/all', 'none').policy).toEqual({
+      ...policy,
+      isEnabled: enabled,
+      wantsDigest: digest,
+      fill,
+      closeDelimited,
+    });
+  });
+});
