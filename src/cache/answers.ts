@@ -119,18 +119,19 @@ export function staleAnswer(entry: StoredEntry, failure: ProxyError | number, co
   };
 }
 
-/** A response that is passed on and not stored; `reason` says why. */
-export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: string): Answer {
+/** A response that is passed on and not stored; `reason` says why. Or one that is stored on its way, as it is. */
+export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: string, isStored = false): Answer {
   const body = createCountedBody(relay.response.body);
   return {
     kind: 'relay',
     relay: { ...relay, response: { ...relay.response, body } },
-    outcome: 'uncacheable',
+    outcome: isStored ? 'miss' : 'uncacheable',
     reason,
     collapsed: false,
     status: {
       fwd: forwardReason,
       fwdStatus: relay.response.status,
+      stored: isStored,
       ...(reason === forwardReason ? {} : { detail: reason }),
     },
     originBytes: () => body.bytesRead,

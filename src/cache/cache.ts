@@ -20,6 +20,7 @@ import {
 import { type Candidate, exchange, reopenStored } from './exchange.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import { type Arrival, type Exchange, type Flight, Flights } from './flights.ts';
+import { presentWithin } from './fragments.ts';
 import type { Inquiry } from './inquiry.ts';
 import { isShareable, isWaitingVain, mayJoinGeneration, mayTakeAlong } from './join.ts';
 import { Passing } from './passing.ts';
@@ -52,7 +53,10 @@ export function createCache(context: CacheContext): Cache {
 const MAX_COUNTED_KEYS = 100_000;
 
 /** A plan that needs the origin. */
-type FetchPlan = Exclude<Plan, { kind: 'hit' }>;
+type FetchPlan = Exclude<Plan, StoredPlan>;
+
+/** A plan that the store answers. */
+type StoredPlan = Extract<Plan, { kind: 'hit' | 'fragment' }>;
 
 class StoreCache implements Cache {
   readonly #context: ExchangeContext;
@@ -87,7 +91,7 @@ class StoreCache implements Cache {
 
   #answerFrom(entries: readonly StoredEntry[], inquiry: Inquiry): Answer | Promise<Answer> {
     const plan = this.#plan(entries, inquiry);
-    if (plan.kind === 'hit') return this.#hit(plan, inquiry);
+    if (plan.kind === 'hit' || plan.kind === 'fragment') return this.#hit(plan, inquiry);
     if (isOnlyIfCached(inquiry)) throw new ProxyError('not_in_cache');
     if (plan.kind === 'fill' && this.#unshared.has(inquiry.key, this.#context.clock.now())) {
       return this.#passing.pass(inquiry, plan.reason, 'unshared');
@@ -105,8 +109,16 @@ class StoreCache implements Cache {
     return planAnswer(entries, inquiry, this.#context.clock.now());
   }
 
-  #hit({ entry, ttlMs, isValidated }: Extract<Plan, { kind: 'hit' }>, inquiry: Inquiry): Answer | Promise<Answer> {
-    if (isValidated) this.#validateMeanwhile(entry, inquiry);
+  #hit(plan: StoredPlan, inquiry: Inquiry): Answer | Promise<Answer> {
+    const { entry, ttlMs } = plan;
+    if (plan.kind === 'fragment') {
+      const { span } = plan;
+      const present = (stored: StoredEntry) => this.#present(stored, inquiry);
+      return hitAnswer(entry, ttlMs, {
+        present: (stored) => (span === undefined ? present(stored) : presentWithin(present(stored), span)),
+      });
+    }
+    if (plan.isValidated) this.#validateMeanwhile(entry, inquiry);
     // Nothing of the body is read for HEAD, so it does not matter how much of it is there.
     const isEnough = entry.isComplete || inquiry.request.method === 'HEAD';
     if (isEnough) return hitAnswer(entry, ttlMs, { present: (stored) => this.#present(stored, inquiry) });
@@ -170,7 +182,7 @@ class StoreCache implements Cache {
       if (joined !== undefined) return joined;
       // What was waited for was not for this request; what is may have been stored meanwhile.
       const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
-      if (again.kind === 'hit') return this.#hit(again, inquiry);
+      if (again.kind === 'hit' || again.kind === 'fragment') return this.#hit(again, inquiry);
       plan = again;
       flight = isWaitingVain(arrival, inquiry) ? undefined : this.#nextFlight(inquiry, plan, tried);
     }
@@ -243,7 +255,7 @@ class StoreCache implements Cache {
         if (!isFor(arrival.entry.metadata)) return undefined;
         return this.#completing(revalidatedAnswer(arrival.entry, context), arrival.entry, inquiry);
       case 'relay':
-        return isJoined ? undefined : relayAnswer(arrival.relay, plan.reason, arrival.reason);
+        return isJoined ? undefined : relayAnswer(arrival.relay, plan.reason, arrival.reason, arrival.isStored);
       case 'failed':
         return this.#answerFailure(arrival.failure, plan, context, inquiry);
       case 'unusable':

@@ -12,8 +12,8 @@ export type Landing =
   | { readonly kind: 'generation'; readonly generation: Generation }
   /** The stored entry was validated by a 304. */
   | { readonly kind: 'revalidated'; readonly entry: StoredEntry }
-  /** The response may not be shared; it is for the one that started the flight alone. */
-  | { readonly kind: 'relay'; readonly relay: Relay; readonly reason: string }
+  /** The response may not be shared, or only once it is stored; it is for the one that started the flight alone. */
+  | { readonly kind: 'relay'; readonly relay: Relay; readonly reason: string; readonly isStored?: boolean }
   /** What came, or is stored, is of no use to the one that started the flight: its request is to be passed on. */
   | { readonly kind: 'unusable'; readonly reason: string }
   /** The origin failed: by an error, or by a status of its own where a stale response may be served instead. */

@@ -6,10 +6,10 @@ import { readCacheControl } from '../semantics/cache-control.ts';
 import { freshnessLifetime, isStated } from '../semantics/freshness.ts';
 import { decideReuse } from '../semantics/reuse.ts';
 import { matchesVariant } from '../semantics/variant.ts';
+import { fillFields, hasRange } from './asked.ts';
 import type { Landing } from './flights.ts';
 import type { Generation } from './generation.ts';
 import type { CachePolicy, Inquiry } from './inquiry.ts';
-import { fillFields, hasRange } from './plan.ts';
 
 /**
  * A generation in the making serves a later request of the same variant as a stored response would (RFC 9111 §4). Where the origin
@@ -46,7 +46,7 @@ export function isShareable(response: StoredResponse, policy: CachePolicy): bool
 }
 
 /** Whether the next exchange, too, would probably bring nothing to those who wait for it. */
-export function isWaitingVain(landing: Landing, { originFields, policy }: Inquiry): boolean {
+export function isWaitingVain(landing: Landing, { originFields, policy, rangeAbility }: Inquiry): boolean {
   switch (landing.kind) {
     case 'generation':
       return !isShareable(landing.generation.response, policy);
@@ -55,6 +55,8 @@ export function isWaitingVain(landing: Landing, { originFields, policy }: Inquir
     case 'revalidated':
       return !isShareable(landing.entry.metadata, policy);
     case 'relay':
+      // The first part that came showed whether others can be combined: then one exchange serves many.
+      if (landing.reason === 'part') return !rangeAbility.isKnown;
       // What Authorization kept from being shared may be shared where there is none.
       return landing.reason !== 'authorization' || hasField(originFields, 'authorization');
     case 'failed':

@@ -10,6 +10,7 @@ import { decideStoring, storableFields } from '../semantics/storing.ts';
 import { selectedValues, variantName } from '../semantics/variant.ts';
 import { nominatedFields } from '../semantics/vary.ts';
 import type { EntryWriter, Store, StoredEntry } from '../store/store.ts';
+import { fillFields } from './asked.ts';
 import { BodyCheck } from './body-check.ts';
 import { commit, publish } from './commit.ts';
 import type { ExchangeContext } from './exchange-context.ts';
@@ -20,7 +21,6 @@ import { withGroupTags } from './group-tags.ts';
 import type { Inquiry } from './inquiry.ts';
 import { hasStrongTag, mayHaveOwnTag } from './own-tag.ts';
 import { createPartSource } from './part-source.ts';
-import { fillFields } from './plan.ts';
 
 /** Pauses between attempts to take up a transfer again, in milliseconds. */
 const FIRST_DELAY_MS = 100;
@@ -198,7 +198,7 @@ async function findGeneration(store: Store, key: string, generation: string): Pr
  * response may be for the one whose cookies came with the request, and is shared with those who send the same ones only,
  * unless the operator says which cookies matter.
  */
-function describe(inquiry: Inquiry, { response, requestAt, responseAt }: Received): StoredResponse {
+export function describe(inquiry: Inquiry, { response, requestAt, responseAt }: Received): StoredResponse {
   const { policy, originFields } = inquiry;
   const { status, fields } = response;
   const asked = fillFields(originFields);

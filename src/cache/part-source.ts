@@ -8,10 +8,10 @@ import { parseContentRange } from '../semantics/content-range.ts';
 import { selectContentDigest, selectReprDigest } from '../semantics/digest.ts';
 import { formatRange } from '../semantics/range.ts';
 import { compareVersions, strongValidator } from '../semantics/validator.ts';
+import { fillFields } from './asked.ts';
 import type { Clock } from './clock.ts';
 import type { Part, PartHead } from './fill.ts';
 import type { Inquiry } from './inquiry.ts';
-import { fillFields } from './plan.ts';
 
 /** Gives the bytes of one generation. */
 export interface PartSource {

@@ -9,13 +9,14 @@ import { decideStoring } from '../semantics/storing.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 import { generationAnswer, relayAnswer } from './answers.ts';
-import { landPosted } from './exchange.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Flights } from './flights.ts';
+import { isFragment } from './fragments.ts';
 import { withGroupTags } from './group-tags.ts';
 import type { Inquiry } from './inquiry.ts';
 import { invalidate } from './invalidate.ts';
 import { isSameVariant } from './join.ts';
+import { landPosted } from './land-whole.ts';
 import type { Received } from './open-generation.ts';
 import { selectPosted } from './posted.ts';
 
@@ -84,7 +85,7 @@ async function learnFromHead(
   if (received.response.status !== 200) return;
   const entries = await context.store.find(inquiry.key);
   const concerned = entries.filter(
-    (entry) => entry.pinnedUntil === undefined && isSameVariant(entry.metadata, inquiry),
+    (entry) => entry.pinnedUntil === undefined && !isFragment(entry.metadata) && isSameVariant(entry.metadata, inquiry),
   );
   for (const entry of concerned) {
     const metadata = learnt(entry, inquiry, received);

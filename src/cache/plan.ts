@@ -1,21 +1,23 @@
 /** Which stored entry serves a request, and what has to be asked of the origin: decided from metadata alone. */
 
-import type { Fields } from '../http/fields.ts';
-import { fieldLines, hasField, withoutFields } from '../http/fields.ts';
+import { hasField } from '../http/fields.ts';
 import { meetsBypass } from '../semantics/bypass.ts';
 import { readRequestDirectives } from '../semantics/cache-control.ts';
 import { evaluatePreconditions } from '../semantics/precondition.ts';
-import { parseRange, type RangeSpec } from '../semantics/range.ts';
 import { decideReuse } from '../semantics/reuse.ts';
 import { strongValidator } from '../semantics/validator.ts';
 import { comparePreference, matchesVariant } from '../semantics/variant.ts';
 import type { StoredEntry } from '../store/store.ts';
+import { fillFields, hasRange } from './asked.ts';
+import { type FoundFragment, findFragment, isFragment } from './fragments.ts';
 import type { Inquiry } from './inquiry.ts';
 
 /** What is to be done for a request. */
 export type Plan =
   /** The entry may be used as it is, and is to be validated meanwhile where `isValidated` says so (RFC 5861 §3). */
   | { readonly kind: 'hit'; readonly entry: StoredEntry; readonly ttlMs: number; readonly isValidated: boolean }
+  /** No representation matches, but a part that lies around what is wanted. */
+  | ({ readonly kind: 'fragment' } & FoundFragment)
   /** The entry has to be validated, or fetched anew where it has no validator. */
   | {
       readonly kind: 'revalidate';
@@ -26,15 +28,6 @@ export type Plan =
     }
   /** Nothing stored matches. */
   | { readonly kind: 'fill'; readonly reason: 'uri-miss' | 'vary-miss' };
-
-/** Fields that put conditions on a request (RFC 9110 §13.1). */
-const preconditionFields = new Set([
-  'if-range',
-  'if-match',
-  'if-none-match',
-  'if-modified-since',
-  'if-unmodified-since',
-]);
 
 /** Why a request is not for the cache; undefined where it is. */
 export function decideBypass({
@@ -47,33 +40,6 @@ export function decideBypass({
   return readRequestDirectives(request.fields, policy).noStore ? 'request' : undefined;
 }
 
-/** Fields that ask for a part of a representation or put conditions on it: a fill asks for the whole. */
-const selectingFields = new Set(['range', ...preconditionFields]);
-
-/** The fields that ask the origin for the whole current representation. */
-export function fillFields(originFields: Fields): Fields {
-  return withoutFields(originFields, selectingFields);
-}
-
-/** Whether the client has put conditions on its request. */
-export function hasPrecondition({ originFields }: Pick<Inquiry, 'originFields'>): boolean {
-  return originFields.some(([name]) => preconditionFields.has(name));
-}
-
-/** The ranges that can be obeyed; none for a Range that is ignored, which makes a request a plain one (RFC 9110 §14.2). */
-export function rangeSpecs({ request, originFields }: Pick<Inquiry, 'request' | 'originFields'>): readonly RangeSpec[] {
-  if (request.method !== 'GET') return [];
-  const [range, ...more] = fieldLines(originFields, 'range');
-  if (range === undefined || more.length > 0) return [];
-  const parsed = parseRange(range, { maxRanges: Number.POSITIVE_INFINITY });
-  return parsed.kind === 'set' ? parsed.specs : [];
-}
-
-/** Whether there is a Range that can be obeyed. */
-export function hasRange(inquiry: Pick<Inquiry, 'request' | 'originFields'>): boolean {
-  return rangeSpecs(inquiry).length > 0;
-}
-
 /** Decides from the stored entries of a key (the newest first) and the request that the origin would be sent. */
 export function planAnswer(
   entries: readonly StoredEntry[],
@@ -82,7 +48,9 @@ export function planAnswer(
 ): Plan {
   const { originFields, policy } = inquiry;
   const asked = fillFields(originFields);
-  const matching = entries.filter(({ metadata }) => matchesVariant(metadata, asked, policy.key));
+  const matching = entries.filter(
+    ({ metadata }) => !isFragment(metadata) && matchesVariant(metadata, asked, policy.key),
+  );
   const reuseOf = ({ metadata }: StoredEntry) =>
     decideReuse({ requestFields: originFields, hasRange: hasRange(inquiry), stored: metadata, now, policy });
   for (const pinned of matching.filter((candidate) => isResumed(candidate, inquiry, now))) {
@@ -94,7 +62,9 @@ export function planAnswer(
   const usable = matching.filter((candidate) => candidate.pinnedUntil === undefined && isUsable(candidate, now));
   const entry = usable.length < 2 ? usable[0] : usable.sort((a, b) => comparePreference(a.metadata, b.metadata))[0];
   if (entry === undefined) {
-    const isKnown = entries.some(({ pinnedUntil }) => pinnedUntil === undefined);
+    const fragment = findFragment(entries, inquiry, now);
+    if (fragment !== undefined) return { kind: 'fragment', ...fragment };
+    const isKnown = entries.some(({ pinnedUntil, metadata }) => pinnedUntil === undefined && !isFragment(metadata));
     return { kind: 'fill', reason: isKnown ? 'vary-miss' : 'uri-miss' };
   }
   const reuse = reuseOf(entry);
@@ -120,5 +90,5 @@ function isResumed(
 
 /** Whether an entry is of use: without a strong validator nothing can be added to what is there in part (RFC 9110 §15.3.7.3). */
 export function isUsable({ isComplete, metadata }: Pick<StoredEntry, 'isComplete' | 'metadata'>, now: number): boolean {
-  return isComplete || strongValidator(metadata, now) !== undefined;
+  return isComplete || (!isFragment(metadata) && strongValidator(metadata, now) !== undefined);
 }

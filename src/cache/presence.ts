@@ -2,9 +2,9 @@
 
 import { evaluatePreconditions } from '../semantics/precondition.ts';
 import { selectRanges } from '../semantics/range.ts';
+import { rangeSpecs } from './asked.ts';
 import type { Generation } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
-import { rangeSpecs } from './plan.ts';
 
 /**
  * Looks at what the request will get: nothing of the body, its ranges, or the whole, where it has none or an If-Range that

@@ -5,6 +5,16 @@ import type { Fields } from './fields.ts';
 /** A request field that a stored response's Vary nominates, and its normalised value; null when it was not sent. */
 export type NominatedField = readonly [name: string, value: string | null];
 
+/** What a stored 206 that stands by itself is of. */
+export interface Fragment {
+  /** The Range that it was the answer to. */
+  readonly range: string;
+  /** Where its bytes begin in the whole. */
+  readonly start: number;
+  /** The length of the whole. */
+  readonly wholeBytes: number;
+}
+
 /** A stored response without its body. Plain data: it survives JSON. */
 export interface StoredResponse {
   readonly status: number;
@@ -14,6 +24,8 @@ export interface StoredResponse {
   readonly nominated: readonly NominatedField[];
   /** The presented values of what the operator selects besides; none where nothing is selected. */
   readonly selected?: readonly NominatedField[];
+  /** Set where the bytes are a part that cannot be combined with others; absent where they are the representation. */
+  readonly fragment?: Fragment;
   /** When the request that led to it was sent, and when its head arrived: epoch milliseconds (RFC 9111 §4.2.3). */
   readonly requestAt: number;
   readonly responseAt: number;

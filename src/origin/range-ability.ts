@@ -9,6 +9,11 @@ export interface RangeAbility {
   readonly mayAsk: boolean;
   /** Whether a part may be asked for where the whole would be of no use, because it is coming or there already. */
   readonly mayAskMore: boolean;
+  /**
+   * Whether the end of a representation is asked for as the client did, and no more: parts may come, and it is not known
+   * that they can be combined with others.
+   */
+  readonly mayAskTail: boolean;
   /** Whether parts are known to come, so that what is not fetched now can be had later by itself. */
   readonly isKnown: boolean;
   /** A part came as it was asked for. */
@@ -38,6 +43,7 @@ export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: Ran
   let notMoreBeforeAt = Number.NEGATIVE_INFINITY;
   let isKnown = mode === 'always';
   let isDistrusted = false;
+  let isUnnamed = false;
   const mayAsk = () => (mode === 'auto' ? now() >= notBeforeAt : mode === 'always');
   const refrain = () => {
     notBeforeAt = now() + forgetAfterMs;
@@ -49,6 +55,9 @@ export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: Ran
     },
     get mayAskMore() {
       return mayAsk() && (mode === 'always' || now() >= notMoreBeforeAt);
+    },
+    get mayAskTail() {
+      return mode === 'auto' && !isKnown && (isUnnamed || mayAsk());
     },
     get isKnown() {
       return isKnown;
@@ -64,10 +73,13 @@ export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: Ran
       if (!isKnown) notMoreBeforeAt = now() + forgetAfterMs;
     },
     noteUnnamed() {
-      if (!isKnown) refrain();
+      if (isKnown) return;
+      refrain();
+      isUnnamed = true;
     },
     distrust(reason) {
       refrain();
+      isUnnamed = false;
       if (!isDistrusted) onDistrust(reason);
       isDistrusted = true;
     },

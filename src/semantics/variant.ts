@@ -4,7 +4,7 @@ import { type Fields, hasField } from '../http/fields.ts';
 import type { NominatedField, StoredResponse } from '../http/stored-response.ts';
 import { type Cookie, parseCookies } from './cookies.ts';
 import { parseDateField } from './http-date.ts';
-import { formatVariant, matchesNominated, nominatedFields } from './vary.ts';
+import { differingFields, formatVariant, matchesNominated, nominatedFields } from './vary.ts';
 
 /** The parts of a request that the operator selects, as if every response had them in its Vary. */
 export interface VariantPolicy {
@@ -15,7 +15,7 @@ export interface VariantPolicy {
 }
 
 /** What of a stored response names its variant. */
-export type Variant = Pick<StoredResponse, 'nominated' | 'selected'>;
+export type Variant = Pick<StoredResponse, 'nominated' | 'selected' | 'fragment'>;
 
 /**
  * The selected parts with their values in this request: each field as Vary presents it, then each cookie as
@@ -39,6 +39,20 @@ export function matchesVariant(stored: Variant, request: Fields, policy: Variant
   return matchesNominated(stored.nominated, request) && isSame(stored.selected, selectedValues(request, policy));
 }
 
+/** Why a stored response is not for a request: the names of what differs, as `selectedValues` writes them. Empty where it is. */
+export function variantDifferences(stored: Variant, request: Fields, policy: VariantPolicy): readonly string[] {
+  const asked = selectedValues(request, policy);
+  const selected = isSame(stored.selected, asked) ? [] : differingValues(stored.selected ?? [], asked ?? []);
+  return [...new Set([...differingFields(stored.nominated, request), ...selected])];
+}
+
+/** The names with another value in one list than in the other, or in one of them only. */
+function differingValues(a: readonly NominatedField[], b: readonly NominatedField[]): readonly string[] {
+  const isIn = (list: readonly NominatedField[], [name, value]: NominatedField) =>
+    list.some((other) => other[0] === name && other[1] === value);
+  return [...a.filter((field) => !isIn(b, field)), ...b.filter((field) => !isIn(a, field))].map(([name]) => name);
+}
+
 /**
  * Compares two stored responses that match a request, for sorting (RFC 9111 §4.1): one with a Vary comes before one that
  * merely omits it, and of the others the one with the more recent Date first.
@@ -53,7 +67,8 @@ function dateOf({ fields, responseAt }: StoredResponse): number {
 }
 
 /** Names a variant for a store: equal for equal variants only, and empty where nothing tells variants apart. */
-export function variantName({ nominated, selected }: Variant): string {
+export function variantName({ nominated, selected, fragment }: Variant): string {
+  if (fragment !== undefined) return JSON.stringify({ nominated, selected, range: fragment.range });
   return selected === undefined ? formatVariant(nominated) : JSON.stringify({ nominated, selected });
 }
 

@@ -20,7 +20,13 @@ function learn(mode: RangeMode, steps: readonly Step[]) {
     else if (step === 'lie') ability.distrust(`lie ${index}`);
     else now += step;
   }
-  return { mayAsk: ability.mayAsk, mayAskMore: ability.mayAskMore, isKnown: ability.isKnown, told };
+  return {
+    mayAsk: ability.mayAsk,
+    mayAskMore: ability.mayAskMore,
+    isKnown: ability.isKnown,
+    mayAskTail: ability.mayAskTail,
+    told,
+  };
 }
 
 describe('whether parts may be asked for, where the whole is of use and where it is not, and whether they are known', () => {
@@ -54,6 +60,25 @@ describe('whether parts may be asked for, where the whole is of use and where it
     ['always', ['parts'], true, true, true],
   ])('%s after %o: %s, %s, %s', (mode, steps, mayAsk, mayAskMore, isKnown) => {
     expect(learn(mode, steps)).toMatchObject({ mayAsk, mayAskMore, isKnown });
+  });
+});
+
+describe('whether the end of a representation is asked for as the client did', () => {
+  it.each<[RangeMode, readonly Step[], boolean]>([
+    ['auto', [], true],
+    ['auto', ['parts'], false],
+    ['auto', ['whole'], true],
+    ['auto', ['unnamed'], true],
+    ['auto', ['unnamed', 100, 'parts'], false],
+    ['auto', ['lie'], false],
+    ['auto', ['lie', 100], true],
+    ['auto', ['unnamed', 'lie'], false],
+    ['never', [], false],
+    ['never', ['unnamed'], false],
+    ['always', [], false],
+    ['always', ['unnamed'], false],
+  ])('%s after %o: %s', (mode, steps, mayAskTail) => {
+    expect(learn(mode, steps).mayAskTail).toBe(mayAskTail);
   });
 });
 

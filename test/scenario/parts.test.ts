@@ -51,9 +51,6 @@ describe('the first request for a range', () => {
     ['bytes=5000-', 'bytes=4096-', 5000, size],
     ['bytes=1000-', 'whole', 1000, size],
     ['bytes=0-', 'whole', 0, size],
-    ['bytes=-100', 'bytes=-1124', 9900, size],
-    ['bytes=-784', 'bytes=-1808', 9216, size],
-    ['bytes=-785', 'bytes=-1809', 9215, size],
     ['bytes=-20000', 'bytes=-21024', 0, size],
     ['bytes=5-9007199254740991', 'bytes=0-', 5, size],
   ])('%s asks for %s', async (range, asked, start, end) => {
@@ -64,6 +61,20 @@ describe('the first request for a range', () => {
     expect(await client.field('cache-status')).toBe(
       `rangeway; fwd=uri-miss; fwd-status=${asked === 'whole' ? 200 : 206}; stored`,
     );
+  });
+
+  it.each([
+    ['bytes=-100', 'bytes=-1124', 9900, size],
+    ['bytes=-784', 'bytes=-1808', 9216, size],
+    ['bytes=-785', 'bytes=-1809', 9215, size],
+  ])('%s asks for %s at an origin that is known to give parts', async (range, asked, start, end) => {
+    proxy = createWholeProxy({ originRanges: 'always' });
+    origin = createRangeOrigin(proxy.origin);
+    const client = proxy.send(ranged(range));
+    await origin.give();
+    await expectPart(client, start, end);
+    expect(origin.asked).toEqual([asked]);
+    expect(await client.field('cache-status')).toBe('rangeway; fwd=uri-miss; fwd-status=206; stored');
   });
 
   it('with several ranges asks for the first one, and then for each other one that is absent', async () => {

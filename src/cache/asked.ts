@@ -1,0 +1,41 @@
+/** What a request asks for: a part or the whole, and on which conditions. */
+
+import { type Fields, fieldLines, withoutFields } from '../http/fields.ts';
+import { parseRange, type RangeSpec } from '../semantics/range.ts';
+import type { Inquiry } from './inquiry.ts';
+
+/** Fields that put conditions on a request (RFC 9110 §13.1). */
+const preconditionFields = new Set([
+  'if-range',
+  'if-match',
+  'if-none-match',
+  'if-modified-since',
+  'if-unmodified-since',
+]);
+
+/** Fields that ask for a part of a representation or put conditions on it: a fill asks for the whole. */
+const selectingFields = new Set(['range', ...preconditionFields]);
+
+/** The fields that ask the origin for the whole current representation. */
+export function fillFields(originFields: Fields): Fields {
+  return withoutFields(originFields, selectingFields);
+}
+
+/** Whether the client has put conditions on its request. */
+export function hasPrecondition({ originFields }: Pick<Inquiry, 'originFields'>): boolean {
+  return originFields.some(([name]) => preconditionFields.has(name));
+}
+
+/** The ranges that can be obeyed; none for a Range that is ignored, which makes a request a plain one (RFC 9110 §14.2). */
+export function rangeSpecs({ request, originFields }: Pick<Inquiry, 'request' | 'originFields'>): readonly RangeSpec[] {
+  if (request.method !== 'GET') return [];
+  const [range, ...more] = fieldLines(originFields, 'range');
+  if (range === undefined || more.length > 0) return [];
+  const parsed = parseRange(range, { maxRanges: Number.POSITIVE_INFINITY });
+  return parsed.kind === 'set' ? parsed.specs : [];
+}
+
+/** Whether there is a Range that can be obeyed. */
+export function hasRange(inquiry: Pick<Inquiry, 'request' | 'originFields'>): boolean {
+  return rangeSpecs(inquiry).length > 0;
+}

@@ -1,0 +1,87 @@
+/** What becomes of a response that stands for the whole: a generation where it may be stored, or else a relay. */
+
+import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { decideStoring } from '../semantics/storing.ts';
+import { type StoredEntry, StoreFault } from '../store/store.ts';
+import type { ExchangeContext } from './exchange-context.ts';
+import type { Part } from './fill.ts';
+import type { Clearance, Landing } from './flights.ts';
+import type { Inquiry } from './inquiry.ts';
+import { openGeneration, type Received } from './open-generation.ts';
+
+/**
+ * Lands with a response that stands for the whole; `validated` is the entry that it was to validate, `part` what it holds
+ * where that is not all. Closes its body where it throws `ProxyError`.
+ */
+export async function landWhole(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  validated: StoredEntry | undefined,
+  received: Received,
+  clearance: Clearance,
+  part?: Pick<Part, 'from' | 'end' | 'isWhole' | 'digest'>,
+): Promise<Landing> {
+  const { body, sizeBytes } = received.response;
+  try {
+    const reason = refusalToStore(inquiry, received);
+    if (reason !== undefined) {
+      if (validated !== undefined && isSuccessor(received.response.status, reason)) {
+        await context.store.replaceMetadata(validated, { ...validated.metadata, isInvalid: true });
+      }
+      return relay(context, inquiry, received, reason);
+    }
+    const whole = { from: 0, end: sizeBytes, isWhole: true, digest: undefined };
+    const first = { ...(part ?? whole), body, isProven: true, head: undefined };
+    const generation = await openGeneration(context, inquiry, validated, received, first, clearance);
+    return { kind: 'generation', generation };
+  } catch (thrown) {
+    if (thrown instanceof StoreFault) {
+      return relay(context, inquiry, received, thrown.reason === 'too_large' ? 'too-large' : 'store-unavailable');
+    }
+    body.close();
+    throw thrown;
+  }
+}
+
+/** Lands with the response to a POST, for `inquiry`, the GET that it answers too. Never rejects. */
+export async function landPosted(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  received: Received,
+  clearance: Clearance,
+): Promise<Landing> {
+  try {
+    return await landWhole(context, inquiry, undefined, received, clearance);
+  } catch (thrown) {
+    return { kind: 'failed', failure: toProxyError(thrown) };
+  }
+}
+
+/** Whether a response that is not stored takes the place of what is; most errors are about the one who asks. */
+function isSuccessor(status: number, reason: string): boolean {
+  return reason !== 'authorization' && (status < 400 || status === 404 || status === 410);
+}
+
+function relay({ unshared, clock }: ExchangeContext, { key }: Inquiry, received: Received, reason: string): Landing {
+  unshared.note(key, reason, clock.now());
+  return { kind: 'relay', relay: { ...received, evaluated: false }, reason };
+}
+
+/** Why a response is not stored. Throws `ProxyError` for one that answers another request. */
+function refusalToStore(
+  { originFields, policy, rangeAbility }: Inquiry,
+  { response, responseAt }: Received,
+): string | undefined {
+  const { status, fields, framing } = response;
+  if (status === 206) rangeAbility.distrust('it sent a part that was not asked for');
+  if (status === 206 || status === 304) {
+    throw new ProxyError('origin_ill_framed', { detail: `status ${status} to a request without Range or condition` });
+  }
+  const decision = decideStoring({
+    request: { method: 'GET', fields: originFields },
+    response: { status, fields, responseAt },
+    policy,
+  });
+  if (decision.kind === 'refuse') return decision.reason;
+  return framing === 'close' && policy.closeDelimited === 'relay' ? 'close-delimited' : undefined;
+}
