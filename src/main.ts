@@ -11,6 +11,7 @@ import type { FillPolicy } from './cache/fill-policy.ts';
 import { formatListenAddress } from './config/address.ts';
 import type { Config, RouteConfig, StoreConfig } from './config/schema.ts';
 import { defaultStoreDirectory } from './config/store-directory.ts';
+import { createPeerList } from './guard/peers.ts';
 import { routeUpgrade } from './guard/upgrade.ts';
 import { openHttp1Listener } from './listener/http1.ts';
 import { createTunnel } from './listener/tunnel.ts';
@@ -90,7 +91,15 @@ export async function start(config: Config, { emit = () => {} }: StartOptions = 
   const pseudonym = config.pseudonym ?? defaultPseudonym(config);
   const listener = await openHttp1Listener({
     ...config.listen,
-    handler: createProxy({ router, cache, clock: systemClock, emit, pseudonym, random: randomBytes }),
+    handler: createProxy({
+      router,
+      cache,
+      clock: systemClock,
+      emit,
+      pseudonym,
+      explainPeers: createPeerList(config.explain.peers),
+      random: randomBytes,
+    }),
     emit,
     now: systemClock.now,
     limits: listenerLimits(config),

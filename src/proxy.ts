@@ -4,15 +4,16 @@ import type { Answer } from './cache/answer.ts';
 import type { Cache } from './cache/cache.ts';
 import type { Clock } from './cache/clock.ts';
 import { deliver } from './delivery/deliver.ts';
+import { deliverExplanation } from './delivery/deliver-explanation.ts';
 import { Journey } from './delivery/journey.ts';
 import { withRetries } from './delivery/retries.ts';
-import { forwardedRequestFields, forwardedResponseFields } from './guard/forwarding.ts';
+import { admit } from './guard/admit.ts';
+import { selectExplained } from './guard/explain.ts';
+import { forwardedResponseFields } from './guard/forwarding.ts';
 import { answerAsLast } from './guard/max-forwards.ts';
+import type { PeerList } from './guard/peers.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from './http/message.ts';
-import { ProxyError } from './http/proxy-error.ts';
-import { createInquiry, routeRequest } from './routing/inquiry.ts';
 import type { Router } from './routing/router.ts';
-import { isLoop } from './semantics/via.ts';
 import type { Emit } from './telemetry/events.ts';
 
 /** What the road needs. */
@@ -23,6 +24,8 @@ export interface ProxyContext {
   readonly emit: Emit;
   /** Our name in Via. */
   readonly pseudonym: string;
+  /** Who is told what would become of a request. */
+  readonly explainPeers: PeerList;
   /** Random bytes. */
   readonly random: (size: number) => Uint8Array;
 }
@@ -47,21 +50,19 @@ function travel(
   journey: Journey,
 ): ProxyResponse | Promise<ProxyResponse> {
   const { router, cache, pseudonym, clock, random } = context;
-  if (isLoop(request.fields, pseudonym)) throw new ProxyError('loop_detected');
-  const routed = routeRequest(request, router);
-  const { name, ranges, lengthWaitMs, cache: caching } = routed.route;
-  journey.route = name;
+  const explained = selectExplained(request, context.explainPeers);
+  const { route, inquiry } = admit(explained ?? request, router, pseudonym);
+  journey.route = route.name;
+  const rules = { ...route.ranges, lengthWaitMs: route.lengthWaitMs };
+  const delivery = { rules, sendsDigest: route.cache.digest, clock, random };
+  if (explained !== undefined) {
+    return cache.explain(inquiry).then((told) => deliverExplanation(explained, route.name, told, delivery));
+  }
 
-  const inquiry = createInquiry(request, routed, router, {
-    originFields: forwardedRequestFields(request, routed.route, pseudonym),
-    onInterim: ({ status, fields }) =>
-      request.sendInterim({ status, fields: forwardedResponseFields(fields, '1.1', pseudonym) }),
-  });
-  const rules = { ...ranges, lengthWaitMs };
   const receive = (answer: Answer): ProxyResponse | Promise<ProxyResponse> => {
     journey.answer = answer;
     const version = answer.kind === 'relay' ? answer.relay.response.version : '1.1';
-    return whenReady(deliver(request, answer, { rules, sendsDigest: caching.digest, clock, random }), (response) => ({
+    return whenReady(deliver(request, answer, delivery), (response) => ({
       ...response,
       fields: forwardedResponseFields(response.fields, version, pseudonym),
     }));

@@ -11,6 +11,15 @@ export class SpanSet implements Iterable<Span> {
     for (const span of spans) this.add(span);
   }
 
+  /** The integers of `[0, end)` that pass a test. */
+  static where(end: number, isIn: (position: number) => boolean): SpanSet {
+    const set = new SpanSet();
+    for (let position = 0; position < end; position += 1) {
+      if (isIn(position)) set.add({ start: position, end: position + 1 });
+    }
+    return set;
+  }
+
   /** Adds all that lies in `[start, end)`. */
   add({ start, end }: Span): void {
     if (start >= end) return;

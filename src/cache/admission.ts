@@ -12,6 +12,8 @@ export interface UseCountsOptions {
 export interface UseCounts {
   /** Notes a use of a key, and tells how many there were lately, this one included. */
   note(key: string): number;
+  /** How many uses of a key there were lately. */
+  count(key: string): number;
 }
 
 /**
@@ -23,10 +25,11 @@ export function createUseCounts({ maxKeys }: UseCountsOptions): UseCounts {
   const maxInGeneration = Math.max(1, Math.floor(maxKeys / 2));
   let younger = new Map<number, number>();
   let older = younger;
+  const countOf = (sum: number) => younger.get(sum) ?? older.get(sum) ?? 0;
   return {
     note: (key) => {
       const sum = crc32(key);
-      const count = (younger.get(sum) ?? older.get(sum) ?? 0) + 1;
+      const count = countOf(sum) + 1;
       if (younger.size >= maxInGeneration && !younger.has(sum)) {
         older = younger;
         younger = new Map();
@@ -34,5 +37,6 @@ export function createUseCounts({ maxKeys }: UseCountsOptions): UseCounts {
       younger.set(sum, count);
       return count;
     },
+    count: (key) => countOf(crc32(key)),
   };
 }

@@ -1,13 +1,14 @@
 /** Answers put together from what the store and the origin gave, with their Cache-Status (RFC 9211). */
 
 import type { ProxyError } from '../http/proxy-error.ts';
-import type { ForwardReason } from '../semantics/cache-status.ts';
+import type { CacheStatus, ForwardReason } from '../semantics/cache-status.ts';
 import { currentAgeMs, type FreshnessPolicy, freshnessLifetime } from '../semantics/freshness.ts';
+import { isOriginFailure } from '../semantics/staleness.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 import { createCountedBody } from './counted-body.ts';
 import type { Generation } from './generation.ts';
-import type { Relay, Representation } from './representation.ts';
+import { type Relay, type Representation, withResponse } from './representation.ts';
 
 /** What the answers of one request have in common. */
 export interface AnswerContext {
@@ -23,6 +24,30 @@ export interface AnswerContext {
 
 const noBytes = () => 0;
 
+/** Of a stored entry that is used as it is. */
+export function hitStatus(ttlMs: number): CacheStatus {
+  return { hit: true, ttlSeconds: Math.floor(ttlMs / 1000) };
+}
+
+/** Of a generation that is being put together. */
+export function generationStatus(
+  { originStatus }: Pick<Generation, 'originStatus'>,
+  fwd: ForwardReason,
+  isJoined: boolean,
+): CacheStatus {
+  return { fwd, fwdStatus: originStatus, stored: true, ...(isJoined ? { collapsed: true } : {}) };
+}
+
+/** Of a stored generation that is there in part: a hit where it holds all that is wanted. */
+export function partialStatus(isPresent: boolean, ttlMs: number): CacheStatus {
+  return isPresent ? hitStatus(ttlMs) : { fwd: 'partial', stored: true };
+}
+
+/** Of a response that is passed on, as far as it is known before it has come. */
+export function relayStatus(fwd: ForwardReason, reason: string): CacheStatus {
+  return { fwd, ...(reason === fwd ? {} : { detail: reason }) };
+}
+
 /** A stored entry, used as it is. */
 export function hitAnswer(entry: StoredEntry, ttlMs: number, { present }: Pick<AnswerContext, 'present'>): Answer {
   return {
@@ -32,7 +57,7 @@ export function hitAnswer(entry: StoredEntry, ttlMs: number, { present }: Pick<A
     outcome: ttlMs < 0 ? 'stale' : 'hit',
     reason: undefined,
     collapsed: false,
-    status: { hit: true, ttlSeconds: Math.floor(ttlMs / 1000) },
+    status: hitStatus(ttlMs),
     originBytes: noBytes,
   };
 }
@@ -50,12 +75,7 @@ export function generationAnswer(
     outcome: 'miss',
     reason: forwardReason,
     collapsed: isJoined,
-    status: {
-      fwd: forwardReason,
-      fwdStatus: generation.originStatus,
-      stored: true,
-      ...(isJoined ? { collapsed: true } : {}),
-    },
+    status: generationStatus(generation, forwardReason, isJoined),
     originBytes: isJoined ? noBytes : () => generation.received,
   };
 }
@@ -72,12 +92,19 @@ export function partialAnswer(
     kind: 'representation',
     representation,
     isReuse: true,
-    outcome: isPresent ? 'hit' : 'miss',
+    outcome: isPresent ? (ttlMs < 0 ? 'stale' : 'hit') : 'miss',
     reason: isPresent ? undefined : 'partial',
     collapsed: false,
-    status: isPresent ? { hit: true, ttlSeconds: Math.floor(ttlMs / 1000) } : { fwd: 'partial', stored: true },
+    status: partialStatus(isPresent, ttlMs),
     originBytes: () => generation.received - before,
   };
+}
+
+/** The answer with an entry that is there in part, with the bytes of the generation that brings the rest: `partial`. */
+export function completedAnswer(answer: Answer, partial: Answer): Answer {
+  if (partial.kind !== 'representation' || answer.kind !== 'representation') return partial;
+  const representation = withResponse(partial.representation, answer.representation.response);
+  return { ...answer, representation, originBytes: partial.originBytes };
 }
 
 /** A stored entry that a 304 has validated. */
@@ -119,6 +146,11 @@ export function staleAnswer(entry: StoredEntry, failure: ProxyError | number, co
   };
 }
 
+/** The status by which the origin has failed where it was asked for an answer (RFC 5861 §4); undefined where it has not. */
+export function failedStatus({ status: { fwdStatus } }: Pick<Answer, 'status'>): number | undefined {
+  return fwdStatus !== undefined && isOriginFailure(fwdStatus) ? fwdStatus : undefined;
+}
+
 /** A response that is passed on and not stored; `reason` says why. Or one that is stored on its way, as it is. */
 export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: string, isStored = false): Answer {
   const body = createCountedBody(relay.response.body);
@@ -128,12 +160,7 @@ export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: 
     outcome: isStored ? 'miss' : 'uncacheable',
     reason,
     collapsed: false,
-    status: {
-      fwd: forwardReason,
-      fwdStatus: relay.response.status,
-      stored: isStored,
-      ...(reason === forwardReason ? {} : { detail: reason }),
-    },
+    status: { ...relayStatus(forwardReason, reason), fwdStatus: relay.response.status, stored: isStored },
     originBytes: () => body.bytesRead,
   };
 }

@@ -1,5 +1,6 @@
 /** The fills of one generation: what is arriving, and what will. */
 
+import type { Span } from '../bytes/span.ts';
 import { type Coming, isComing } from './fetch-decision.ts';
 import type { Fill } from './fill.ts';
 
@@ -51,9 +52,14 @@ export class Arrivals implements Iterable<Fill> {
     return undefined;
   }
 
-  /** Whether an absent byte will come, by another fill than this one. */
-  bring(offset: number, besides?: Fill): boolean {
-    return [...this.#fills].some((fill) => fill !== besides && isComing(fill, offset));
+  /** Whether an absent byte will come. */
+  bring(offset: number): boolean {
+    return [...this.#fills].some((fill) => isComing(fill, offset));
+  }
+
+  /** Whether all of these bytes will come by another fill than this one. */
+  bringAll({ start, end }: Span, besides: Fill): boolean {
+    return [...this.#fills].some((fill) => fill !== besides && isComing(fill, start) && end <= fill.limit);
   }
 
   /** Whether some fill has come as far as `end`. */

@@ -1,6 +1,7 @@
 /** What a request asks for: a part or the whole, and on which conditions. */
 
 import { type Fields, fieldLines, withoutFields } from '../http/fields.ts';
+import { readRequestDirectives } from '../semantics/cache-control.ts';
 import { parseRange, type RangeSpec } from '../semantics/range.ts';
 import type { Inquiry } from './inquiry.ts';
 
@@ -16,9 +17,24 @@ const preconditionFields = new Set([
 /** Fields that ask for a part of a representation or put conditions on it: a fill asks for the whole. */
 const selectingFields = new Set(['range', ...preconditionFields]);
 
+/** Whether the client wants a stored response or none (RFC 9111 §5.2.1.7). */
+export function isOnlyIfCached({ request, policy }: Pick<Inquiry, 'request' | 'policy'>): boolean {
+  return readRequestDirectives(request.fields, policy).onlyIfCached;
+}
+
+/** Whether a request is for a head alone: nothing of a body is read for it, and none comes that could be stored. */
+export function isHead({ request }: Pick<Inquiry, 'request'>): boolean {
+  return request.method === 'HEAD';
+}
+
 /** The fields that ask the origin for the whole current representation. */
 export function fillFields(originFields: Fields): Fields {
   return withoutFields(originFields, selectingFields);
+}
+
+/** What of a request asks for a part, or puts conditions on it. */
+export function selectingLines(fields: Fields): Fields {
+  return fields.filter(([name]) => selectingFields.has(name));
 }
 
 /** Whether the client has put conditions on its request. */

@@ -29,7 +29,7 @@ export interface BlockKeeperOptions {
 /** Keeps blocks and gives them back. */
 export class BlockKeeper implements BlockSource {
   /** The indexes of the blocks that are there. */
-  readonly present = new SpanSet();
+  readonly present: SpanSet;
   readonly #options: BlockKeeperOptions;
   readonly #held = new Map<number, Arrived>();
   /** The CRC-32 of each block where nothing proves any: one that is lost can be told from another one then. */
@@ -41,9 +41,7 @@ export class BlockKeeper implements BlockSource {
   constructor(options: BlockKeeperOptions) {
     this.#options = options;
     const count = Math.ceil((options.sizeBytes ?? 0) / options.blockSizeBytes);
-    for (let index = 0; index < count; index += 1) {
-      if (options.writer.hasBlock(index)) this.present.add({ start: index, end: index + 1 });
-    }
+    this.present = SpanSet.where(count, (index) => options.writer.hasBlock(index));
   }
 
   /** Whether the store takes what comes. */
@@ -82,12 +80,13 @@ export class BlockKeeper implements BlockSource {
    * than is there, or than was there before it was damaged.
    */
   async keep(block: Arrived): Promise<void> {
-    const { index, bytes, isProven } = block;
+    const { index, bytes, isProven, onKept } = block;
     if (this.present.has(index) && (isProven || (await this.#confirm(index, bytes)))) return;
     if (!this.#options.source.isProvable) this.#compareSum(index, bytes);
     if (bytes.length < this.#options.blockSizeBytes) this.#end = index * this.#options.blockSizeBytes + bytes.length;
     this.#held.set(index, block);
     this.present.add({ start: index, end: index + 1 });
+    onKept();
     const storing = this.#isStoring ? await this.store(() => this.#options.writer.writeBlock(index, bytes)) : undefined;
     if (storing !== undefined) this.#held.delete(index);
     if (!this.#isStoring) await this.#waitForReaders(block);

@@ -1,15 +1,16 @@
 /** The conversation between store and origin: what a request gets, and from where. */
 
 import type { Span } from '../bytes/span.ts';
-import { ProxyError } from '../http/proxy-error.ts';
+import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
-import { readRequestDirectives } from '../semantics/cache-control.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { Telling } from '../store/telling.ts';
 import { createUseCounts } from './admission.ts';
 import type { Answer } from './answer.ts';
 import {
   type AnswerContext,
+  completedAnswer,
+  failedStatus,
   generationAnswer,
   hitAnswer,
   partialAnswer,
@@ -17,17 +18,23 @@ import {
   revalidatedAnswer,
   staleAnswer,
 } from './answers.ts';
+import { isHead, isOnlyIfCached } from './asked.ts';
+import { decideCourse, type FetchPlan, type StoredPlan } from './course.ts';
 import { type Candidate, exchange, reopenStored } from './exchange.ts';
 import type { ExchangeContext } from './exchange-context.ts';
+import { explainInquiry } from './explain.ts';
+import type { Explained } from './explanation.ts';
 import { type Arrival, type Exchange, type Flight, Flights } from './flights.ts';
 import { presentWithin } from './fragments.ts';
 import type { Inquiry } from './inquiry.ts';
-import { isShareable, isWaitingVain, mayJoinGeneration, mayTakeAlong } from './join.ts';
+import { isWaitingVain, mayTakeAlong, selectFlight } from './join.ts';
+import { isBeingValidated, unattended } from './meanwhile.ts';
 import { Passing } from './passing.ts';
 import { decideBypass, isUsable, type Plan, planAnswer } from './plan.ts';
 import { isPresent } from './presence.ts';
 import type { ReadAheadRules } from './read-ahead.ts';
-import { type ByteReader, type Representation, withResponse } from './representation.ts';
+import { Refusals } from './refusals.ts';
+import { type ByteReader, type Representation, withMoreFields } from './representation.ts';
 import { createStoredRepresentation } from './stored-representation.ts';
 import { UnsharedKeys } from './unshared-keys.ts';
 
@@ -37,12 +44,14 @@ export interface Cache {
   answer(inquiry: Inquiry): Answer | Promise<Answer>;
   /** What the origin says, for a request whose stored bytes cannot be read now. Rejects with `ProxyError`. */
   passBy(inquiry: Inquiry): Promise<Answer>;
+  /** What `answer` would do now. Asks nothing of the origin and changes nothing. */
+  explain(inquiry: Inquiry): Promise<Explained>;
   /** Cuts off what is still under way between store and origin, and waits until it has ended. */
   close(): Promise<void>;
 }
 
 /** What a cache is made of. */
-export type CacheContext = Omit<ExchangeContext, 'unshared' | 'telling'>;
+export type CacheContext = Omit<ExchangeContext, 'unshared' | 'refusals' | 'telling'>;
 
 /** Creates the cache over a store. */
 export function createCache(context: CacheContext): Cache {
@@ -51,12 +60,6 @@ export function createCache(context: CacheContext): Cache {
 
 /** Of how many keys it is known how often they were asked for. */
 const MAX_COUNTED_KEYS = 100_000;
-
-/** A plan that needs the origin. */
-type FetchPlan = Exclude<Plan, StoredPlan>;
-
-/** A plan that the store answers. */
-type StoredPlan = Extract<Plan, { kind: 'hit' | 'fragment' }>;
 
 class StoreCache implements Cache {
   readonly #context: ExchangeContext;
@@ -67,7 +70,7 @@ class StoreCache implements Cache {
   readonly #uses = createUseCounts({ maxKeys: MAX_COUNTED_KEYS });
 
   constructor(context: CacheContext) {
-    this.#context = { ...context, unshared: this.#unshared, telling: new Telling() };
+    this.#context = { ...context, unshared: this.#unshared, refusals: new Refusals(), telling: new Telling() };
     this.#passing = new Passing(this.#context, this.#flights);
     this.#reading = { blockSizeBytes: context.store.blockSizeBytes, budget: context.readAhead };
   }
@@ -85,24 +88,30 @@ class StoreCache implements Cache {
     return await this.#passing.pass(inquiry, 'miss', 'bytes_gone');
   }
 
+  explain(inquiry: Inquiry): Promise<Explained> {
+    return explainInquiry({ ...this.#context, flights: this.#flights, uses: this.#uses }, inquiry);
+  }
+
   close(): Promise<void> {
     return this.#flights.stopAll(new ProxyError('client_gone', { detail: 'the server stops' }));
   }
 
   #answerFrom(entries: readonly StoredEntry[], inquiry: Inquiry): Answer | Promise<Answer> {
-    const plan = this.#plan(entries, inquiry);
-    if (plan.kind === 'hit' || plan.kind === 'fragment') return this.#hit(plan, inquiry);
-    if (isOnlyIfCached(inquiry)) throw new ProxyError('not_in_cache');
-    if (plan.kind === 'fill' && this.#unshared.has(inquiry.key, this.#context.clock.now())) {
-      return this.#passing.pass(inquiry, plan.reason, 'unshared');
+    const { key } = inquiry;
+    const course = decideCourse(this.#plan(entries, inquiry), inquiry, {
+      isUnshared: () => this.#unshared.has(key, this.#context.clock.now()),
+      uses: () => this.#uses.note(key),
+    });
+    switch (course.kind) {
+      case 'stored':
+        return this.#hit(course.plan, inquiry);
+      case 'refuse':
+        throw new ProxyError('not_in_cache');
+      case 'pass':
+        return this.#passing.pass(inquiry, course.plan.reason, course.reason);
+      case 'fetch':
+        return this.#joinOrLead(inquiry, course.plan);
     }
-    if (plan.kind === 'fill' && !this.#isAdmitted(inquiry)) return this.#passing.pass(inquiry, plan.reason, 'few-uses');
-    return this.#joinOrLead(inquiry, plan);
-  }
-
-  /** Whether a key was asked for often enough to be stored. */
-  #isAdmitted({ request, key, policy }: Inquiry): boolean {
-    return policy.storeAfterUses <= 1 || request.method !== 'GET' || this.#uses.note(key) >= policy.storeAfterUses;
   }
 
   #plan(entries: readonly StoredEntry[], inquiry: Inquiry): Plan {
@@ -111,27 +120,20 @@ class StoreCache implements Cache {
 
   #hit(plan: StoredPlan, inquiry: Inquiry): Answer | Promise<Answer> {
     const { entry, ttlMs } = plan;
+    const present = (stored: StoredEntry) => this.#present(stored, inquiry);
     if (plan.kind === 'fragment') {
-      const { span } = plan;
-      const present = (stored: StoredEntry) => this.#present(stored, inquiry);
-      return hitAnswer(entry, ttlMs, {
-        present: (stored) => (span === undefined ? present(stored) : presentWithin(present(stored), span)),
-      });
+      return hitAnswer(entry, ttlMs, { present: (stored) => presentWithin(present(stored), plan.span) });
     }
     if (plan.isValidated) this.#validateMeanwhile(entry, inquiry);
-    // Nothing of the body is read for HEAD, so it does not matter how much of it is there.
-    const isEnough = entry.isComplete || inquiry.request.method === 'HEAD';
-    if (isEnough) return hitAnswer(entry, ttlMs, { present: (stored) => this.#present(stored, inquiry) });
+    if (entry.isComplete || isHead(inquiry)) return hitAnswer(entry, ttlMs, { present });
     return this.#answerPartial(entry, ttlMs, inquiry);
   }
 
   /** Opens a stored generation that is there in part, or joins those who have it open. */
   async #answerPartial(entry: StoredEntry, ttlMs: number, inquiry: Inquiry): Promise<Answer> {
-    const open = this.#flights.of(inquiry.key).find((flight) => flight.hasOpen(entry.generation));
+    const open = this.#flights.holderOf(inquiry.key, entry.generation);
     // Those who read it may take their time, and nobody else can open it before they are done.
-    if (open === undefined && this.#flights.isHeld(entry.generation)) {
-      return await this.#passing.pass(inquiry, 'uri-miss', 'store-unavailable');
-    }
+    if (open === 'held') return await this.#passing.pass(inquiry, 'uri-miss', 'store-unavailable');
     const arrival = await (open ?? this.#reopen(entry, inquiry)).lead(inquiry.request.signal);
     if (arrival.kind === 'unusable') return await this.#passing.pass(inquiry, 'uri-miss', arrival.reason);
     if (arrival.kind === 'failed' && arrival.failure instanceof ProxyError) throw arrival.failure;
@@ -184,18 +186,16 @@ class StoreCache implements Cache {
       const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
       if (again.kind === 'hit' || again.kind === 'fragment') return this.#hit(again, inquiry);
       plan = again;
-      flight = isWaitingVain(arrival, inquiry) ? undefined : this.#nextFlight(inquiry, plan, tried);
+      flight = isWaitingVain(arrival, inquiry, this.#context.clock.now())
+        ? undefined
+        : this.#nextFlight(inquiry, plan, tried);
     }
-    if (inquiry.request.method === 'HEAD') return await this.#passing.pass(inquiry, plan.reason, 'method');
-    return await this.#lead(inquiry, plan);
+    return isHead(inquiry) ? await this.#passHead(inquiry, plan) : await this.#lead(inquiry, plan);
   }
 
   #nextFlight(inquiry: Inquiry, plan: FetchPlan, tried: ReadonlySet<Flight>): Flight | undefined {
-    const now = this.#context.clock.now();
-    const mayWait = plan.kind === 'fill' || isShareable(plan.entry.metadata, inquiry.policy);
-    const mayJoin = ({ generation }: Flight) =>
-      generation === undefined ? mayWait : mayJoinGeneration(generation, inquiry, now);
-    return this.#flights.of(inquiry.key).findLast((flight) => !tried.has(flight) && mayJoin(flight));
+    const untried = this.#flights.of(inquiry.key).filter((flight) => !tried.has(flight));
+    return selectFlight(untried, inquiry, plan, this.#context.clock.now());
   }
 
   async #lead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
@@ -203,30 +203,32 @@ class StoreCache implements Cache {
     const arrival = await this.#fly(inquiry, candidate).lead(inquiry.request.signal);
     if (arrival.kind === 'unusable') return await this.#passing.pass(inquiry, plan.reason, arrival.reason);
     const answer = await this.#answerArrival(arrival, inquiry, plan, false);
-    if (answer === undefined)
-      throw new ProxyError('internal', { detail: 'a flight landed with nothing for its leader' });
-    return answer;
+    // An error was put aside for a stale response that cannot be given any more.
+    return answer ?? (await this.#passing.pass(inquiry, plan.reason, 'status'));
+  }
+
+  /** A HEAD goes to the origin as it is; where that fails, it gets what a GET would. */
+  async #passHead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
+    const passed = await this.#passing.pass(inquiry, plan.reason, 'method').catch(toProxyError);
+    const failure = passed instanceof ProxyError ? passed : failedStatus(passed);
+    const arrival = failure && ({ kind: 'failed', failure } as const);
+    const stale = arrival ? await this.#answerArrival(arrival, inquiry, plan, false) : undefined;
+    if (passed instanceof ProxyError) return stale ?? Promise.reject(passed);
+    if (stale !== undefined && passed.kind === 'relay') passed.relay.response.body.close();
+    return stale ?? passed;
   }
 
   #fly(inquiry: Inquiry, candidate: Candidate | undefined): Flight {
     return this.#flights.start(inquiry.key, inquiry.policy.fill.onAbort, (clearance) =>
-      exchange(this.#context, inquiry, candidate, clearance).then((landing) => {
-        if (landing.kind === 'revalidated') this.#flights.freshen(landing.entry);
-        return landing;
-      }),
+      exchange(this.#context, inquiry, candidate, clearance),
     );
   }
 
-  /** Validates what is being served stale, once however many ask for it (RFC 5861 §3). Belongs to no request. */
+  /** Validates what is being served stale, once however many ask for it; not so soon again where it cannot be kept. */
   #validateMeanwhile(entry: StoredEntry, inquiry: Inquiry): void {
-    if (this.#flights.of(inquiry.key).some((flight) => flight.generation?.name !== entry.generation)) return;
-    const { fill } = inquiry.policy;
-    const unattended = {
-      ...inquiry,
-      policy: { ...inquiry.policy, fill: { ...fill, onAbort: 'finish' as const } },
-      onInterim: () => {},
-    };
-    this.#fly(unattended, { entry, serveStaleUntil: Number.POSITIVE_INFINITY }).abandonRelay();
+    const isUnshared = this.#unshared.has(inquiry.key, this.#context.clock.now());
+    if (isUnshared || isBeingValidated(this.#flights.of(inquiry.key), entry, inquiry)) return;
+    this.#fly(unattended(inquiry), { entry, serveStaleUntil: Number.POSITIVE_INFINITY }).abandonRelay();
   }
 
   /** Undefined when what has arrived does not serve this request. */
@@ -235,19 +237,20 @@ class StoreCache implements Cache {
     inquiry: Inquiry,
     plan: FetchPlan,
     isJoined: boolean,
-  ): Answer | Promise<Answer> | undefined {
+  ): Answer | Promise<Answer | undefined> | undefined {
+    const personal = 'personal' in arrival && !isJoined ? (arrival.personal ?? []) : [];
     const context: AnswerContext = {
-      present: (stored) => this.#present(stored, inquiry),
+      present: (stored) => withMoreFields(this.#present(stored, inquiry), personal),
       policy: inquiry.policy,
       now: this.#context.clock.now(),
       forwardReason: plan.reason,
       isJoined,
     };
-    const isFor = (response: StoredResponse) => !isJoined || mayTakeAlong(response, inquiry);
+    const isFor = (response: StoredResponse) => !isJoined || mayTakeAlong(response, inquiry, context.now);
     switch (arrival.kind) {
       case 'generation':
         if (isFor(arrival.generation.response)) {
-          return generationAnswer(arrival.generation, arrival.representation, context);
+          return generationAnswer(arrival.generation, withMoreFields(arrival.representation, personal), context);
         }
         arrival.representation.close();
         return undefined;
@@ -255,7 +258,9 @@ class StoreCache implements Cache {
         if (!isFor(arrival.entry.metadata)) return undefined;
         return this.#completing(revalidatedAnswer(arrival.entry, context), arrival.entry, inquiry);
       case 'relay':
-        return isJoined ? undefined : relayAnswer(arrival.relay, plan.reason, arrival.reason, arrival.isStored);
+        return isJoined
+          ? undefined
+          : relayAnswer(arrival.relay, plan.reason, arrival.reason, arrival.kept !== undefined);
       case 'failed':
         return this.#answerFailure(arrival.failure, plan, context, inquiry);
       case 'unusable':
@@ -264,30 +269,32 @@ class StoreCache implements Cache {
   }
 
   /** What is stored where it may be served stale; otherwise throws the error, or gives nothing for a bad status. */
-  #answerFailure(
+  async #answerFailure(
     failure: ProxyError | number,
     plan: FetchPlan,
     context: AnswerContext,
     inquiry: Inquiry,
-  ): Answer | Promise<Answer> | undefined {
-    if (plan.kind === 'revalidate' && context.now <= plan.serveStaleUntil) {
-      return this.#completing(staleAnswer(plan.entry, failure, context), plan.entry, inquiry);
+  ): Promise<Answer | undefined> {
+    if (plan.kind === 'revalidate' && context.now < plan.serveStaleUntil) {
+      const stale = await this.#inPresentPart(staleAnswer(plan.entry, failure, context), plan.entry, inquiry);
+      if (stale !== undefined) return stale;
     }
     if (failure instanceof ProxyError) throw failure;
+    return undefined;
+  }
+
+  /** Undefined where the origin, which has failed just now, would have to be asked for some of the bytes. */
+  async #inPresentPart(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Promise<Answer | undefined> {
+    if (entry.isComplete || isHead(inquiry)) return answer;
+    const partial = await this.#answerPartial(entry, 0, inquiry);
+    if (partial.kind === 'relay' || partial.status.hit === true) return completedAnswer(answer, partial);
+    partial.representation.close();
     return undefined;
   }
 
   /** An answer from an entry; where it is there in part only, from the generation that brings the rest. */
   #completing(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Answer | Promise<Answer> {
     if (entry.isComplete) return answer;
-    return this.#answerPartial(entry, 0, inquiry).then((partial) => {
-      if (partial.kind !== 'representation' || answer.kind !== 'representation') return partial;
-      const representation = withResponse(partial.representation, entry.metadata);
-      return { ...answer, representation, originBytes: partial.originBytes };
-    });
+    return this.#answerPartial(entry, 0, inquiry).then((partial) => completedAnswer(answer, partial));
   }
-}
-
-function isOnlyIfCached({ request, policy }: Inquiry): boolean {
-  return readRequestDirectives(request.fields, policy).onlyIfCached;
 }

@@ -5,6 +5,7 @@ import type { Telling } from '../store/telling.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import type { Clock } from './clock.ts';
+import type { Refusals } from './refusals.ts';
 import type { UnsharedKeys } from './unshared-keys.ts';
 
 /** What is passed in. */
@@ -18,6 +19,8 @@ export interface ExchangeContext {
   readonly readAhead: ByteBudget;
   /** Told of keys whose responses turn out not to be for sharing. */
   readonly unshared: UnsharedKeys;
+  /** Told why responses are not stored. */
+  readonly refusals: Refusals;
   /** Says how loudly it is told that the store takes no more. */
   readonly telling: Telling;
 }

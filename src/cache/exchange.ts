@@ -1,10 +1,11 @@
 /** One conversation with the origin about a key: asks for the whole, or validates what is stored, and decides what becomes of the response. */
 
+import type { Fields } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
-import { freshened, mayFreshen } from '../semantics/freshen.ts';
+import { freshened, furtherFields, mayFreshen, validityFields } from '../semantics/freshen.ts';
 import { conditionalFields } from '../semantics/revalidation.ts';
 import { isOriginFailure } from '../semantics/staleness.ts';
-import { decideStoring } from '../semantics/storing.ts';
+import { decideStoring, isForAuthorized, personalFields } from '../semantics/storing.ts';
 import { type StoredEntry, StoreFault } from '../store/store.ts';
 import { ask } from './ask.ts';
 import type { ExchangeContext } from './exchange-context.ts';
@@ -14,6 +15,7 @@ import type { Inquiry } from './inquiry.ts';
 import { askForPart } from './land-part.ts';
 import { landWhole } from './land-whole.ts';
 import { type Received, reopenGeneration } from './open-generation.ts';
+import { tellOfCookie } from './telling-of-cookies.ts';
 
 /** An entry that is to be validated. */
 export interface Candidate {
@@ -68,7 +70,7 @@ async function converse(
   const conditions = candidate === undefined ? [] : conditionalFields(candidate.entry.metadata);
   const received = await ask(context, inquiry, conditions, clearance);
   const { body, status } = received.response;
-  if (isOriginFailure(status) && candidate !== undefined && received.responseAt <= candidate.serveStaleUntil) {
+  if (isOriginFailure(status) && candidate !== undefined && received.responseAt < candidate.serveStaleUntil) {
     body.close();
     return { kind: 'failed', failure: status };
   }
@@ -76,31 +78,38 @@ async function converse(
     return await landWhole(context, inquiry, candidate?.entry, received, clearance);
   }
   body.close();
-  const entry = await freshen(context, inquiry, candidate.entry, received);
-  if (entry !== undefined) return { kind: 'revalidated', entry };
+  const landing = await freshen(context, inquiry, candidate.entry, received, clearance);
+  if (landing !== undefined) return landing;
   const again = await ask(context, inquiry, [], clearance);
   return await landWhole(context, inquiry, candidate.entry, again, clearance);
 }
 
-/** RFC 9111 §4.3.4. Undefined when the 304 is not about this entry, or the entry is gone. */
+/**
+ * RFC 9111 §4.3.4. Undefined when the 304 is not about this entry, or the entry is gone. Of a 304 that is for those alone who
+ * send the same Authorization, the others get nothing but that the entry is current (§3.5).
+ */
 async function freshen(
   context: ExchangeContext,
   inquiry: Inquiry,
   entry: StoredEntry,
   { response, requestAt, responseAt }: Received,
-): Promise<StoredEntry | undefined> {
-  if (!mayFreshen(entry.metadata, response.fields)) return undefined;
-  const fresh = freshened(entry.metadata, response, requestAt, responseAt, inquiry.policy);
-  const metadata = withGroupTags(fresh, inquiry);
+  clearance: Clearance,
+): Promise<Landing | undefined> {
+  const { key, originFields, policy } = inquiry;
+  const { fields } = response;
+  if (!mayFreshen(entry.metadata, fields)) return undefined;
+  const merge = (newer: Fields) =>
+    withGroupTags(freshened(entry.metadata, { fields: newer }, requestAt, responseAt, policy), inquiry);
+  const isForAll = !isForAuthorized(originFields, merge(fields).fields, policy);
+  const metadata = merge(isForAll ? fields : validityFields(fields, policy));
   // The 304 may have taken back what allowed the response to be stored. What this request said is no matter of the entry.
-  const decision = decideStoring({
-    request: { method: 'GET', fields: [] },
-    response: metadata,
-    policy: inquiry.policy,
-  });
-  if (decision.kind === 'refuse') {
-    await context.store.removeEntry(entry);
+  const decision = decideStoring({ request: { method: 'GET', fields: [] }, response: metadata, policy });
+  if (decision.kind === 'refuse' || clearance.isRevokedFor(metadata.tags)) {
+    if (isForAll) await context.store.removeEntry(entry);
     return undefined;
   }
-  return await context.store.replaceMetadata(entry, metadata);
+  tellOfCookie(context, key, fields, metadata.fields);
+  const fresh = await context.store.replaceMetadata(entry, metadata);
+  const personal = isForAll ? personalFields(fields, metadata.fields, policy) : furtherFields(fields, policy);
+  return fresh && { kind: 'revalidated', entry: fresh, personal };
 }

@@ -14,10 +14,8 @@ export interface Coming {
   readonly speed: number;
 }
 
-/** What is known when a reader needs `[offset, end)`. */
-export interface Need {
-  readonly offset: number;
-  readonly end: number;
+/** What is known of the bytes of a generation: which are there, which are coming, and how others can be had. */
+export interface Outlook {
   /** Undefined while it is not known. */
   readonly sizeBytes: number | undefined;
   readonly blockSizeBytes: number;
@@ -32,6 +30,12 @@ export interface Need {
   readonly seekAheadMs: number;
 }
 
+/** What is known when a reader needs `[offset, end)`. */
+export interface Need extends Outlook {
+  readonly offset: number;
+  readonly end: number;
+}
+
 /**
  * Wait for what is coming; expect it within `seekAheadMs`, and decide again when that has passed, for a fill may slow down;
  * or ask for a span: block-aligned, or everything from the first byte on.
@@ -40,6 +44,11 @@ export type FetchDecision =
   | { readonly kind: 'wait' }
   | { readonly kind: 'expect' }
   | { readonly kind: 'fetch'; readonly span: Span };
+
+/** Whether all bytes of a span are there. */
+export function hasBytes({ present, blockSizeBytes }: Outlook, { start, end }: Span): boolean {
+  return present.hasAll({ start: Math.floor(start / blockSizeBytes), end: Math.ceil(end / blockSizeBytes) });
+}
 
 /** Whether a fill brings a byte that cannot be read yet, be it that the rest of its block has to come first. */
 export function isComing({ keptTo, limit }: Coming, offset: number): boolean {

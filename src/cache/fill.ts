@@ -41,12 +41,14 @@ export interface Arrived extends SealedBlock {
   readonly isProven: boolean;
   /** Where the fill that brings it began, as an offset. */
   readonly from: number;
+  /** Told when the block can be read: whoever misses it after that has to ask for it again. */
+  readonly onKept: () => void;
 }
 
 /** The generation, as a fill needs it. */
 export interface FillHost {
   /**
-   * Asks the origin for `[start, end)`; what comes may begin earlier. Undefined when another fill brings it anyway.
+   * Asks the origin for `[start, end)`; what comes may begin earlier. Undefined when another fill brings all of it anyway.
    * Throws `ProxyError`.
    */
   fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined>;
@@ -246,8 +248,12 @@ export class Fill implements Coming {
 
   async #keep(sealed: SealedBlock | undefined, isProven: boolean): Promise<boolean> {
     if (sealed === undefined) return false;
-    await this.#options.host.keep({ ...sealed, isProven, from: this.#from });
-    this.#keptTo = this.frontier;
+    const { frontier } = this;
+    const onKept = () => {
+      this.#keptTo = frontier;
+    };
+    await this.#options.host.keep({ ...sealed, isProven, from: this.#from, onKept });
+    onKept();
     if (this.frontier >= this.#limit || !this.#options.host.isAheadCovered(this, this.frontier)) return false;
     this.#limit = this.frontier;
     return true;

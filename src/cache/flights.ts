@@ -1,19 +1,41 @@
 /** Collapse: the exchanges with the origin that run for each key, and those who wait for them. */
 
+import type { Fields } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { untilAborted } from './abandonable.ts';
 import type { Generation } from './generation.ts';
 import type { Relay, Representation } from './representation.ts';
+import { Revocation } from './revocation.ts';
+
+/** What of a response is for the one that started the flight alone, though the rest is shared. */
+interface Personal {
+  readonly personal?: Fields;
+}
+
+/** What is stored of a relay once it has been read. */
+export interface Kept {
+  readonly tags: readonly string[] | undefined;
+  /** Resolves when it is stored, or will not be. */
+  readonly done: Promise<void>;
+}
 
 /** What an exchange came to once its head was there. */
 export type Landing =
   /** The generation is being put together; who asked for the same may read along. */
-  | { readonly kind: 'generation'; readonly generation: Generation }
+  | ({ readonly kind: 'generation'; readonly generation: Generation } & Personal)
   /** The stored entry was validated by a 304. */
-  | { readonly kind: 'revalidated'; readonly entry: StoredEntry }
+  | ({ readonly kind: 'revalidated'; readonly entry: StoredEntry } & Personal)
   /** The response may not be shared, or only once it is stored; it is for the one that started the flight alone. */
-  | { readonly kind: 'relay'; readonly relay: Relay; readonly reason: string; readonly isStored?: boolean }
+  | {
+      readonly kind: 'relay';
+      readonly relay: Relay;
+      readonly reason: string;
+      readonly kept?: Kept | undefined;
+      /** What is stored, and known not to be current any more. */
+      readonly outdated?: StoredEntry | undefined;
+    }
   /** What came, or is stored, is of no use to the one that started the flight: its request is to be passed on. */
   | { readonly kind: 'unusable'; readonly reason: string }
   /** The origin failed: by an error, or by a status of its own where a stale response may be served instead. */
@@ -22,7 +44,7 @@ export type Landing =
 /** A landing for one of those who waited for it, with its own hold on the generation: it is theirs to close. */
 export type Arrival =
   | Exclude<Landing, { kind: 'generation' }>
-  | { readonly kind: 'generation'; readonly generation: Generation; readonly representation: Representation };
+  | (Extract<Landing, { kind: 'generation' }> & { readonly representation: Representation });
 
 /** What an exchange has to respect while it runs. */
 export interface Clearance {
@@ -30,6 +52,8 @@ export interface Clearance {
   readonly signal: AbortSignal;
   /** Whether the key was invalidated meanwhile: what the exchange brings may be read, but not be stored. */
   readonly isRevoked: boolean;
+  /** Whether a response with these tags was, which has not landed yet. */
+  isRevokedFor(tags: readonly string[] | undefined): boolean;
 }
 
 /** Asks the origin. Never rejects. */
@@ -46,9 +70,9 @@ export class Flight implements Clearance {
   readonly #reopens: string | undefined;
   readonly #abort = new AbortController();
   #landing: Landing | undefined;
+  #newer: StoredResponse | undefined;
   #waiting = 0;
-  #isRevoked = false;
-  readonly #revokedTags = new Set<string>();
+  readonly #revocation = new Revocation();
 
   /** `reopens` names the stored generation that the exchange is to open, where it is one. */
   constructor(key: string, onAbort: 'finish' | 'stop', exchange: Exchange, reopens?: string) {
@@ -57,9 +81,12 @@ export class Flight implements Clearance {
     this.#reopens = reopens;
     this.landed = exchange(this).then((landing) => {
       this.#landing = landing;
+      if (this.#newer !== undefined) this.generation?.freshen(this.#newer);
+      this.#revocation.settle(this.#tags);
       return landing;
     });
     this.ended = this.landed.then(async (landing) => {
+      if (landing.kind === 'relay') await landing.kept?.done;
       if (landing.kind !== 'generation') return;
       const closed = landing.generation.run();
       if (this.signal.aborted) landing.generation.stop(toProxyError(this.signal.reason));
@@ -72,12 +99,21 @@ export class Flight implements Clearance {
   }
 
   get isRevoked(): boolean {
-    return this.#isRevoked || this.generation?.response.tags?.some((tag) => this.#revokedTags.has(tag)) === true;
+    return this.#revocation.concerns();
+  }
+
+  isRevokedFor(tags: readonly string[] | undefined): boolean {
+    return this.#revocation.concerns(tags);
   }
 
   /** The generation, once there is one. */
   get generation(): Generation | undefined {
     return this.#landing?.kind === 'generation' ? this.#landing.generation : undefined;
+  }
+
+  /** The tags of what it brings to the store. */
+  get #tags(): readonly string[] | undefined {
+    return this.#landing?.kind === 'relay' ? this.#landing.kept?.tags : this.generation?.response.tags;
   }
 
   /** Whether it has a generation of this name open, or is about to. */
@@ -94,7 +130,8 @@ export class Flight implements Clearance {
   /** Waits for the landing, until the one who waits leaves. When the last one leaves, a flight of a `stop` route ends. */
   async wait(signal: AbortSignal): Promise<Arrival> {
     if (this.#landing !== undefined) return arrive(this.#landing);
-    const arrival = this.landed.then(arrive);
+    const { tagCount } = this.#revocation;
+    const arrival = this.landed.then((landing) => (this.#revocation.wasOverFor(tagCount) ? outdated : arrive(landing)));
     this.#waiting += 1;
     try {
       return await untilAborted(arrival, signal);
@@ -125,14 +162,20 @@ export class Flight implements Clearance {
     });
   }
 
+  /** Gives the generation that it has open, or is about to, metadata that is newer. */
+  freshen(metadata: StoredResponse): void {
+    this.#newer = metadata;
+    this.generation?.freshen(metadata);
+  }
+
   /** Keeps what it brings from being stored, because the key was invalidated. */
   revoke(): void {
-    this.#isRevoked = true;
+    this.#revocation.revoke();
   }
 
   /** Keeps what it brings from being stored if it has this tag. */
   revokeTagged(tag: string): void {
-    this.#revokedTags.add(tag);
+    this.#revocation.revokeTagged(tag, this.#tags);
   }
 
   /** Ends it at once, in the air or landed; who reads what it brings is cut off. */
@@ -141,6 +184,9 @@ export class Flight implements Clearance {
     this.generation?.stop(error);
   }
 }
+
+/** What is invalid already for those who have come since, though it is on its way. */
+const outdated: Arrival = { kind: 'unusable', reason: 'outdated' };
 
 function arrive(landing: Landing): Arrival {
   return landing.kind === 'generation' ? { ...landing, representation: landing.generation.attach() } : landing;
@@ -155,6 +201,8 @@ export class Flights {
   /** Every flight that has not ended, those of invalidated keys too. */
   readonly #running = new Set<Flight>();
   readonly #byKey = new Map<string, Set<Flight>>();
+  /** What is asked for outside of flights, and its key. */
+  readonly #watched = new Map<Revocation, string>();
 
   /** The flights of a key that a late request may join, the latest last. */
   of(key: string): readonly Flight[] {
@@ -164,7 +212,8 @@ export class Flights {
 
   /** Starts a flight; see `Flight`. It is listed until it has ended. */
   start(key: string, onAbort: 'finish' | 'stop', exchange: Exchange, reopens?: string): Flight {
-    const flight = new Flight(key, onAbort, exchange, reopens);
+    const heeded: Exchange = (clearance) => exchange(clearance).then((landing) => this.#heed(landing));
+    const flight = new Flight(key, onAbort, heeded, reopens);
     this.#running.add(flight);
     const flights = this.#byKey.get(key) ?? new Set();
     this.#byKey.set(key, flights.add(flight));
@@ -172,9 +221,16 @@ export class Flights {
     return flight;
   }
 
-  /** Whether somebody has a generation open, or is about to, who will not let go of the store at once. */
-  isHeld(name: string): boolean {
-    return [...this.#running].some((flight) => flight.hasOpen(name) && flight.generation?.isClosed !== true);
+  /**
+   * Who has a generation open, or is about to, and may be joined; `held` where somebody has who may not, and will not let go
+   * of the store at once; undefined where nobody has.
+   */
+  holderOf(key: string, name: string): Flight | 'held' | undefined {
+    const isOpenIn = (flight: Flight) => flight.hasOpen(name);
+    const joinable = this.of(key).find(isOpenIn);
+    if (joinable !== undefined) return joinable;
+    const isHeld = [...this.#running].some((flight) => isOpenIn(flight) && flight.generation?.isClosed !== true);
+    return isHeld ? 'held' : undefined;
   }
 
   /** Waits until a generation that may not be joined any more has let go of the store. */
@@ -183,20 +239,36 @@ export class Flights {
     await Promise.all(open.map((flight) => flight.ended));
   }
 
-  /** Gives a generation that is open the metadata that a 304 has freshened. */
+  /** Those who read what is stored learn what has become of it. */
+  #heed(landing: Landing): Landing {
+    if (landing.kind === 'revalidated') this.freshen(landing.entry);
+    if (landing.kind === 'relay' && landing.outdated !== undefined) this.freshen(landing.outdated);
+    return landing;
+  }
+
+  /** Gives a generation that is open the metadata that has become of it: freshened, or known to be outdated. */
   freshen({ generation: name, metadata }: StoredEntry): void {
-    for (const { generation } of this.#running) if (generation?.name === name) generation.freshen(metadata);
+    for (const flight of this.#running) if (flight.hasOpen(name)) flight.freshen(metadata);
+  }
+
+  /** Notes what is invalidated until it is disposed of: for a request whose response may be given to a flight once it is there. */
+  watch(key: string): Revocation & Disposable {
+    const revocation = new Revocation();
+    this.#watched.set(revocation, key);
+    return Object.assign(revocation, { [Symbol.dispose]: () => void this.#watched.delete(revocation) });
   }
 
   /** Keeps what is running for a key from being stored or joined. */
   invalidate(key: string): void {
     for (const flight of this.#byKey.get(key) ?? []) flight.revoke();
     this.#byKey.delete(key);
+    for (const [revocation, watched] of this.#watched) if (watched === key) revocation.revoke();
   }
 
   /** Keeps what is running from being stored or joined if it has, or turns out to have, this tag. */
   invalidateTagged(tag: string): void {
     for (const flight of this.#running) flight.revokeTagged(tag);
+    for (const revocation of this.#watched.keys()) revocation.revokeTagged(tag);
   }
 
   /** Ends all that is running, and waits until it has ended. */

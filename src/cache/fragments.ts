@@ -71,11 +71,11 @@ function spanWithin(
 /** Fields of the part that are not those of a part of it. */
 const fieldsOfFragment = new Set(['content-length', 'content-range', ...contentDigestFields]);
 
-/** Presents a part of a fragment as a 206 of its own; `stored` is the fragment. */
-export function presentWithin(stored: Representation, span: Span): Representation {
+/** Presents a part of a fragment as a 206 of its own, or the fragment as it came; `stored` is the fragment. */
+export function presentWithin(stored: Representation, span: Span | undefined): Representation {
   const { response } = stored;
   const { fragment } = response;
-  if (fragment === undefined) return stored;
+  if (fragment === undefined || span === undefined) return stored;
   const shift = span.start - fragment.start;
   const sizeBytes = span.end - span.start;
   const contentRange = formatContentRange(span, fragment.wholeBytes);

@@ -13,6 +13,7 @@ import type { BodyCheck } from './body-check.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import type { WholeBody } from './commit.ts';
 import { Failures } from './failures.ts';
+import type { Outlook } from './fetch-decision.ts';
 import { type Arrived, isFatal, type Part, type PartHead } from './fill.ts';
 import { Readers } from './readers.ts';
 import type { Representation } from './representation.ts';
@@ -130,6 +131,11 @@ export class Generation implements SupplyHost, AccessHost {
     return this.#blockCount(this.#sizeBytes) - this.#keeper.present.size <= 1;
   }
 
+  /** Which bytes are there, coming, or to be asked for. */
+  get outlook(): Outlook {
+    return this.#supply.outlook;
+  }
+
   get readerCount(): number {
     return this.#readers.size;
   }
@@ -142,15 +148,6 @@ export class Generation implements SupplyHost, AccessHost {
   /** Whether new readers may attach and find every byte. */
   get isJoinable(): boolean {
     return this.#keeper.isStoring && this.#mayBeFound && this.#dead === undefined && !this.#isClosed;
-  }
-
-  /** Whether all of these bytes are there. */
-  hasAll({ start, end }: Span): boolean {
-    const { blockSizeBytes } = this.#options;
-    return this.#keeper.present.hasAll({
-      start: Math.floor(start / blockSizeBytes),
-      end: Math.ceil(end / blockSizeBytes),
-    });
   }
 
   isWanted(span: Span): boolean {

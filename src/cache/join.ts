@@ -3,13 +3,27 @@
 import { hasField } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { readCacheControl } from '../semantics/cache-control.ts';
-import { freshnessLifetime, isStated } from '../semantics/freshness.ts';
+import { ageTerms, freshnessLifetime, isStated } from '../semantics/freshness.ts';
 import { decideReuse } from '../semantics/reuse.ts';
 import { matchesVariant } from '../semantics/variant.ts';
 import { fillFields, hasRange } from './asked.ts';
-import type { Landing } from './flights.ts';
+import type { FetchPlan } from './course.ts';
+import type { Flight, Landing } from './flights.ts';
 import type { Generation } from './generation.ts';
 import type { CachePolicy, Inquiry } from './inquiry.ts';
+
+/** The flight that a request waits for, of those that run for its key and were not tried; undefined where it starts its own. */
+export function selectFlight(
+  flights: readonly Flight[],
+  inquiry: Inquiry,
+  plan: FetchPlan,
+  now: number,
+): Flight | undefined {
+  const mayWait = plan.kind === 'fill' || isShareable(plan.entry.metadata, inquiry.policy);
+  return flights.findLast(({ generation }) =>
+    generation === undefined ? mayWait : mayJoinGeneration(generation, inquiry, now),
+  );
+}
 
 /**
  * A generation in the making serves a later request of the same variant as a stored response would (RFC 9111 §4). Where the origin
@@ -26,12 +40,25 @@ export function mayJoinGeneration(generation: Pick<Generation, 'response'>, inqu
     policy,
   });
   if (reuse.kind !== 'validate') return true;
-  return reuse.reason === 'stale' && freshnessLifetime(generation.response, policy).source === 'none';
+  if (reuse.reason !== 'stale' || generation.response.isInvalid === true) return false;
+  return freshnessLifetime(generation.response, policy).source === 'none';
 }
 
-/** Whether a response is given to a request that has waited for it. */
-export function mayTakeAlong(response: StoredResponse, inquiry: Inquiry): boolean {
-  return isSameVariant(response, inquiry) && isShareable(response, inquiry.policy);
+/** Whether a response is given to a request that has waited for it, as it is then. */
+export function mayTakeAlong(response: StoredResponse, inquiry: Inquiry, now: number): boolean {
+  return isSameVariant(response, inquiry) && isShareable(response, inquiry.policy) && !isTooOld(response, inquiry, now);
+}
+
+/**
+ * Whether a response came too old to be reused, as another cache says that it comes from. How long the origin has taken
+ * does not count: it was asked on behalf of all who have waited.
+ */
+function isTooOld(response: StoredResponse, inquiry: Inquiry, now: number): boolean {
+  const { originFields, policy } = inquiry;
+  const { lifetimeMs, source } = freshnessLifetime(response, policy);
+  if (!isStated(source) || ageTerms(response, now).ageFieldMs < lifetimeMs) return false;
+  const asked = { requestFields: originFields, hasRange: hasRange(inquiry), policy };
+  return decideReuse({ ...asked, stored: response, now }).kind === 'validate';
 }
 
 /**
@@ -46,14 +73,16 @@ export function isShareable(response: StoredResponse, policy: CachePolicy): bool
 }
 
 /** Whether the next exchange, too, would probably bring nothing to those who wait for it. */
-export function isWaitingVain(landing: Landing, { originFields, policy, rangeAbility }: Inquiry): boolean {
+export function isWaitingVain(landing: Landing, inquiry: Inquiry, now: number): boolean {
+  const { originFields, policy, rangeAbility } = inquiry;
+  const isVainFor = (response: StoredResponse) => !isShareable(response, policy) || isTooOld(response, inquiry, now);
   switch (landing.kind) {
     case 'generation':
-      return !isShareable(landing.generation.response, policy);
+      return isVainFor(landing.generation.response);
     case 'unusable':
       return true;
     case 'revalidated':
-      return !isShareable(landing.entry.metadata, policy);
+      return isVainFor(landing.entry.metadata);
     case 'relay':
       // The first part that came showed whether others can be combined: then one exchange serves many.
       if (landing.reason === 'part') return !rangeAbility.isKnown;

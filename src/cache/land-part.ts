@@ -21,16 +21,23 @@ export async function askForPart(
   inquiry: Inquiry,
   clearance: Clearance,
 ): Promise<Landing | undefined> {
-  const { blockSizeBytes } = context.store;
+  const asked = selectPart(inquiry, context.store.blockSizeBytes);
+  if (asked === undefined) return undefined;
+  const { spec, isTail } = asked;
+  const received = await ask(context, inquiry, [['range', formatRange([spec])]], clearance);
+  const land = isTail ? landTail : landPart;
+  return await land(context, inquiry, spec, received, clearance);
+}
+
+/** Which part is asked for where nothing is stored: the tail as the client wants it, or blocks; undefined for the whole. */
+export function selectPart(
+  inquiry: Inquiry,
+  blockSizeBytes: number,
+): { readonly spec: RangeSpec; readonly isTail: boolean } | undefined {
   const tail = selectTail(inquiry, blockSizeBytes);
-  if (tail !== undefined) {
-    const received = await ask(context, inquiry, [['range', formatRange([tail])]], clearance);
-    return await landTail(context, inquiry, tail, received, clearance);
-  }
-  const range = inquiry.rangeAbility.mayAsk ? selectFirstAsk(rangeSpecs(inquiry), blockSizeBytes) : undefined;
-  if (range === undefined) return undefined;
-  const received = await ask(context, inquiry, [['range', formatRange([range])]], clearance);
-  return await landPart(context, inquiry, range, received, clearance);
+  if (tail !== undefined) return { spec: tail, isTail: true };
+  const spec = inquiry.rangeAbility.mayAsk ? selectFirstAsk(rangeSpecs(inquiry), blockSizeBytes) : undefined;
+  return spec === undefined ? undefined : { spec, isTail: false };
 }
 
 /**
@@ -62,8 +69,9 @@ async function landTail(
   else inquiry.rangeAbility.noteUnnamed();
   const fragment = { range: formatRange([asked]), start: part.span.start, wholeBytes: part.sizeBytes };
   const kept = keepFragment(context, inquiry, received, fragment, clearance);
-  const relay = { ...received, response: { ...response, body: kept ?? response.body }, evaluated: true };
-  return { kind: 'relay', relay, reason: 'part', isStored: kept !== undefined };
+  if (kept === undefined) context.refusals.note(inquiry.key, { reason: 'part', status: 206, at: responseAt });
+  const relay = { ...received, response: { ...response, body: kept?.body ?? response.body }, evaluated: true };
+  return { kind: 'relay', relay, reason: 'part', kept: kept?.kept };
 }
 
 /** What came for a part: it becomes a generation where parts of it may be combined (RFC 9111 §3.3, §3.4). */
@@ -121,6 +129,7 @@ async function landUnsatisfied(
   const isRight =
     sizeBytes !== undefined && selectRanges(specs, sizeBytes, { coalesceGapBytes: 0 }).kind === 'unsatisfiable';
   if (isRight && !hasPrecondition(inquiry)) {
+    context.refusals.note(inquiry.key, { reason: 'status', status: 416, at: received.responseAt });
     return { kind: 'relay', relay: { ...received, evaluated: true }, reason: 'status' };
   }
   body.close();

@@ -1,12 +1,14 @@
 /** What becomes of a response that stands for the whole: a generation where it may be stored, or else a relay. */
 
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
-import { decideStoring } from '../semantics/storing.ts';
+import { decideReuse } from '../semantics/reuse.ts';
+import { isOriginFailure } from '../semantics/staleness.ts';
+import { decideStoring, personalFields } from '../semantics/storing.ts';
 import { type StoredEntry, StoreFault } from '../store/store.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Part } from './fill.ts';
 import type { Clearance, Landing } from './flights.ts';
-import type { Inquiry } from './inquiry.ts';
+import type { CachePolicy, Inquiry } from './inquiry.ts';
 import { openGeneration, type Received } from './open-generation.ts';
 
 /**
@@ -23,20 +25,17 @@ export async function landWhole(
 ): Promise<Landing> {
   const { body, sizeBytes } = received.response;
   try {
-    const reason = refusalToStore(inquiry, received);
-    if (reason !== undefined) {
-      if (validated !== undefined && isSuccessor(received.response.status, reason)) {
-        await context.store.replaceMetadata(validated, { ...validated.metadata, isInvalid: true });
-      }
-      return relay(context, inquiry, received, reason);
-    }
+    const reason = refusalToStore(inquiry, validated, received);
+    if (reason !== undefined) return await relayWith(context, inquiry, validated, received, reason);
     const whole = { from: 0, end: sizeBytes, isWhole: true, digest: undefined };
     const first = { ...(part ?? whole), body, isProven: true, head: undefined };
     const generation = await openGeneration(context, inquiry, validated, received, first, clearance);
-    return { kind: 'generation', generation };
+    const personal = personalFields(received.response.fields, received.response.fields, inquiry.policy);
+    return { kind: 'generation', generation, personal };
   } catch (thrown) {
     if (thrown instanceof StoreFault) {
-      return relay(context, inquiry, received, thrown.reason === 'too_large' ? 'too-large' : 'store-unavailable');
+      const reason = thrown.reason === 'too_large' ? 'too-large' : 'store-unavailable';
+      return await relayWith(context, inquiry, validated, received, reason);
     }
     body.close();
     throw thrown;
@@ -57,19 +56,34 @@ export async function landPosted(
   }
 }
 
+/** Relays what is not stored. Where it takes the place of what is, that is not to be used unseen any more. */
+async function relayWith(
+  { store, unshared, refusals, clock }: ExchangeContext,
+  { key }: Inquiry,
+  validated: StoredEntry | undefined,
+  received: Received,
+  reason: string,
+): Promise<Landing> {
+  const { status } = received.response;
+  const at = clock.now();
+  unshared.note(key, reason, at);
+  refusals.note(key, { reason, status, at });
+  const isOutdated = validated !== undefined && isSuccessor(status, reason);
+  const outdated = isOutdated
+    ? await store.replaceMetadata(validated, { ...validated.metadata, isInvalid: true })
+    : undefined;
+  return { kind: 'relay', relay: { ...received, evaluated: false }, reason, outdated };
+}
+
 /** Whether a response that is not stored takes the place of what is; most errors are about the one who asks. */
 function isSuccessor(status: number, reason: string): boolean {
   return reason !== 'authorization' && (status < 400 || status === 404 || status === 410);
 }
 
-function relay({ unshared, clock }: ExchangeContext, { key }: Inquiry, received: Received, reason: string): Landing {
-  unshared.note(key, reason, clock.now());
-  return { kind: 'relay', relay: { ...received, evaluated: false }, reason };
-}
-
 /** Why a response is not stored. Throws `ProxyError` for one that answers another request. */
 function refusalToStore(
   { originFields, policy, rangeAbility }: Inquiry,
+  validated: StoredEntry | undefined,
   { response, responseAt }: Received,
 ): string | undefined {
   const { status, fields, framing } = response;
@@ -83,5 +97,16 @@ function refusalToStore(
     policy,
   });
   if (decision.kind === 'refuse') return decision.reason;
+  if (isOriginFailure(status) && isOfUse(validated, policy, responseAt)) return 'origin-failure';
   return framing === 'close' && policy.closeDelimited === 'relay' ? 'close-delimited' : undefined;
+}
+
+/**
+ * Whether what is stored may be given to others although the origin fails (RFC 9111 §4.3.3): the failure does not take its
+ * place then, whoever has asked for it.
+ */
+function isOfUse(stored: StoredEntry | undefined, policy: CachePolicy, now: number): boolean {
+  if (stored === undefined || isOriginFailure(stored.metadata.status)) return false;
+  const reuse = decideReuse({ requestFields: [], hasRange: false, stored: stored.metadata, now, policy });
+  return reuse.kind !== 'validate' || reuse.serveStaleUntil > now;
 }

@@ -1,6 +1,7 @@
 /** Generations opened: a new one for a response, or a stored one that is to be completed. */
 
-import { hasField, withoutFields } from '../http/fields.ts';
+import { withoutFields } from '../http/fields.ts';
+import type { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 import { selectReprDigest } from '../semantics/digest.ts';
@@ -9,7 +10,7 @@ import { freshnessLifetime } from '../semantics/freshness.ts';
 import { decideStoring, storableFields } from '../semantics/storing.ts';
 import { selectedValues, variantName } from '../semantics/variant.ts';
 import { nominatedFields } from '../semantics/vary.ts';
-import type { EntryWriter, Store, StoredEntry } from '../store/store.ts';
+import type { EntryWriter, Store, StoredEntry, StoreFault } from '../store/store.ts';
 import { fillFields } from './asked.ts';
 import { BodyCheck } from './body-check.ts';
 import { commit, publish } from './commit.ts';
@@ -21,6 +22,7 @@ import { withGroupTags } from './group-tags.ts';
 import type { Inquiry } from './inquiry.ts';
 import { hasStrongTag, mayHaveOwnTag } from './own-tag.ts';
 import { createPartSource } from './part-source.ts';
+import { tellOfCookie } from './telling-of-cookies.ts';
 
 /** Pauses between attempts to take up a transfer again, in milliseconds. */
 const FIRST_DELAY_MS = 100;
@@ -45,14 +47,15 @@ export async function openGeneration(
   first: Part,
   clearance: Clearance,
 ): Promise<Generation> {
-  const { store, clock } = context;
+  const { store, clock, refusals } = context;
   const { key, policy } = inquiry;
-  const { sizeBytes } = received.response;
+  const { sizeBytes, status } = received.response;
   const described = describe(inquiry, received);
   const place = { key, variant: variantName(described) };
   const previous = validated?.variant === place.variant && validated.isComplete ? validated : undefined;
   const writer = await store.openWriter({ ...place, metadata: described, sizeBytes });
-  if (hasField(described.fields, 'set-cookie')) tellOfCookie(context, key);
+  refusals.forget(key);
+  tellOfCookie(context, key, received.response.fields, described.fields);
 
   const isOurs = mayHaveOwnTag(described, policy.ownEntityTags, clock.now());
   const ownTag = isOurs ? { ownEntityTag: `"rw-${writer.generation}"` } : {};
@@ -70,7 +73,11 @@ export async function openGeneration(
     first,
     isRevoked,
     publish: (response) => publish(store, { ...written, stored: response }, clock.now()),
-    commit: (response, body) => commit(store, { ...written, stored: { ...response, ...ownTag } }, body, clock.now()),
+    commit: async (response, body) => {
+      const result = await commit(store, { ...written, stored: { ...response, ...ownTag } }, body, clock.now());
+      if (result === 'relayed') refusals.note(key, { reason: 'outdated', status, at: clock.now() });
+      return result;
+    },
   });
 }
 
@@ -118,13 +125,16 @@ function withoutCredentials(inquiry: Inquiry, response: StoredResponse): Inquiry
 const credentialFields = new Set(['authorization']);
 
 function commonOptions(
-  { store, clock, emit, windowBytes, readAhead, unshared, telling }: ExchangeContext,
+  context: ExchangeContext,
   inquiry: Inquiry,
   stored: StoredResponse,
   sizeBytes: number | undefined,
   writer: EntryWriter,
 ): Omit<GenerationOptions, 'response' | 'isPublished' | 'check' | 'first' | 'isRevoked' | 'publish' | 'commit'> {
+  const { store, clock, emit, windowBytes, readAhead, unshared, refusals } = context;
   const { key, policy } = inquiry;
+  const source = createPartSource({ inquiry, response: stored, sizeBytes, clock });
+  const noteRefusal = (reason: string) => refusals.note(key, { reason, status: stored.status, at: clock.now() });
   return {
     sizeBytes,
     writer,
@@ -134,26 +144,23 @@ function commonOptions(
     policy: policy.fill,
     retry: { maxAttempts: policy.fill.resumeAttempts, firstDelayMs: FIRST_DELAY_MS, maxDelayMs: MAX_DELAY_MS },
     clock,
-    source: createPartSource({ inquiry, response: stored, sizeBytes, clock }),
-    learn: (response, head) => learn(store, inquiry, writer.generation, response, head),
-    onFill: ({ result, bytes, durationMs, error }) =>
-      emit({
-        kind: 'fill',
-        key,
-        generation: writer.generation,
-        bytes,
-        result,
-        durationMs,
-        error: error?.code,
-        errorDetail: error?.detail,
-      }),
+    source,
+    learn: (response, head) => learn(context, inquiry, writer.generation, response, head),
+    onFill: ({ result, bytes, durationMs, error }) => {
+      // Where a strong validator names the bytes, those that have come are stored; and what was refused before had a reason.
+      const isLost = error !== undefined && !source.isProvable && refusals.last(key) === undefined;
+      if (isLost) noteRefusal(refusalOf(error));
+      const { generation } = writer;
+      const fault = { error: error?.code, errorDetail: error?.detail };
+      emit({ kind: 'fill', key, generation, bytes, result, durationMs, ...fault });
+    },
     onStoreFault: (fault) => {
       if (fault.reason === 'removed') return;
-      if (fault.reason === 'too_large') unshared.note(key, 'too-large', clock.now());
-      const message = `The rest of a fill is relayed without being stored: ${fault.message}`;
-      emit({ kind: 'store', level: telling.levelOf(fault.reason, clock.now()), message, detail: key });
+      noteRefusal(fault.reason === 'too_large' ? 'too-large' : 'store-unavailable');
+      tellOfFault(context, key, fault);
     },
     onUnusable: async (error) => {
+      noteRefusal(refusalOf(error));
       if (error.code === 'origin_digest_mismatch') unshared.note(key, 'digest-mismatch', clock.now());
       const own = await findGeneration(store, key, writer.generation);
       if (own !== undefined) await store.removeEntry(own);
@@ -161,32 +168,41 @@ function commonOptions(
   };
 }
 
+/** Why nothing is stored of a body that broke off. */
+function refusalOf({ code }: ProxyError): string {
+  return code === 'origin_digest_mismatch' ? 'digest-mismatch' : code === 'client_gone' ? 'stopped' : code;
+}
+
 /**
  * The response under the fields of a newer part, which take the place of the older ones (RFC 9110 §15.3.7.3, RFC 9111
  * §3.4); undefined, and no longer to be found, when they forbid storing it.
  */
 async function learn(
-  store: Store,
+  context: ExchangeContext,
   inquiry: Inquiry,
   generation: string,
   response: StoredResponse,
   { fields, requestAt, responseAt }: PartHead,
 ): Promise<StoredResponse | undefined> {
+  const { store, refusals } = context;
   const { key, originFields, policy } = inquiry;
   const fresh = withGroupTags(freshened(response, { fields }, requestAt, responseAt, policy), inquiry);
   const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
   const own = await findGeneration(store, key, generation);
   if (decision.kind === 'refuse' && own !== undefined) await store.removeEntry(own);
-  if (decision.kind === 'refuse') return undefined;
+  if (decision.kind === 'refuse') {
+    refusals.note(key, { reason: decision.reason, status: response.status, at: responseAt });
+    return undefined;
+  }
   if (own !== undefined) await store.replaceMetadata(own, fresh);
+  tellOfCookie(context, key, fields, fresh.fields);
   return fresh;
 }
 
-/** The law allows it (RFC 9111 §7.3), and an origin that has not meant it gives one user's session to all others. */
-function tellOfCookie({ emit, telling, clock }: ExchangeContext, key: string): void {
-  const message =
-    'A response with Set-Cookie and a lifetime is stored, and its cookie given to everybody who asks for it. Where that is not meant, set cache.setCookie of the route to "strip" or "refuse".';
-  emit({ kind: 'store', level: telling.levelOf('set-cookie', clock.now()), message, detail: key });
+function tellOfFault({ emit, telling, clock, unshared }: ExchangeContext, key: string, fault: StoreFault): void {
+  if (fault.reason === 'too_large') unshared.note(key, 'too-large', clock.now());
+  const message = `The rest of a fill is relayed without being stored: ${fault.message}`;
+  emit({ kind: 'store', level: telling.levelOf(fault.reason, clock.now()), message, detail: key });
 }
 
 async function findGeneration(store: Store, key: string, generation: string): Promise<StoredEntry | undefined> {

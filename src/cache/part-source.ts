@@ -1,5 +1,6 @@
 /** Asks the origin for the bytes of one generation, and makes sure that what comes are such. */
 
+import type { Span } from '../bytes/span.ts';
 import { type Fields, fieldValue } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
@@ -82,8 +83,13 @@ class OriginPartSource implements PartSource {
 
   async fetchPart(start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
     if (this.#validator === undefined) return undefined;
-    const range = end >= (this.#options.sizeBytes ?? end) ? { start } : { start, end };
-    const received = await this.#ask(partFields(range, this.#validator), signal);
+    const received = await this.#ask(
+      [
+        ['range', formatPart({ start, end }, this.#options.sizeBytes)],
+        ['if-range', this.#validator],
+      ],
+      signal,
+    );
     const part = this.#acceptPart(received, start);
     if (part === undefined) received.response.body.close();
     return part;
@@ -151,6 +157,8 @@ class OriginPartSource implements PartSource {
     if (status !== 200) return this.#refuse(response);
     const version = this.#compare(response);
     if (version === 'other') throw this.#changed(response, 'another validator');
+    // What is there in part may lie behind what comes, and be read before the two can be compared (RFC 9111 §3.4).
+    if (version === 'unknown' && this.isProvable) throw this.#changed(response, 'no validator to tell it by');
     if (version === 'unknown' && !this.#isSameForm(response)) throw this.#changed(response, 'another form');
     const expected = this.#options.sizeBytes;
     if (expected !== undefined && sizeBytes !== undefined && sizeBytes !== expected) {
@@ -207,13 +215,8 @@ function headOf({ response, requestAt, responseAt }: Received): PartHead {
   return { fields: response.fields, requestAt, responseAt };
 }
 
-function partFields({ start, end }: { start: number; end?: number }, validator: string): Fields {
-  const spec =
-    end === undefined
-      ? ({ kind: 'open', first: start } as const)
-      : ({ kind: 'closed', first: start, last: end - 1 } as const);
-  return [
-    ['range', formatRange([spec])],
-    ['if-range', validator],
-  ];
+/** The Range that asks for a part of a representation: without an end where that is the end of the whole. */
+export function formatPart({ start, end }: Span, sizeBytes: number | undefined): string {
+  const isToEnd = end >= (sizeBytes ?? end);
+  return formatRange([isToEnd ? { kind: 'open', first: start } : { kind: 'closed', first: start, last: end - 1 }]);
 }

@@ -2,23 +2,19 @@
 
 import { ProxyError } from '../http/proxy-error.ts';
 import type { ForwardReason } from '../semantics/cache-status.ts';
-import { freshened } from '../semantics/freshen.ts';
-import { decideHeadEffect } from '../semantics/head.ts';
 import { isSafeMethod } from '../semantics/method.ts';
-import { decideStoring } from '../semantics/storing.ts';
-import type { StoredEntry } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 import { generationAnswer, relayAnswer } from './answers.ts';
 import type { ExchangeContext } from './exchange-context.ts';
-import type { Flights } from './flights.ts';
-import { isFragment } from './fragments.ts';
-import { withGroupTags } from './group-tags.ts';
+import type { Arrival, Flights } from './flights.ts';
+import { groupTags } from './group-tags.ts';
 import type { Inquiry } from './inquiry.ts';
 import { invalidate } from './invalidate.ts';
-import { isSameVariant } from './join.ts';
 import { landPosted } from './land-whole.ts';
+import { learnFromHead } from './learn-head.ts';
 import type { Received } from './open-generation.ts';
 import { selectPosted } from './posted.ts';
+import { withMoreFields } from './representation.ts';
 
 /** Passes requests on, and keeps what is known of stored responses true. */
 export class Passing {
@@ -30,79 +26,96 @@ export class Passing {
     this.#flights = flights;
   }
 
-  /** Passes a request on as it is. What a POST brings for a later GET is kept (RFC 9110 §9.3.3). Throws `ProxyError`. */
+  /** Passes a request on as it is. Throws `ProxyError`. */
   async pass(inquiry: Inquiry, forwardReason: ForwardReason, reason: string): Promise<Answer> {
-    const received = await this.#fetch(inquiry, forwardReason);
-    const posted = forwardReason === 'method' ? selectPosted(inquiry, received) : undefined;
-    if (posted === undefined) return relayAnswer({ ...received, evaluated: true }, forwardReason, reason);
+    const { method, signal } = inquiry.request;
+    if (method === 'POST' && forwardReason === 'method') return await this.#post(inquiry);
+    const received = await this.#ask(inquiry, signal);
+    this.#note(inquiry, reason, received);
+    await this.#takeEffect(inquiry, forwardReason, received);
+    return relayAnswer({ ...received, evaluated: true }, forwardReason, reason);
+  }
+
+  /** Passes a POST on. What it brings for a later GET is kept (RFC 9110 §9.3.3), unless that is outdated already. */
+  async #post(inquiry: Inquiry): Promise<Answer> {
+    using before = this.#flights.watch(inquiry.key);
+    const tether = createTether(inquiry.request.signal);
+    const received = await this.#ask(inquiry, tether.signal);
+    const posted = selectPosted(inquiry, received);
+    const tags = groupTags(received.response.fields, inquiry);
+    const isOutdated = before.concerns(tags);
+    const effect = this.#takeEffect(inquiry, 'method', received);
+    // Its own invalidation has been noted by now.
+    using since = this.#flights.watch(inquiry.key);
+    await effect;
+    if (posted === undefined || isOutdated || since.concerns(tags)) {
+      return relayAnswer({ ...received, evaluated: true }, 'method', 'method');
+    }
+    // What is kept belongs to no client.
+    tether.release();
     const flight = this.#flights.start(inquiry.key, posted.policy.fill.onAbort, (clearance) =>
       landPosted(this.#context, posted, received, clearance),
     );
-    const arrival = await flight.lead(inquiry.request.signal);
-    switch (arrival.kind) {
-      case 'generation':
-        return generationAnswer(arrival.generation, arrival.representation, { forwardReason, isJoined: false });
-      case 'relay':
-        return relayAnswer({ ...arrival.relay, evaluated: true }, forwardReason, arrival.reason);
-      default:
-        throw new ProxyError('internal', { detail: `a response to POST landed as ${arrival.kind}` });
-    }
+    return answerPosted(await flight.lead(inquiry.request.signal));
   }
 
-  /** An unsafe method invalidates what it has changed (RFC 9111 §4.4); a HEAD tells of what a GET has stored (§4.3.5). */
-  async #fetch(inquiry: Inquiry, forwardReason: ForwardReason): Promise<Received> {
-    const { request, originTarget, originFields, origin } = inquiry;
-    const { store, clock } = this.#context;
-    const requestAt = clock.now();
+  /** What is not shared has been refused for a reason of its own, which is noted already. */
+  #note({ request, key }: Inquiry, reason: string, { response, responseAt }: Received): void {
+    if (request.method !== 'GET' || reason === 'unshared') return;
+    this.#context.refusals.note(key, { reason, status: response.status, at: responseAt });
+  }
+
+  async #ask(
+    { request, originTarget, originFields, origin, onInterim }: Inquiry,
+    signal: AbortSignal,
+  ): Promise<Received> {
+    const requestAt = this.#context.clock.now();
     const response = await origin.fetch({
       method: request.method,
       target: originTarget,
       fields: originFields,
       body: request.body,
       bodySizeBytes: request.bodySizeBytes,
-      signal: request.signal,
-      onInterim: inquiry.onInterim,
+      signal,
+      onInterim,
     });
-    const received = { response, requestAt, responseAt: clock.now() };
+    return { response, requestAt, responseAt: this.#context.clock.now() };
+  }
+
+  /** An unsafe method invalidates what it has changed (RFC 9111 §4.4); a HEAD tells of what a GET has stored (§4.3.5). */
+  async #takeEffect(inquiry: Inquiry, forwardReason: ForwardReason, received: Received): Promise<void> {
+    const { method } = inquiry.request;
     try {
-      if (!isSafeMethod(request.method)) await invalidate(store, this.#flights, inquiry, response);
-      if (request.method === 'HEAD' && forwardReason !== 'bypass')
+      if (!isSafeMethod(method)) await invalidate(this.#context.store, this.#flights, inquiry, received.response);
+      if (method === 'HEAD' && forwardReason !== 'bypass')
         await learnFromHead(this.#context, this.#flights, inquiry, received);
     } catch (thrown) {
-      response.body.close();
+      received.response.body.close();
       throw thrown;
     }
-    return received;
   }
 }
 
-async function learnFromHead(
-  context: ExchangeContext,
-  flights: Flights,
-  inquiry: Inquiry,
-  received: Received,
-): Promise<void> {
-  if (received.response.status !== 200) return;
-  const entries = await context.store.find(inquiry.key);
-  const concerned = entries.filter(
-    (entry) => entry.pinnedUntil === undefined && !isFragment(entry.metadata) && isSameVariant(entry.metadata, inquiry),
-  );
-  for (const entry of concerned) {
-    const metadata = learnt(entry, inquiry, received);
-    const updated = metadata === undefined ? undefined : await context.store.replaceMetadata(entry, metadata);
-    if (updated !== undefined) flights.freshen(updated);
-  }
+/** Aborts when a client leaves, until it is released. */
+function createTether(client: AbortSignal): { readonly signal: AbortSignal; release(): void } {
+  const transfer = new AbortController();
+  const leave = () => transfer.abort(client.reason);
+  if (client.aborted) leave();
+  client.addEventListener('abort', leave, { once: true });
+  return { signal: transfer.signal, release: () => client.removeEventListener('abort', leave) };
 }
 
-/** What is known of an entry after a HEAD; undefined where that was for its client alone. */
-function learnt(
-  { metadata, sizeBytes }: StoredEntry,
-  inquiry: Inquiry,
-  { response, requestAt, responseAt }: Received,
-): StoredEntry['metadata'] | undefined {
-  const { originFields, policy } = inquiry;
-  if (decideHeadEffect(metadata, sizeBytes, response.fields) === 'invalidate') return { ...metadata, isInvalid: true };
-  const fresh = withGroupTags(freshened(metadata, response, requestAt, responseAt, policy), inquiry);
-  const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
-  return decision.kind === 'store' ? fresh : undefined;
+function answerPosted(arrival: Arrival): Answer {
+  switch (arrival.kind) {
+    case 'generation': {
+      const representation = withMoreFields(arrival.representation, arrival.personal ?? []);
+      return generationAnswer(arrival.generation, representation, { forwardReason: 'method', isJoined: false });
+    }
+    case 'relay':
+      return relayAnswer({ ...arrival.relay, evaluated: true }, 'method', arrival.reason);
+    default:
+      throw arrival.kind === 'failed' && arrival.failure instanceof ProxyError
+        ? arrival.failure
+        : new ProxyError('internal', { detail: `a response to POST landed as ${arrival.kind}` });
+  }
 }

@@ -8,7 +8,7 @@ import { decideReuse } from '../semantics/reuse.ts';
 import { strongValidator } from '../semantics/validator.ts';
 import { comparePreference, matchesVariant } from '../semantics/variant.ts';
 import type { StoredEntry } from '../store/store.ts';
-import { fillFields, hasRange } from './asked.ts';
+import { fillFields, hasRange, isOnlyIfCached } from './asked.ts';
 import { type FoundFragment, findFragment, isFragment } from './fragments.ts';
 import type { Inquiry } from './inquiry.ts';
 
@@ -69,7 +69,8 @@ export function planAnswer(
   }
   const reuse = reuseOf(entry);
   if (reuse.kind !== 'validate') {
-    return { kind: 'hit', entry, ttlMs: reuse.ttlMs, isValidated: reuse.kind === 'stale' && reuse.isValidated };
+    const isValidated = reuse.kind === 'stale' && reuse.isValidated && !isOnlyIfCached(inquiry);
+    return { kind: 'hit', entry, ttlMs: reuse.ttlMs, isValidated };
   }
   const reason = reuse.reason === 'request' ? 'request' : 'stale';
   return { kind: 'revalidate', entry, reason, serveStaleUntil: reuse.serveStaleUntil };

@@ -1,9 +1,10 @@
 /** Whether a generation that is there in part holds all that a request wants. */
 
+import type { StoredResponse } from '../http/stored-response.ts';
 import { evaluatePreconditions } from '../semantics/precondition.ts';
 import { selectRanges } from '../semantics/range.ts';
 import { rangeSpecs } from './asked.ts';
-import type { Generation } from './generation.ts';
+import { hasBytes, type Outlook } from './fetch-decision.ts';
 import type { Inquiry } from './inquiry.ts';
 
 /**
@@ -11,11 +12,11 @@ import type { Inquiry } from './inquiry.ts';
  * does not hold.
  */
 export function isPresent(
-  generation: Pick<Generation, 'response' | 'sizeBytes' | 'hasAll'>,
+  { response, outlook }: { readonly response: StoredResponse; readonly outlook: Outlook },
   inquiry: Inquiry,
   now: number,
 ): boolean {
-  const { response, sizeBytes } = generation;
+  const { sizeBytes } = outlook;
   if (sizeBytes === undefined) return false;
   const asked = { method: inquiry.request.method, fields: inquiry.originFields };
   const outcome = evaluatePreconditions(asked, response, now);
@@ -23,6 +24,6 @@ export function isPresent(
   const specs = outcome.range === 'apply' ? rangeSpecs(inquiry) : [];
   const selected = specs.length === 0 ? undefined : selectRanges(specs, sizeBytes, { coalesceGapBytes: 0 });
   if (selected?.kind === 'unsatisfiable') return true;
-  if (selected?.kind === 'partial') return selected.spans.every((span) => generation.hasAll(span));
-  return generation.hasAll({ start: 0, end: sizeBytes });
+  if (selected?.kind === 'partial') return selected.spans.every((span) => hasBytes(outlook, span));
+  return hasBytes(outlook, { start: 0, end: sizeBytes });
 }

@@ -1,6 +1,7 @@
 /** A representation as delivery sees it: a head, a length that may come later, and bytes at any offset. */
 
 import type { Span } from '../bytes/span.ts';
+import { type Fields, withoutFields } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 
@@ -53,6 +54,14 @@ export function withResponse(representation: Representation, response: StoredRes
     whenPresent: (end, signal) => representation.whenPresent(end, signal),
     close: () => representation.close(),
   };
+}
+
+/** The same representation with more fields in its head, which take the place of those of their names. */
+export function withMoreFields(representation: Representation, more: Fields): Representation {
+  if (more.length === 0) return representation;
+  const { response } = representation;
+  const names = new Set(more.map(([name]) => name));
+  return withResponse(representation, { ...response, fields: [...withoutFields(response.fields, names), ...more] });
 }
 
 /** A response passed on as it comes from the origin; its bytes can be read once, from the first to the last. */

@@ -5,7 +5,7 @@ import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { Arrivals } from './arrivals.ts';
 import type { BlockKeeper } from './block-keeper.ts';
 import type { Clock } from './clock.ts';
-import { type Coming, decideFetch } from './fetch-decision.ts';
+import { type Coming, decideFetch, type Outlook } from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, isFatal, type Part, type PartHead } from './fill.ts';
 import { decideUnwanted, type FillPolicy, mayComplete } from './fill-policy.ts';
 import type { PartSource } from './part-source.ts';
@@ -95,6 +95,21 @@ export class Supply implements FillHost {
     return this.#arrivals.hasReached(end);
   }
 
+  /** What can be expected. */
+  get outlook(): Outlook {
+    const { blockSizeBytes, policy, source } = this.#rules;
+    const { sizeBytes, keeper } = this.#host;
+    return {
+      sizeBytes,
+      blockSizeBytes,
+      present: keeper.present,
+      fills: this.#arrivals.coming,
+      mayAskForParts: source.mayAskForParts,
+      seekAheadBytes: policy.seekAheadBytes,
+      seekAheadMs: policy.seekAheadMs,
+    };
+  }
+
   /** Takes up what the origin is sending already. */
   begin(first: Part): void {
     const { blockSizeBytes } = this.#rules;
@@ -108,19 +123,9 @@ export class Supply implements FillHost {
    * store took no more and the bytes have passed, or because what follows could not be compared before they are given.
    */
   demand(offset: number, end: number): 'coming' | 'expected' | 'gone' | Coming {
-    const { blockSizeBytes, policy, source } = this.#rules;
-    const { sizeBytes, keeper } = this.#host;
-    const { present, isStoring } = keeper;
-    const decision = decideFetch({
-      offset,
-      end,
-      sizeBytes,
-      blockSizeBytes,
-      present,
-      fills: this.#arrivals.coming,
-      mayAskForParts: source.mayAskForParts,
-      ...policy,
-    });
+    const { blockSizeBytes, source } = this.#rules;
+    const { present, isStoring } = this.#host.keeper;
+    const decision = decideFetch({ ...this.outlook, offset, end });
     if (decision.kind === 'wait') return 'coming';
     if (decision.kind === 'expect') return 'expected';
     if (!isStoring && !source.mayAskForParts) return 'gone';
@@ -161,14 +166,12 @@ export class Supply implements FillHost {
 
   async fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
     const { source } = this.#rules;
-    // Where the length is not known, a fill that has ended tells it: none ends early then.
-    const isComing = () => this.#host.sizeBytes !== undefined && this.#arrivals.bring(start, fill);
     const asked = source.mayAskForParts ? await source.fetchPart(start, end, signal) : undefined;
-    if (asked?.isWhole === true && start > 0 && isComing()) {
-      asked.body.close();
+    const isOfUse = asked !== undefined && (!asked.isWhole || start === 0);
+    if (!isOfUse && this.#isComing({ start, end }, fill)) {
+      asked?.body.close();
       return undefined;
     }
-    if (asked === undefined && isComing()) return undefined;
     const part = asked ?? (await source.fetchWhole(signal));
     if (part.head !== undefined) await this.#host.learn(part.head);
     return part;
@@ -199,6 +202,17 @@ export class Supply implements FillHost {
     // What a store did not keep cannot be compared with a second transfer.
     if (!keeper.isStoring && !this.#rules.source.mayAskForParts) return false;
     return readerCount > 0 || this.#decideUnwanted() === 'finish';
+  }
+
+  /**
+   * Whether all that a fill is to bring comes by another one, so that it may end. Where some of it does not, a reader of that
+   * would start the next fill at once, which would end for the same reason, again and again without a turn of the event loop.
+   */
+  #isComing({ start, end }: Span, fill: Fill): boolean {
+    const { sizeBytes } = this.#host;
+    // Where the length is not known, a fill that has ended tells it: none ends early then.
+    if (sizeBytes === undefined) return false;
+    return this.#arrivals.bringAll({ start, end: Math.min(end, sizeBytes) }, fill);
   }
 
   #decideUnwanted(fill?: Fill): 'finish' | 'stop' {

@@ -5,6 +5,7 @@ import { Command, Help, InvalidArgumentError } from 'commander';
 import { nearestName } from '../config/nearest-name.ts';
 import { parseDuration } from '../config/units.ts';
 import { check } from './check.ts';
+import { type ExplainFlags, parseHeaderFlag, parseRangeFlag, parseUrl } from './explain/explain-flags.ts';
 import type { CliIo } from './io.ts';
 import { serve } from './serve.ts';
 import type { ServeFlags } from './serve-flags.ts';
@@ -12,6 +13,7 @@ import type { ServeFlags } from './serve-flags.ts';
 const usage = `[serve] <origin> [options]
        rangeway --config FILE [options]
        rangeway check FILE...
+       rangeway explain URL [options]
        rangeway demo [options]`;
 
 const examples = `
@@ -38,6 +40,7 @@ export function createProgram(io: CliIo, end: (code: number) => void): Command {
     });
   const serving = addServe(program, io, end);
   addCheck(program, io, end);
+  addExplain(program, io, end);
   addDemo(program, io, end);
   // To serve is what the program is for: its help has the flags of `serve` among its own.
   return program.configureHelp({
@@ -86,6 +89,22 @@ function addCheck(program: Command, io: CliIo, end: (code: number) => void): voi
     .action(async (files: string[]) => end(await check(files, io)));
 }
 
+function addExplain(program: Command, io: CliIo, end: (code: number) => void): void {
+  program
+    .command('explain')
+    .description('tell what a running Rangeway would do with a request, and why; nothing is asked of the origin')
+    .argument('<url>', 'the URL of a resource there, such as http://127.0.0.1:8080/film.mp4', parseTarget)
+    .option('-r, --range <range>', 'the range that is asked for, such as 0-99 or -100', parseRangeFlag)
+    .option("-H, --header <'Name: value'>", 'a field of the request; may be given more than once', collectHeader)
+    .option('-X, --request <method>', 'the method of the request (default: GET)', parseMethod)
+    .option('-k, --insecure', 'take any certificate')
+    .option('--json', 'print what Rangeway says as it says it')
+    .action(async (url: URL, flags: ExplainFlags) => {
+      const { explain } = await import('./explain/explain.ts');
+      end(await explain(url, flags, io));
+    });
+}
+
 function addDemo(program: Command, io: CliIo, end: (code: number) => void): void {
   program
     .command('demo')
@@ -121,6 +140,23 @@ function parseTtl(text: string): number {
   const ms = parseDuration(text);
   if (ms === undefined) throw new InvalidArgumentError('Expected a time such as 60s, 5m or 500ms.');
   return ms;
+}
+
+function parseTarget(text: string): URL {
+  const url = parseUrl(text);
+  if (url === undefined) throw new InvalidArgumentError('Expected a URL such as http://127.0.0.1:8080/film.mp4.');
+  return url;
+}
+
+function collectHeader(text: string, before: ExplainFlags['header'] = []): ExplainFlags['header'] {
+  const field = parseHeaderFlag(text);
+  if (field === undefined) throw new InvalidArgumentError("Expected 'Name: value'.");
+  return [...before, field];
+}
+
+function parseMethod(text: string): string {
+  if (!/^[A-Za-z][!#$%&'*+.^_`|~\w-]*$/.test(text)) throw new InvalidArgumentError('Expected a method such as HEAD.');
+  return text;
 }
 
 /** The version of the package; this file is two folders below its root, as source and when built. */

@@ -16,7 +16,7 @@ const yearSeconds = 31_536_000;
 
 /** What every cache reads is for no cache in particular. */
 const generalFields = new Set(['cache-control', 'expires', 'pragma']);
-const targetedField = fieldName.refine(
+const targetedField = fieldName('CDN-Cache-Control').refine(
   (name) => !generalFields.has(name),
   'is read anyway; expected a field for some caches only, such as "CDN-Cache-Control"',
 );
@@ -30,12 +30,16 @@ const selectingFields = new Set([
   'if-unmodified-since',
   'range',
 ]);
-const keyField = fieldName.refine(
+const keyField = fieldName('Accept-Language').refine(
   (name) => !selectingFields.has(name),
-  'cannot tell stored responses apart: what is stored is the whole representation',
+  'must be left out: what is stored is the whole representation, which is the same for all its values',
 );
 
-const ttlByStatus = z.record(statusOrClass, seconds(0, yearSeconds)).default({});
+const ttlByStatus = z
+  .record(statusOrClass, seconds(0, yearSeconds), {
+    error: ({ code }) => (code === 'invalid_type' ? 'expected lifetimes by status such as {"404": 60}' : undefined),
+  })
+  .default({});
 
 const parameterNames = names(parameterPattern, 100);
 
@@ -51,14 +55,17 @@ const parameterChoice = z
   .transform(({ keep, ignore }, context) => {
     if (keep !== undefined && ignore === undefined) return { keep };
     if (ignore !== undefined && keep === undefined) return { ignore };
-    if (context.issues.length === 0) context.addIssue('needs either keep or ignore');
+    if (context.issues.length > 0) return z.NEVER;
+    context.addIssue(keep === undefined ? 'needs keep or ignore' : 'cannot have both keep and ignore');
     return z.NEVER;
   });
 
 const key = z
   .strictObject({
     query: z
-      .union([parameterChoice, z.enum(['all', 'none'])])
+      .union([parameterChoice, z.enum(['all', 'none'])], {
+        error: 'expected "all", "none" or an object such as {"ignore": ["utm_*"]}',
+      })
       .prefault('all')
       .describe(
         'Which parameters of the query are in the key: "all", "none", or some by name, percent-decoded. The origin is sent the whole query all the same, so leave out only what cannot change its responses. A parameter with ";" in it is in the key unless this is "none", because some origins see two parameters there.',
@@ -76,14 +83,20 @@ const key = z
   })
   .superRefine(({ fields, cookies }, context) => {
     if (!fields.includes('cookie') || cookies.length === 0) return;
-    context.addIssue({ code: 'custom', path: ['cookies'], message: 'are all in key.fields already, which has Cookie' });
+    context.addIssue({
+      code: 'custom',
+      path: ['cookies'],
+      message: 'must be left out: key.fields has Cookie, and with it all of them',
+    });
   })
   .prefault({})
   .describe('What tells stored responses apart, besides host, path and Vary (RFC 9111 §2, §4.1).');
 
 const bypass = z
   .strictObject({
-    fields: names(fieldName, 100).default([]).describe('Requests that have one of these fields, whatever its value.'),
+    fields: names(fieldName('Authorization'), 100)
+      .default([])
+      .describe('Requests that have one of these fields, whatever its value.'),
     cookies: names(cookiePattern, 100)
       .default([])
       .describe('Requests that have one of these cookies; "session_*" stands for all that begin with "session_".'),

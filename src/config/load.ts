@@ -43,7 +43,8 @@ export function parseConfigText(text: string): ConfigText {
 
 /** Checks a value and fills in the defaults. Relative paths in it are taken from `directory`. */
 export function checkConfig(value: unknown, directory: string): LoadedConfig {
-  const result = configSchema.safeParse(value, { reportInput: true });
+  // Only what the schema itself says is a message; the words for all else are those of `describeIssues`.
+  const result = configSchema.safeParse(value, { reportInput: true, error: () => '' });
   if (!result.success) return { kind: 'invalid', problems: describeIssues(result.error.issues) };
   return { kind: 'ok', config: withAbsolutePaths(result.data, directory) };
 }

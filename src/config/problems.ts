@@ -26,7 +26,10 @@ const typeNames: Readonly<Record<string, string>> = {
   null: 'null',
 };
 
-/** Says what is wrong, one problem for each option concerned, in the order of the issues. */
+/**
+ * Says what is wrong, one problem for each option concerned, in the order of the issues. What the schema has no words for
+ * must have an empty message.
+ */
 export function describeIssues(issues: readonly Issue[]): Problem[] {
   return describeIn(issues, []);
 }
@@ -64,52 +67,66 @@ function describeIssue(issue: Issue, parent: Path): Problem[] {
   }
 }
 
-/** Of several alternatives the one that was meant is told: the one whose type fits. */
+/** Of several alternatives the one that was meant is told: the one whose type or word fits. */
 function describeUnion(issue: Extract<Issue, { code: 'invalid_union' }>, path: Path): Problem[] {
-  const meant = issue.errors.find((alternative) => !alternative.some(isWrongType));
+  const meant = issue.errors.find((alternative) => !alternative.some(isAnotherKind));
   if (meant !== undefined) return describeIn(meant, path);
-  const expected = issue.errors.flatMap((alternative) =>
-    alternative.filter(isWrongType).map((inner) => inner.expected),
-  );
-  return [{ path: formatPath(path), message: wrongType([...new Set(expected)], issue.input) }];
+  const others = issue.errors.flatMap((alternative) => alternative.filter(isAnotherKind));
+  const types = others.flatMap((other) => (other.code === 'invalid_type' ? [other.expected] : []));
+  const words = others.flatMap((other) => (other.code === 'invalid_value' ? other.values.map(String) : []));
+  const message =
+    issue.message === ''
+      ? wrongType([...new Set(types)], issue.input)
+      : `${issue.message}, found ${quoteFound(issue.input)}${suggestion(issue.input, words)}`;
+  return [{ path: formatPath(path), message }];
 }
 
-function isWrongType(issue: Issue): issue is Extract<Issue, { code: 'invalid_type' }> {
-  return issue.code === 'invalid_type' && issue.path.length === 0;
+/** Whether the value as a whole is of another type than this alternative, or another word. */
+function isAnotherKind(issue: Issue): issue is Extract<Issue, { code: 'invalid_type' | 'invalid_value' }> {
+  return (issue.code === 'invalid_type' || issue.code === 'invalid_value') && issue.path.length === 0;
 }
 
 function describeValue(issue: Issue): string {
+  const { message } = issue;
   switch (issue.code) {
     case 'invalid_type':
-      return wrongType([issue.expected], issue.input);
+      return wrongType([issue.expected], issue.input, message);
     case 'invalid_value':
       return wrongWord(issue.values.map(String), issue.input);
+    case 'invalid_format':
+      return `${message}, found ${quoteFound(issue.input)}`;
     case 'too_small':
     case 'too_big':
       return outOfBounds(issue);
     default:
-      return issue.message;
+      return message;
   }
 }
 
-function wrongType(expected: readonly string[], found: unknown): string {
+function wrongType(types: readonly string[], found: unknown, stated = ''): string {
   if (found === undefined) return 'is required';
-  return `expected ${listWords(expected.map((type) => typeNames[type] ?? type))}, found ${describeFound(found)}`;
+  const expected = stated === '' ? `expected ${listWords(types.map((type) => typeNames[type] ?? type))}` : stated;
+  return `${expected}, found ${describeFound(found)}`;
 }
 
 function wrongWord(words: readonly string[], found: unknown): string {
-  const expected = `expected ${listWords(words.map((word) => `"${word}"`))}, found ${typeof found === 'string' ? JSON.stringify(found) : describeFound(found)}`;
+  const expected = listWords(words.map((word) => `"${word}"`));
+  return `expected ${expected}, found ${quoteFound(found)}${suggestion(found, words)}`;
+}
+
+function suggestion(found: unknown, words: readonly string[]): string {
   const nearest = typeof found === 'string' ? nearestName(found, words) : undefined;
-  return nearest === undefined ? expected : `${expected}; did you mean "${nearest}"?`;
+  return nearest === undefined ? '' : `; did you mean "${nearest}"?`;
 }
 
 function outOfBounds(issue: Extract<Issue, { code: 'too_small' | 'too_big' }>): string {
-  const [bound, limit] = issue.code === 'too_small' ? ['least', issue.minimum] : ['most', issue.maximum];
+  const isTooSmall = issue.code === 'too_small';
+  const [bound, limit] = isTooSmall ? ['least', issue.minimum] : ['most', issue.maximum];
   if (issue.origin === 'number' || issue.origin === 'int') {
     return `must be at ${bound} ${limit}, found ${describeFound(issue.input)}`;
   }
   const things = issue.origin === 'array' ? 'element' : 'character';
-  return `needs at ${bound} ${limit} ${things}${limit === 1 ? '' : 's'}`;
+  return `${isTooSmall ? 'needs' : 'may have'} at ${bound} ${limit} ${things}${limit === 1 ? '' : 's'}`;
 }
 
 function unknownOption(parent: Path, key: string): string {
@@ -122,12 +139,21 @@ function unknownOption(parent: Path, key: string): string {
   return `unknown option "${key}"; ${advice}`;
 }
 
-/** What was found: short values as they are, otherwise only their type. */
+/** What was found where another type was expected: short values as they are, otherwise only their type. */
 function describeFound(value: unknown): string {
   if (value === null) return 'null';
-  if (typeof value === 'string') return value.length <= 40 ? `the text ${JSON.stringify(value)}` : 'a long text';
+  if (typeof value === 'string') return isShort(value) ? `the text ${JSON.stringify(value)}` : 'a long text';
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
   return Array.isArray(value) ? 'a list' : 'an object';
+}
+
+/** The same where text was expected, or in its place. */
+function quoteFound(value: unknown): string {
+  return typeof value === 'string' && isShort(value) ? JSON.stringify(value) : describeFound(value);
+}
+
+function isShort(text: string): boolean {
+  return text.length <= 40;
 }
 
 function listWords(words: readonly string[]): string {

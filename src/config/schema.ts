@@ -3,7 +3,7 @@
 import * as z from 'zod';
 import { matchConflicts } from './match-conflicts.ts';
 import { routeMatchSchema, routeSchema } from './route-schema.ts';
-import { count, listenAddress, seconds, size, token } from './values.ts';
+import { addressRange, count, listenAddress, seconds, size, token } from './values.ts';
 
 const storeOptions = z.strictObject({
   type: z
@@ -132,6 +132,19 @@ const log = z
   .prefault({})
   .describe('The log, on standard output.');
 
+const explain = z
+  .strictObject({
+    peers: z
+      .array(addressRange)
+      .max(100)
+      .prefault(['127.0.0.1/32', '::1/128'])
+      .describe(
+        'Addresses, and blocks such as "10.0.0.0/8", of those who may ask. An empty list switches this off. Where something on this machine forwards the connections of others without saying so, this machine is not to be trusted.',
+      ),
+  })
+  .prefault({})
+  .describe('Who is told what would become of a request, by "rangeway explain".');
+
 const routes = z
   .array(routeSchema)
   .min(1)
@@ -161,6 +174,7 @@ export const configSchema = z.strictObject({
   store,
   limits,
   log,
+  explain,
   shutdownGraceSeconds: seconds(0, 3600)
     .default(30)
     .describe('How long responses under way may take after the first signal to stop.'),

@@ -2,6 +2,7 @@
 
 import * as z from 'zod';
 import { formatListenAddress, isHostField, isHostName, parseListenAddress } from './address.ts';
+import { parseAddressRange } from './address-range.ts';
 import { parseSize, sizePattern } from './units.ts';
 
 /**
@@ -22,7 +23,10 @@ export function size(limits: { readonly min: string; readonly max: string }) {
 
 /** A number of seconds, fractions allowed. */
 export function seconds(min: number, max: number) {
-  return z.number().min(min).max(max);
+  return z
+    .number({ error: ({ code }) => (code === 'invalid_type' ? 'expected a number of seconds' : undefined) })
+    .min(min)
+    .max(max);
 }
 
 /** A whole number. */
@@ -52,6 +56,14 @@ export const hostChoice = z
   .string()
   .refine(isHostField, 'expected "origin", "keep" or a host name such as "media.example.org"');
 
+/** An IP address, or all that begin like one, parsed. */
+export const addressRange = z.string().transform((text, context) => {
+  const range = parseAddressRange(text);
+  if (range !== undefined) return range;
+  context.addIssue('expected an IP address such as "192.0.2.7" or "::1", or a block such as "10.0.0.0/8"');
+  return z.NEVER;
+});
+
 /** A path prefix: origin-form, no query. */
 export const pathPrefix = z
   .string()
@@ -62,24 +74,41 @@ export const token = z
   .string()
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/, "expected a token: letters, digits and the signs !#$%&'*+.^_`|~-");
 
-/** The name of a field (RFC 9110 §5.1), in lower case. One with `*` would be taken for the beginning of names. */
-export const fieldName = z
-  .string()
-  .regex(/^[!#$%&'+.^_`|~0-9A-Za-z-]{1,64}$/, 'expected the name of a field such as "Accept-Language"')
-  .toLowerCase();
+/** Names may be this long, in characters. */
+const maxFieldName = 64;
+const maxOtherName = 100;
+
+/**
+ * The name of a field (RFC 9110 §5.1), in lower case. One with `*` would be taken for the beginning of names. `example` is
+ * for messages.
+ */
+export function fieldName(example: string) {
+  return z
+    .string()
+    .max(maxFieldName, { abort: true })
+    .regex(/^[!#$%&'+.^_`|~0-9A-Za-z-]+$/, `expected the exact name of a field such as "${example}"`)
+    .toLowerCase();
+}
+
+const otherName = z.string().max(maxOtherName, { abort: true });
 
 /** The name of a cookie, exact. */
-export const cookieName = z.string().regex(/^[^\s;=*]{1,100}$/, 'expected the exact name of a cookie');
+export const cookieName = otherName.regex(/^[^\s;=*]+$/, 'expected the exact name of a cookie such as "language"');
 
 /** The name of a cookie, or the beginning of names and `*`. */
-export const cookiePattern = z
-  .string()
-  .regex(/^[^\s;=*]{1,100}\*?$/, 'expected the name of a cookie, or the beginning of names such as "session_*"');
+export const cookiePattern = otherName.regex(
+  /^[^\s;=*]+\*?$/,
+  'expected the name of a cookie, or the beginning of names such as "session_*"',
+);
 
-/** The name of a query parameter, or the beginning of names and `*`. */
-export const parameterPattern = z
-  .string()
-  .regex(/^[^*]{1,100}\*?$/, 'expected the name of a parameter, or the beginning of names such as "utm_*"');
+/**
+ * The name of a query parameter, or the beginning of names and `*`. A name may have any character once it is decoded; with
+ * those that separate parameters it is a part of a query, more likely, and would never be found.
+ */
+export const parameterPattern = otherName.regex(
+  /^(?!\?)[^*=&]+\*?$/,
+  'expected the name of a parameter, or the beginning of names such as "utm_*"',
+);
 
 /** A list of different names. */
 export function names<T extends z.ZodType<string>>(name: T, max: number) {
@@ -94,15 +123,16 @@ export function names<T extends z.ZodType<string>>(name: T, max: number) {
     });
 }
 
-/**
- * A status such as `404`, or a class of statuses such as `5xx`. Not 206, 304 and 416, which are never stored as such.
- */
+/** Statuses whose responses are not stored as such, whatever they say. */
+const unstorableStatuses = new Set(
+  '206 304 401 406 407 408 411 412 413 415 416 417 421 425 426 428 429 431 505 511'.split(' '),
+);
+
+/** A status such as `404`, or a class of statuses such as `5xx`. Not one whose responses are never stored. */
 export const statusOrClass = z
   .string()
-  .regex(
-    /^(?:[2-5]xx|(?!206|304|416)[2-5]\d\d)$/,
-    'expected a status such as "404" (not 206, 304 or 416), or "2xx" to "5xx"',
-  );
+  .regex(/^[2-5](?:xx|\d\d)$/, 'expected a status such as "404", or a class from "2xx" to "5xx"')
+  .refine((status) => !unstorableStatuses.has(status), 'has no effect: responses with this status are never stored');
 
 /** The URL of an origin, normalised; its path is put before every path. */
 export const originUrl = z.string().transform((text, context) => {

@@ -4,21 +4,18 @@ import type { Answer, AnswerFacts } from '../cache/answer.ts';
 import type { Representation } from '../cache/representation.ts';
 import { type Fields, withField } from '../http/fields.ts';
 import type { Body, ProxyRequest, ProxyResponse } from '../http/message.ts';
-import { createBoundary, frameByteranges } from '../semantics/byteranges.ts';
 import { formatContentRange } from '../semantics/content-range.ts';
 import { withReprDigest } from '../semantics/digest.ts';
 import { type EarlySelection, type RangeSpec, selectBeforeLength } from '../semantics/range.ts';
 import type { DeliveryContext } from './context.ts';
+import { frameParts } from './multipart.ts';
 import { bodyOfPieces, type Piece, sizeOfPieces, unreadBody } from './pieces.ts';
 import { preconditionFailed, rangeNotSatisfiable } from './refusals.ts';
 import { deliverRelay } from './relay.ts';
 import { headFields, partialFields, representationFields, selectNotModifiedFields } from './response-fields.ts';
-import { type DecidedSelection, type PartialSelection, partType, selectDelivery, selectSpecs } from './selection.ts';
+import { type DecidedSelection, type PartialSelection, selectDelivery, selectSpecs } from './selection.ts';
 
 type RepresentationAnswer = Extract<Answer, { kind: 'representation' }>;
-
-/** A multipart body may cost this much more than the whole before the whole is sent instead, in bytes. */
-const MAX_MULTIPART_EXCESS_BYTES = 4096;
 
 /**
  * Makes the response, in the same tick where memory has what it takes. Rejects with `ProxyError`: `bytes_gone` when the
@@ -112,16 +109,15 @@ class Deliverer {
     ]);
   }
 
-  #partial({ spans, sizeBytes }: PartialSelection): ProxyResponse | Promise<ProxyResponse> {
+  #partial(selection: PartialSelection): ProxyResponse | Promise<ProxyResponse> {
+    const { spans, sizeBytes } = selection;
     const [span, ...more] = spans;
     if (span !== undefined && more.length === 0) {
       const fields = withField(partialFields(this.#fields), 'content-range', formatContentRange(span, sizeBytes));
       return this.#respond(206, fields, [{ kind: 'span', span }]);
     }
-    const boundary = createBoundary(this.#context.random);
-    const whole = { sizeBytes, contentType: partType(this.#representation.response) };
-    const framing = frameByteranges(spans, whole, boundary);
-    if (framing.sizeBytes > sizeBytes + MAX_MULTIPART_EXCESS_BYTES) return this.#whole();
+    const framing = frameParts(selection, this.#representation.response, this.#context.random);
+    if (framing === undefined) return this.#whole();
     const pieces: Piece[] = spans.flatMap((part, index) => [
       { kind: 'text', bytes: framing.heads[index] ?? new Uint8Array() },
       { kind: 'span', span: part },

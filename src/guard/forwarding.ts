@@ -6,9 +6,11 @@ import { normaliseAuthority, portOf } from '../routing/authority.ts';
 import type { Route, RouteCaching } from '../routing/route.ts';
 import { normaliseAcceptEncoding } from '../semantics/accept-encoding.ts';
 import { withoutConnectionFields } from '../semantics/end-to-end.ts';
+import { isMethodOverride } from '../semantics/method.ts';
 import { surrogateCapability, surrogateControlField } from '../semantics/surrogate-control.ts';
 import { withVia } from '../semantics/via.ts';
 import { withOneForwardLess } from './max-forwards.ts';
+import { plainAddress } from './peers.ts';
 
 /** What of a route decides the fields of its requests. */
 export type ForwardingRules = Pick<Route, 'host' | 'originUrl'> & {
@@ -18,8 +20,17 @@ export type ForwardingRules = Pick<Route, 'host' | 'originUrl'> & {
 /** The parts of a request that are passed on as fields. */
 export type ForwardedRequest = Pick<ProxyRequest, 'method' | 'scheme' | 'authority' | 'version' | 'fields' | 'peer'>;
 
-/** What we say ourselves: Host by policy, framing by the origin's own connection, and Proxy-Authorization is for a proxy. */
-const ownFields: ReadonlySet<string> = new Set(['host', 'content-length', 'expect', 'proxy-authorization']);
+/**
+ * What we say ourselves (Host by policy, framing by the origin's own connection), and what is said to us: Proxy-Authorization,
+ * and Rangeway-Explain.
+ */
+const ownFields: ReadonlySet<string> = new Set([
+  'host',
+  'content-length',
+  'expect',
+  'proxy-authorization',
+  'rangeway-explain',
+]);
 
 /**
  * What a client claims about itself or about the request where only a proxy before it should speak. No peer is trusted, so
@@ -43,18 +54,19 @@ const claimFields: ReadonlySet<string> = new Set([
   'x-rewrite-url',
 ]);
 
-/** What turns a request into one of another method. */
-const methodFields: ReadonlySet<string> = new Set(['x-http-method', 'x-http-method-override', 'x-method-override']);
-
 /** The methods whose responses a cache may give to others: an override of them would poison it. */
 const sharedMethods: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
-/** Framing is the listener's; Alt-Svc (RFC 7838) would lead clients around this proxy; Proxy-* is for our own connection. */
+/**
+ * Framing is the listener's; Alt-Svc (RFC 7838) would lead clients around this proxy; Proxy-* is for our own connection; what
+ * explains a request comes from here.
+ */
 const ownResponseFields: ReadonlySet<string> = new Set([
   'alt-svc',
   'content-length',
   'proxy-authenticate',
   'proxy-authentication-info',
+  'rangeway-explain',
 ]);
 
 /**
@@ -86,11 +98,21 @@ export function forwardedResponseFields(fields: Fields, version: string, pseudon
   return withVia(withoutFields(withoutConnectionFields(fields), ownResponseFields), version, pseudonym);
 }
 
-/** Old gateways read `_` and `-` in a name as the same sign, so that `x_forwarded_for` would be believed. */
+/** Whether a field is a claim that only a proxy before the client's request should make. */
+export function isClaim(name: string): boolean {
+  const plainName = withHyphens(name);
+  return claimFields.has(plainName) || plainName.startsWith('x-forwarded-');
+}
+
 function isDropped(name: string, method: string): boolean {
-  const plainName = name.replaceAll('_', '-');
-  if (ownFields.has(plainName) || claimFields.has(plainName) || plainName.startsWith('x-forwarded-')) return true;
-  return sharedMethods.has(method) && methodFields.has(plainName);
+  const plainName = withHyphens(name);
+  if (ownFields.has(plainName) || isClaim(plainName)) return true;
+  return sharedMethods.has(method) && isMethodOverride(name);
+}
+
+/** Old gateways read `_` and `-` in a name as the same sign, so that `x_forwarded_for` would be believed. */
+function withHyphens(name: string): string {
+  return name.replaceAll('_', '-');
 }
 
 function withEncodings(fields: Fields, { cache }: ForwardingRules): Fields {
@@ -118,9 +140,4 @@ function forwardingFields(request: ForwardedRequest, authority: string | undefin
 /** Origins use Surrogate-Control for those only who say that they read it. */
 function capabilityFields({ cache }: ForwardingRules): Field[] {
   return cache.targetedFields.includes(surrogateControlField) ? [['surrogate-capability', surrogateCapability]] : [];
-}
-
-/** An IPv4 peer of a socket that listens on IPv6 too is shown by its own address. */
-function plainAddress(address: string): string {
-  return address.replace(/^::ffff:(?=\d+\.)/i, '');
 }

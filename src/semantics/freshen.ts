@@ -2,7 +2,9 @@
 
 import { type Fields, fieldValue, hasField, withoutFields } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
+import type { ControlPolicy } from './cache-control.ts';
 import { contentDigestFields } from './digest.ts';
+import { withoutConnectionFields } from './end-to-end.ts';
 import { parseHttpDate } from './http-date.ts';
 import { type KeepingPolicy, storableFields } from './storing.ts';
 import { type EntityTag, parseEntityTag, strongMatch, weakMatch } from './validator.ts';
@@ -20,6 +22,29 @@ const fieldsOfTheBytes: ReadonlySet<string> = new Set([
   'content-range',
   'repr-digest',
 ]);
+
+/** Fields of a 304 that tell that a response is current, and for how long: they are the same for everybody. */
+const fieldsOfValidity: ReadonlySet<string> = new Set([
+  'age',
+  'cache-control',
+  'date',
+  'etag',
+  'expires',
+  'last-modified',
+  'vary',
+]);
+
+/** What of a 304 tells how long the stored response is current, and nothing else. */
+export function validityFields(notModified: Fields, { targetedFields }: ControlPolicy): Fields {
+  return notModified.filter(([name]) => fieldsOfValidity.has(name) || targetedFields.includes(name));
+}
+
+/** What of a 304 is neither about validity nor about the stored bytes. */
+export function furtherFields(notModified: Fields, { targetedFields }: ControlPolicy): Fields {
+  return withoutConnectionFields(notModified).filter(
+    ([name]) => !fieldsOfValidity.has(name) && !targetedFields.includes(name) && !fieldsOfTheBytes.has(name),
+  );
+}
 
 /**
  * Whether a 304 that answered a validation of this stored response may freshen it (RFC 9111 §4.3.4). Not when

@@ -99,6 +99,23 @@ export function isExplicit(source: FreshnessSource): boolean {
   return source === 's-maxage' || source === 'max-age' || source === 'expires';
 }
 
+/** The response field that a lifetime was read from, in lower case; undefined where it is the operator's or nobody's word. */
+export function lifetimeField(source: FreshnessSource, { field }: Pick<CacheControl, 'field'>): string | undefined {
+  switch (source) {
+    case 's-maxage':
+    case 'max-age':
+      return field;
+    case 'expires':
+      return 'expires';
+    case 'heuristic':
+      return 'last-modified';
+    case 'override':
+    case 'default':
+    case 'none':
+      return undefined;
+  }
+}
+
 /** Whether a response without an explicit lifetime may be given one by heuristics (RFC 9111 §4.2.2). */
 export function mayGuess(status: number, control: CacheControl): boolean {
   return heuristicStatuses.has(status) || control.public;
@@ -135,17 +152,37 @@ function inUsualCase(date: string): string {
   return capitalised.replace(/Gmt$/, 'GMT');
 }
 
+/** What an age is the sum of, in milliseconds, each as RFC 9111 §4.2.3 names it. */
+export interface AgeTerms {
+  /** The Age field as received. */
+  readonly ageFieldMs: number;
+  /** From the request to the response. */
+  readonly responseDelayMs: number;
+  /** From Date to the response. */
+  readonly apparentAgeMs: number;
+  /** Since the response. */
+  readonly residentMs: number;
+  /** The greater of apparent age and Age field with response delay, and the resident time. */
+  readonly ageMs: number;
+}
+
 /**
- * How long ago the origin generated or validated a stored response, in milliseconds (RFC 9111 §4.2.3). A clock that was
- * set back makes nothing younger than it was on arrival.
+ * How long ago the origin generated or validated a stored response (RFC 9111 §4.2.3). A clock that was set back makes
+ * nothing younger than it was on arrival.
  */
-export function currentAgeMs(stored: AgingResponse, now: number): number {
+export function ageTerms(stored: AgingResponse, now: number): AgeTerms {
+  const ageFieldMs = ageFieldSeconds(stored) * 1000;
+  const responseDelayMs = Math.max(0, stored.responseAt - stored.requestAt);
   // Date counts whole seconds: less than one is no age, or a lifetime of one second would be half gone on arrival.
   const apparentAgeMs = Math.floor(Math.max(0, stored.responseAt - originDate(stored)) / 1000) * 1000;
-  const responseDelayMs = Math.max(0, stored.responseAt - stored.requestAt);
-  const correctedAgeMs = ageFieldSeconds(stored) * 1000 + responseDelayMs;
   const residentMs = Math.max(0, now - stored.responseAt);
-  return Math.max(apparentAgeMs, correctedAgeMs) + residentMs;
+  const ageMs = Math.max(apparentAgeMs, ageFieldMs + responseDelayMs) + residentMs;
+  return { ageFieldMs, responseDelayMs, apparentAgeMs, residentMs, ageMs };
+}
+
+/** The sum of `ageTerms`, in milliseconds. */
+export function currentAgeMs(stored: AgingResponse, now: number): number {
+  return ageTerms(stored, now).ageMs;
 }
 
 /** The value of the Age field for a stored response that is sent now, in whole seconds (RFC 9111 §5.1). */

@@ -9,8 +9,15 @@ import {
   readCacheControl,
   readRequestDirectives,
 } from './cache-control.ts';
-import { currentAgeMs, type FreshnessPolicy, freshnessLifetime } from './freshness.ts';
-import { decideStaleness, mayServeStale, type Staleness, type StalePolicy } from './staleness.ts';
+import { type AgeTerms, ageTerms, type Freshness, type FreshnessPolicy, freshnessLifetime } from './freshness.ts';
+import {
+  decideStaleness,
+  mayServeStale,
+  type StaleBan,
+  type Staleness,
+  type StalePolicy,
+  staleBan,
+} from './staleness.ts';
 
 /** What the operator decided about the reuse of stored responses. */
 export type ReusePolicy = FreshnessPolicy & StalePolicy & RequestPolicy;
@@ -45,62 +52,106 @@ export type ReuseDecision =
       readonly serveStaleUntil: number;
     };
 
+/** What a decision on reuse is made from. */
+export interface ReuseTerms {
+  /** What the response says to caches. */
+  readonly control: CacheControl;
+  /** What the request demands of them. */
+  readonly request: RequestDirectives;
+  readonly freshness: Freshness;
+  /** The lifetime that counts for this request: that of the response, or `rangeReuseSeconds`. */
+  readonly lifetimeMs: number;
+  readonly age: AgeTerms;
+  /** The lifetime without the age; negative once it is over. */
+  readonly ttlMs: number;
+  /** The directive of the response that wants it validated before each reuse, if there is one. */
+  readonly ban: 'no-cache' | 'private' | 'no-store' | undefined;
+  /** The directive of the request that wants the origin to be asked about a response that could be used, if there is one. */
+  readonly demand: 'no-cache' | 'min-fresh' | 'max-age' | undefined;
+  readonly staleness: Staleness;
+  /** What forbids to serve it stale when the origin fails: a directive, the request's no-cache, or that it is known to be outdated. */
+  readonly staleBan: StaleBan | 'request' | 'invalid' | undefined;
+}
+
 /**
- * Decides on the reuse of a stored response whose key and variant match the request (RFC 9111 §4): by its freshness,
- * the request's directives (§5.2.1) and the response's (§5.2.2). A response to which nobody gives any lifetime counts
- * as fresh for Range requests up to an age of `rangeReuseSeconds`, so that a player that seeks does not fetch it once
- * per seek.
+ * The terms on which a stored response is reused. A response to which nobody gives any lifetime counts as fresh for Range
+ * requests up to an age of `rangeReuseSeconds`, so that a player that seeks does not fetch it once per seek.
  */
-export function decideReuse({ requestFields, hasRange, stored, now, policy }: ReuseInput): ReuseDecision {
+export function reuseTerms({ requestFields, hasRange, stored, now, policy }: ReuseInput): ReuseTerms {
   const control = readCacheControl(stored.fields, policy);
   const request = readRequestDirectives(requestFields, policy);
   const freshness = freshnessLifetime(stored, policy, control);
   const lifetimeMs = hasRange && freshness.source === 'none' ? policy.rangeReuseSeconds * 1000 : freshness.lifetimeMs;
-  const ageMs = currentAgeMs(stored, now);
-  const ttlMs = lifetimeMs - ageMs;
-  const staleness = decideStaleness(control, request, policy);
-  const reason = isForbidden(control) ? 'no-cache' : demandOf(request, control, ageMs, ttlMs);
-  const mayFallBack = mayServeStale(control) && !request.noCache && stored.isInvalid !== true;
-  const serveStaleUntil = mayFallBack ? now + ttlMs + staleness.ifErrorMs : 0;
+  const age = ageTerms(stored, now);
+  const ttlMs = lifetimeMs - age.ageMs;
+  return {
+    control,
+    request,
+    freshness,
+    lifetimeMs,
+    age,
+    ttlMs,
+    ban: banOf(control),
+    demand: demandOf(request, control, age.ageMs, ttlMs),
+    staleness: decideStaleness(control, request, policy),
+    staleBan: staleBan(control) ?? (request.noCache ? 'request' : stored.isInvalid === true ? 'invalid' : undefined),
+  };
+}
+
+/**
+ * Decides on the reuse of a stored response whose key and variant match the request (RFC 9111 §4): by its freshness,
+ * the request's directives (§5.2.1) and the response's (§5.2.2).
+ */
+export function decideReuse(input: ReuseInput): ReuseDecision {
+  const { stored, now } = input;
+  const terms = reuseTerms(input);
+  const { ttlMs } = terms;
+  const serveStaleUntil = terms.staleBan === undefined ? now + ttlMs + terms.staleness.ifErrorMs : 0;
+  const reason = validationReason(terms, stored);
   if (reason !== undefined) return { kind: 'validate', reason, ttlMs, serveStaleUntil };
-  if (stored.isInvalid === true) return { kind: 'validate', reason: 'stale', ttlMs, serveStaleUntil };
   if (ttlMs > 0) return { kind: 'fresh', ttlMs };
-  const stale = acceptStale(control, request, staleness, -ttlMs);
+  const stale = acceptStale(terms, -ttlMs);
   return stale === undefined
     ? { kind: 'validate', reason: 'stale', ttlMs, serveStaleUntil }
     : { kind: 'stale', ttlMs, ...stale };
 }
 
-/** Whether the request wants the origin to be asked about a response that could be used. */
+/** Why the origin must be asked, however fresh the response is. */
+function validationReason({ ban, demand }: ReuseTerms, { isInvalid }: StoredResponse): ValidationReason | undefined {
+  if (ban !== undefined) return 'no-cache';
+  if (demand !== undefined) return 'request';
+  return isInvalid === true ? 'stale' : undefined;
+}
+
 function demandOf(
   request: RequestDirectives,
   control: CacheControl,
   ageMs: number,
   ttlMs: number,
-): 'request' | undefined {
-  if (request.noCache) return 'request';
-  if (ttlMs > 0 && request.minFresh !== undefined && ttlMs < request.minFresh * 1000) return 'request';
+): ReuseTerms['demand'] {
+  if (request.noCache) return 'no-cache';
+  if (ttlMs > 0 && request.minFresh !== undefined && ttlMs < request.minFresh * 1000) return 'min-fresh';
   if (request.maxAge === undefined) return undefined;
   // A reload of what does not change while it is fresh brings nothing (RFC 8246 §2).
   if (control.immutable && ttlMs > 0) return undefined;
   // At the very age, too: a reload (max-age=0) within the millisecond of the exchange wants to be asked.
-  return ageMs >= request.maxAge * 1000 ? 'request' : undefined;
+  return ageMs >= request.maxAge * 1000 ? 'max-age' : undefined;
 }
 
 /** no-cache, or what a 304 brought since the response was stored. */
-function isForbidden(control: CacheControl): boolean {
-  return control.noCache === true || control.private === true || (control.noStore && !control.mustUnderstand);
+function banOf(control: CacheControl): ReuseTerms['ban'] {
+  if (control.noCache === true) return 'no-cache';
+  if (control.private === true) return 'private';
+  return control.noStore && !control.mustUnderstand ? 'no-store' : undefined;
 }
 
 /** On what terms a stale response is used, if it is. A client that asks for a rest of lifetime wants no stale one. */
 function acceptStale(
-  control: CacheControl,
-  request: RequestDirectives,
-  { whileRevalidateMs }: Staleness,
+  { control, request, staleness }: ReuseTerms,
   staleMs: number,
 ): { readonly isValidated: boolean } | undefined {
   if (request.minFresh !== undefined) return undefined;
-  if (staleMs < whileRevalidateMs) return { isValidated: true };
+  if (staleMs < staleness.whileRevalidateMs) return { isValidated: true };
   return mayServeStale(control) && isTaken(request, staleMs) ? { isValidated: false } : undefined;
 }
 

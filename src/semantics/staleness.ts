@@ -20,19 +20,22 @@ export interface Staleness {
 
 const never: Staleness = { whileRevalidateMs: 0, ifErrorMs: 0 };
 
-/**
- * Whether the origin leaves it open to serve the response stale (RFC 9111 §4.2.4): not under must-revalidate,
- * proxy-revalidate, s-maxage (§5.2.2.10) or no-cache.
- */
+/** A directive of a response that forbids to serve it stale. */
+export type StaleBan = 'must-revalidate' | 'proxy-revalidate' | 's-maxage' | 'no-cache' | 'private' | 'no-store';
+
+/** The first directive that forbids to serve the response stale (RFC 9111 §4.2.4, §5.2.2.10); undefined where none does. */
+export function staleBan(control: CacheControl): StaleBan | undefined {
+  if (control.mustRevalidate) return 'must-revalidate';
+  if (control.proxyRevalidate) return 'proxy-revalidate';
+  if (control.sMaxage !== undefined) return 's-maxage';
+  if (control.noCache === true) return 'no-cache';
+  if (control.private === true) return 'private';
+  return control.noStore ? 'no-store' : undefined;
+}
+
+/** Whether the origin leaves it open to serve the response stale. */
 export function mayServeStale(control: CacheControl): boolean {
-  return (
-    !control.mustRevalidate &&
-    !control.proxyRevalidate &&
-    control.sMaxage === undefined &&
-    control.noCache !== true &&
-    control.private !== true &&
-    !control.noStore
-  );
+  return staleBan(control) === undefined;
 }
 
 /**

@@ -13,6 +13,7 @@ import { type DatedResponse, type FreshnessPolicy, freshnessLifetime, isExplicit
 import { formatHttpDate } from './http-date.ts';
 import { mayBeProvoked } from './provocation.ts';
 import { conditionalFields } from './revalidation.ts';
+import { mayServeStale } from './staleness.ts';
 import { varyNames } from './vary.ts';
 
 /** Why a response is not stored; shows in logs and in the detail of Cache-Status. */
@@ -52,7 +53,7 @@ export interface StoringInput {
  * forbids it outright for 428, 429, 431 and 511.
  */
 const unstorableStatuses: ReadonlySet<number> = new Set([
-  206, 304, 401, 407, 408, 411, 412, 413, 415, 416, 417, 421, 425, 426, 428, 429, 431, 505, 511,
+  206, 304, 401, 406, 407, 408, 411, 412, 413, 415, 416, 417, 421, 425, 426, 428, 429, 431, 505, 511,
 ]);
 
 /** Statuses whose rules for caches are known and obeyed here, as must-understand demands (RFC 9111 §5.2.2.3). */
@@ -77,6 +78,16 @@ export function decideStoring({ request, response, policy }: StoringInput): Stor
     (mayBeProvoked(request.fields, response.status) ? 'provoked' : undefined) ??
     (isEverReusable(response, policy, control) ? undefined : 'no-freshness');
   return reason === undefined ? { kind: 'store' } : { kind: 'refuse', reason };
+}
+
+/** Whether a response is for those alone who have sent the same Authorization (RFC 9111 §3.5). */
+export function isForAuthorized(request: Fields, response: Fields, policy: ControlPolicy): boolean {
+  return hasField(request, 'authorization') && !mayStoreAuthorized(readCacheControl(response, policy));
+}
+
+/** Whether a response is for the client alone that has asked for it (RFC 9111 §3.5, §5.2.2.7). */
+export function isForOneClient(request: Fields, response: Fields, policy: ControlPolicy): boolean {
+  return readCacheControl(response, policy).private === true || isForAuthorized(request, response, policy);
 }
 
 function refusalByRequest(
@@ -115,12 +126,13 @@ function refusalByCookie(
   return isExplicit(source) && lifetimeMs > 0 ? undefined : 'set-cookie';
 }
 
-/** Whether there is a request that a stored response could answer, be it after validation (RFC 9111 §3, §4). */
+/** Whether there is a request that a stored response could answer, be it after validation or stale (RFC 9111 §3, §4). */
 function isEverReusable(response: DatedResponse, policy: FreshnessPolicy, control: CacheControl): boolean {
   const { lifetimeMs, source } = freshnessLifetime(response, policy, control);
   if (source === 'none' && !mayGuess(response.status, control)) return false;
   if (conditionalFields(response).length > 0) return true;
   if (control.noCache === true) return false;
+  if ((control.staleWhileRevalidate ?? 0) > 0 || (control.staleIfError ?? 0) > 0) return mayServeStale(control);
   return source === 'none' ? response.status === 200 && policy.rangeReuseSeconds > 0 : lifetimeMs > 0;
 }
 
@@ -147,6 +159,18 @@ export function storableFields(fields: Fields, responseAt: number, policy: Keepi
   );
   if (!hasField(kept, 'date')) kept.push(['date', formatHttpDate(responseAt)]);
   return kept;
+}
+
+/**
+ * The fields of a response that are for the client alone to which it came, and not stored for others: those that
+ * `no-cache="…"` and `private="…"` list, and Set-Cookie by policy (RFC 9111 §5.2.2.4, §5.2.2.7). `controlling` are the
+ * fields that say so: its own, or those that it was merged into.
+ */
+export function personalFields(fields: Fields, controlling: Fields, policy: KeepingPolicy): Fields {
+  const restricted = restrictedFields(readCacheControl(controlling, policy));
+  return withoutConnectionFields(fields).filter(
+    ([name]) => restricted.has(name) || (name === 'set-cookie' && policy.setCookie !== 'store'),
+  );
 }
 
 function restrictedFields(control: CacheControl): ReadonlySet<string> {

@@ -26,7 +26,16 @@ export function nominatedFields(
 
 /** Whether a request presents the values that the stored response was selected by. `*` never matches. */
 export function matchesNominated(nominated: readonly NominatedField[], request: Fields): boolean {
-  return nominated.every(([name, value]) => name !== '*' && isSameValue(name, value, presentedValue(request, name)));
+  return nominated.every((field) => isPresented(field, request));
+}
+
+/** The names of the nominated fields that a request presents other values of; `*` is always one of them. */
+export function differingFields(nominated: readonly NominatedField[], request: Fields): readonly string[] {
+  return nominated.filter((field) => !isPresented(field, request)).map(([name]) => name);
+}
+
+function isPresented([name, value]: NominatedField, request: Fields): boolean {
+  return name !== '*' && isSameValue(name, value, presentedValue(request, name));
 }
 
 /** A store outlives a version: the stored value may be in a form that an earlier one took for normal. */

@@ -16,6 +16,7 @@
  * A store knows an entry by its key, variant and generation; an entry that another store wraps is as good as its own.
  */
 
+import type { SpanSet } from '../bytes/span-set.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 
 /** Blocks of one generation. Block `i` holds the bytes `[i * blockSizeBytes, …)`; the last one may be shorter. */
@@ -57,6 +58,11 @@ export interface StoredEntry {
    * there any more: an entry may be evicted between being found and being opened.
    */
   open(): Promise<EntryReader>;
+  /**
+   * The indexes of the blocks that are there now, as far as that is known without reading them. No use of the entry. Throws
+   * `ProxyError` `bytes_gone` as `open` does.
+   */
+  readPresence(): Promise<SpanSet>;
 }
 
 /** What a new generation is begun with. */

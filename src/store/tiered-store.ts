@@ -161,6 +161,7 @@ class TieredStore implements Store {
           close: () => reader.close(),
         };
       },
+      readPresence: () => this.#unlessGone(key, entry.readPresence()),
     };
   }
 

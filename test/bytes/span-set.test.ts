@@ -54,6 +54,15 @@ describe('SpanSet', () => {
     expect([...new SpanSet(added)]).toEqual(held);
   });
 
+  it('holds what passes a test', () => {
+    const held = SpanSet.where(8, (position) => position % 4 > 0 || position === 0);
+    expect([...held]).toEqual([
+      { start: 0, end: 4 },
+      { start: 5, end: 8 },
+    ]);
+    expect([...SpanSet.where(0, () => true)]).toEqual([]);
+  });
+
   it('does what an array of booleans does, and stays sorted, disjoint and joined', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 40 }), span, (steps, asked) => {

@@ -28,6 +28,15 @@ describe('the counts of keys', () => {
   ];
   it.each(rows)('of at most %i: %s', (maxKeys, keys, want) => expect(noteAll(maxKeys, [...keys])).toEqual(want));
 
+  it('can be looked at without a use', () => {
+    const uses = createUseCounts({ maxKeys: 8 });
+    expect(uses.count('a')).toBe(0);
+    uses.note('a');
+    uses.note('a');
+    expect([uses.count('a'), uses.count('a'), uses.count('b')]).toEqual([2, 2, 0]);
+    expect(uses.note('a')).toBe(3);
+  });
+
   it('never exceed the uses there were, and are exact for as many keys as half the memory', () => {
     const keys = fc.array(fc.nat(11).map(String), { maxLength: 100 });
     fc.assert(

@@ -46,7 +46,18 @@ describe('help and version', () => {
 
   it('help names every command', async () => {
     const { stdout } = await outcomeOf('--help');
-    for (const name of ['serve', 'check', 'demo', 'help']) expect(stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
+    for (const name of ['serve', 'check', 'explain', 'demo', 'help'])
+      expect(stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
+  });
+
+  it.each([
+    ['explain', '--help'],
+    ['help', 'explain'],
+  ])('%s %s', async (...argv) => {
+    const { code, stdout, stderr } = await outcomeOf(...argv);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/^Usage: rangeway explain \[options\] <url>\n/);
+    expect(stdout.match(/--[\w-]+/g)).toEqual(['--range', '--header', '--request', '--insecure', '--json', '--help']);
   });
 
   it.each([
@@ -85,7 +96,7 @@ describe('misuse is exit 2 and says what to do', () => {
     ['rangeway: --default-ttl: must be at most 31536000, found 86400000\n', origin, '--default-ttl', '1000d'],
     ['rangeway: --listen: expected [host:]port such as "8080"', origin, '--listen', 'here'],
     ['rangeway: --store: expected "disk" or "memory", found "ram"\n', origin, '--store', 'ram'],
-    ['rangeway: --max-size: expected a size such as "512MiB" or "10GB"\n', origin, '--max-size', '10G'],
+    ['rangeway: --max-size: expected a size such as "512MiB" or "10GB", found "10G"\n', origin, '--max-size', '10G'],
     ['rangeway: --memory: must be at least 1MB\n', origin, '--memory', '10KB'],
     ['rangeway: --dir: means something for a store of type "disk" only\n', origin, '--store', 'memory', '--dir', 'x'],
     ['rangeway: --log-level: expected "trace", "debug"', origin, '--log-level', 'loud'],

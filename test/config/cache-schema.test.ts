@@ -2,6 +2,8 @@
 
 import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
+import { decideStoring } from '../../src/semantics/storing.ts';
+import { defaultCaching } from '../support/default-caching.ts';
 
 const check = (cache: unknown) => checkConfig({ routes: [{ origin: 'http://127.0.0.1:3000', cache }] }, '.');
 
@@ -27,17 +29,36 @@ describe('cache takes', () => {
   });
 });
 
+describe('lifetimes by status', () => {
+  it('are taken for just those that are stored where they have a lifetime', () => {
+    const statuses = Array.from({ length: 400 }, (_, index) => String(200 + index));
+    const isStored = (status: string) => {
+      const policy = { ...defaultCaching, overrideTtlByStatus: { [status]: 60 } };
+      const response = { status: Number(status), fields: [], responseAt: 0 };
+      return decideStoring({ request: { method: 'GET', fields: [] }, response, policy }).kind === 'store';
+    };
+    const isTaken = (status: string) => check({ overrideTtlByStatus: { [status]: 60 } }).kind === 'ok';
+    expect(statuses.filter(isTaken)).toEqual(statuses.filter(isStored));
+  });
+});
+
 describe('cache tells', () => {
-  const notAField = 'expected the name of a field such as "Accept-Language"';
-  const notAStatus = 'expected a status such as "404" (not 206, 304 or 416), or "2xx" to "5xx"';
-  const notAParameter = 'expected the name of a parameter, or the beginning of names such as "utm_*"';
-  const notACookie = 'expected the exact name of a cookie';
-  const notCookies = 'expected the name of a cookie, or the beginning of names such as "session_*"';
+  const notAField = (example: string, found: string) =>
+    `expected the exact name of a field such as "${example}", found "${found}"`;
+  const notAStatus = (found: string) =>
+    `expected a status such as "404", or a class from "2xx" to "5xx", found "${found}"`;
+  const neverStored = 'has no effect: responses with this status are never stored';
+  const notAParameter = (found: string) =>
+    `expected the name of a parameter, or the beginning of names such as "utm_*", found "${found}"`;
+  const notACookie = (found: string) => `expected the exact name of a cookie such as "language", found "${found}"`;
+  const notCookies = (found: string) =>
+    `expected the name of a cookie, or the beginning of names such as "session_*", found "${found}"`;
+  const notAQuery = 'expected "all", "none" or an object such as {"ignore": ["utm_*"]}';
 
   it.each<[cache: unknown, ...want: string[]]>([
     [{ targetedFields: 'CDN-Cache-Control' }, 'targetedFields: expected a list, found the text "CDN-Cache-Control"'],
     [{ targetedFields: ['A', 'b', 'a'] }, 'targetedFields[2]: "a" is named twice'],
-    [{ targetedFields: ['a b'] }, `targetedFields[0]: ${notAField}`],
+    [{ targetedFields: ['a b'] }, `targetedFields[0]: ${notAField('CDN-Cache-Control', 'a b')}`],
     [
       { targetedFields: ['Cache-Control', 'expires'] },
       ...[0, 1].map(
@@ -45,52 +66,66 @@ describe('cache tells', () => {
           `targetedFields[${at}]: is read anyway; expected a field for some caches only, such as "CDN-Cache-Control"`,
       ),
     ],
-    [{ targetedFields: [...'abcdefghijk'] }, 'targetedFields: needs at most 10 elements'],
+    [{ targetedFields: [...'abcdefghijk'] }, 'targetedFields: may have at most 10 elements'],
     [
       { requestDirectives: 'ingore' },
       'requestDirectives: expected "obey" or "ignore", found "ingore"; did you mean "ignore"?',
     ],
     [{ setCookie: true }, 'setCookie: expected "store", "strip" or "refuse", found true'],
     [
-      { defaultTtlByStatus: { 206: 1, 304: 1, 404: 1, 416: 1, '4XX': 1, '1xx': 1, 600: 1, '*': 1 } },
-      ...['.206', '.304', '.416', '.600', '.4XX', '.1xx', '["*"]'].map(
-        (key) => `defaultTtlByStatus${key}: ${notAStatus}`,
-      ),
+      { defaultTtlByStatus: { 206: 1, 404: 1, 429: 1, '4XX': 1, '1xx': 1, 600: 1, '*': 1 } },
+      ...[206, 429].map((key) => `defaultTtlByStatus.${key}: ${neverStored}`),
+      ...['600', '4XX', '1xx'].map((key) => `defaultTtlByStatus.${key}: ${notAStatus(key)}`),
+      `defaultTtlByStatus["*"]: ${notAStatus('*')}`,
     ],
     [{ overrideTtlByStatus: { 200: -1 } }, 'overrideTtlByStatus.200: must be at least 0, found -1'],
     [
       { overrideTtlByStatus: { '2xx': 31_536_001 } },
       'overrideTtlByStatus.2xx: must be at most 31536000, found 31536001',
     ],
-    [{ overrideTtlByStatus: { 200: '1m' } }, 'overrideTtlByStatus.200: expected a number, found the text "1m"'],
-    [{ overrideTtlByStatus: [] }, 'overrideTtlByStatus: expected an object, found a list'],
+    [
+      { overrideTtlByStatus: { 200: '1m' } },
+      'overrideTtlByStatus.200: expected a number of seconds, found the text "1m"',
+    ],
+    [{ overrideTtlByStatus: 60 }, 'overrideTtlByStatus: expected lifetimes by status such as {"404": 60}, found 60'],
     [{ staleIfErrorSeconds: 31_536_001 }, 'staleIfErrorSeconds: must be at most 31536000, found 31536001'],
     [{ staleWhileRevalidateSeconds: -1 }, 'staleWhileRevalidateSeconds: must be at least 0, found -1'],
     [{ keys: {} }, 'keys: unknown option "keys"; did you mean "key"?'],
-    [{ key: { query: 'al' } }, 'key.query: expected "all" or "none", found "al"; did you mean "all"?'],
+    [{ key: { query: 'al' } }, `key.query: ${notAQuery}, found "al"; did you mean "all"?`],
+    [{ key: { query: ['a'] } }, `key.query: ${notAQuery}, found a list`],
     [{ key: { query: { keep: 'a'.repeat(101) } } }, 'key.query.keep: expected a list, found a long text'],
-    [{ key: { query: {} } }, 'key.query: needs either keep or ignore'],
-    [{ key: { query: { keep: [], ignore: [] } } }, 'key.query: needs either keep or ignore'],
+    [{ key: { query: {} } }, 'key.query: needs keep or ignore'],
+    [{ key: { query: { keep: [], ignore: [] } } }, 'key.query: cannot have both keep and ignore'],
     [{ key: { query: { ignored: [] } } }, 'key.query.ignored: unknown option "ignored"; did you mean "ignore"?'],
     [
-      { key: { query: { keep: ['*', 'a*b', '', 'a', 'a'] } } },
-      ...[0, 1, 2].map((at) => `key.query.keep[${at}]: ${notAParameter}`),
-      'key.query.keep[4]: "a" is named twice',
+      { key: { query: { keep: ['*', 'a*b', '', 'a=1', '?a', 'a', 'a'] } } },
+      ...['*', 'a*b', '', 'a=1', '?a'].map((found, at) => `key.query.keep[${at}]: ${notAParameter(found)}`),
+      'key.query.keep[6]: "a" is named twice',
     ],
-    [{ key: { fields: ['X-*', 'a:'] } }, ...[0, 1].map((at) => `key.fields[${at}]: ${notAField}`)],
+    [
+      { key: { fields: ['X-*', 'a:', ''] } },
+      ...['X-*', 'a:', ''].map((found, at) => `key.fields[${at}]: ${notAField('Accept-Language', found)}`),
+    ],
+    [{ key: { fields: ['x'.repeat(65)] } }, 'key.fields[0]: may have at most 64 characters'],
     [
       { key: { fields: ['Range'] } },
-      'key.fields[0]: cannot tell stored responses apart: what is stored is the whole representation',
+      'key.fields[0]: must be left out: what is stored is the whole representation, which is the same for all its values',
     ],
-    [{ key: { cookies: ['a_*', 'a b', 'a=1'] } }, ...[0, 1, 2].map((at) => `key.cookies[${at}]: ${notACookie}`)],
-    [{ key: { fields: ['Cookie'], cookies: ['a'] } }, 'key.cookies: are all in key.fields already, which has Cookie'],
+    [
+      { key: { cookies: ['a_*', 'a b', 'a=1'] } },
+      ...['a_*', 'a b', 'a=1'].map((found, at) => `key.cookies[${at}]: ${notACookie(found)}`),
+    ],
+    [
+      { key: { fields: ['Cookie'], cookies: ['a'] } },
+      'key.cookies: must be left out: key.fields has Cookie, and with it all of them',
+    ],
     [
       { acceptEncoding: 'normalize' },
       'acceptEncoding: expected "asSent" or "normalise", found "normalize"; did you mean "normalise"?',
     ],
-    [{ bypass: { fields: ['a*'] } }, `bypass.fields[0]: ${notAField}`],
-    [{ bypass: { cookies: ['*'] } }, `bypass.cookies[0]: ${notCookies}`],
-    [{ bypass: { queryParameters: ['*'] } }, `bypass.queryParameters[0]: ${notAParameter}`],
+    [{ bypass: { fields: ['a*'] } }, `bypass.fields[0]: ${notAField('Authorization', 'a*')}`],
+    [{ bypass: { cookies: ['*'] } }, `bypass.cookies[0]: ${notCookies('*')}`],
+    [{ bypass: { queryParameters: ['*'] } }, `bypass.queryParameters[0]: ${notAParameter('*')}`],
     [{ bypass: { cookie: [] } }, 'bypass.cookie: unknown option "cookie"; did you mean "cookies"?'],
   ])('%j', (cache, ...want) => {
     const checked = check(cache);

@@ -40,6 +40,12 @@ describe('checkConfig fills in', () => {
         idleTimeoutSeconds: 120,
       },
       log: { level: 'info', format: 'auto' },
+      explain: {
+        peers: [
+          { address: '127.0.0.1', family: 'ipv4', prefixLength: 32 },
+          { address: '::1', family: 'ipv6', prefixLength: 128 },
+        ],
+      },
       shutdownGraceSeconds: 30,
       routes: [
         {
@@ -134,7 +140,8 @@ describe('checkConfig fills in', () => {
 });
 
 describe('checkConfig tells', () => {
-  const tooDistant = 'known here: $schema, listen, pseudonym, store, limits, log, shutdownGraceSeconds, routes';
+  const tooDistant =
+    'known here: $schema, listen, pseudonym, store, limits, log, explain, shutdownGraceSeconds, routes';
   const notAUrl = 'expected the URL of an origin such as "http://127.0.0.1:3000"';
   const meant = (path: string, url: string) => `${path}: expected the URL of an origin; did you mean "${url}"?`;
   const notASize = 'expected a size such as "512MiB" or "10GB"';
@@ -154,10 +161,20 @@ describe('checkConfig tells', () => {
     [{ routes, 'a b': 1 }, `["a b"]: unknown option "a b"; ${tooDistant}`],
     [{ routes: [{ ...routes[0], orgin: 1 }] }, 'routes[0].orgin: unknown option "orgin"; did you mean "origin"?'],
     [{ routes, listen: 8080 }, 'listen: expected text, found 8080'],
+    [
+      { routes, explain: { peers: ['10.0.0.0/8', 'localhost'] } },
+      'explain.peers[1]: expected an IP address such as "192.0.2.7" or "::1", or a block such as "10.0.0.0/8"',
+    ],
     [{ routes, listen: 'here' }, `listen: ${notAnAddress}`],
-    [{ routes, pseudonym: 'a b' }, "pseudonym: expected a token: letters, digits and the signs !#$%&'*+.^_`|~-"],
+    [
+      { routes, pseudonym: 'a b' },
+      'pseudonym: expected a token: letters, digits and the signs !#$%&\'*+.^_`|~-, found "a b"',
+    ],
     [{ routes, shutdownGraceSeconds: -1 }, 'shutdownGraceSeconds: must be at least 0, found -1'],
-    [{ routes, shutdownGraceSeconds: '30s' }, 'shutdownGraceSeconds: expected a number, found the text "30s"'],
+    [
+      { routes, shutdownGraceSeconds: '30s' },
+      'shutdownGraceSeconds: expected a number of seconds, found the text "30s"',
+    ],
     [{ routes, limits: { fieldCount: 1.5 } }, 'limits.fieldCount: expected a whole number, found 1.5'],
     [{ routes, limits: { fieldCount: 9 } }, 'limits.fieldCount: must be at least 10, found 9'],
     [{ routes, limits: { targetBytes: 65_537 } }, 'limits.targetBytes: must be at most 65536, found 65537'],
@@ -170,7 +187,7 @@ describe('checkConfig tells', () => {
     [{ routes, store: { type: 'redis' } }, 'store.type: expected "disk" or "memory", found "redis"'],
     [{ routes, store: { dir: '' } }, 'store.dir: needs at least 1 character'],
     [{ routes, store: { maxSize: '1GB' } }, 'store.maxSize: unknown option "maxSize"; did you mean "maxSizeBytes"?'],
-    [{ routes, store: { maxSizeBytes: '1G' } }, `store.maxSizeBytes: ${notASize}`],
+    [{ routes, store: { maxSizeBytes: '1G' } }, `store.maxSizeBytes: ${notASize}, found "1G"`],
     [{ routes, store: { maxSizeBytes: '999kB' } }, 'store.maxSizeBytes: must be at least 1MB'],
     [{ routes, store: { maxSizeBytes: '9999TiB' } }, 'store.maxSizeBytes: must be at most 1000TB'],
     [{ routes, store: { maxSizeBytes: 999_999 } }, 'store.maxSizeBytes: must be at least 1000000, found 999999'],
@@ -236,7 +253,7 @@ describe('checkConfig tells', () => {
     ],
     [
       { routes: [{ ...routes[0], match: { pathPrefix: 'files' } }] },
-      'routes[0].match.pathPrefix: expected a path that begins with "/", without query and spaces',
+      'routes[0].match.pathPrefix: expected a path that begins with "/", without query and spaces, found "files"',
     ],
     [{ routes: [{ ...routes[0], stripPathPrefix: true }] }, 'routes[0].stripPathPrefix: needs match.pathPrefix'],
     [{ routes: [...routes, ...routes] }, 'routes[1].match: routes[0] serves every path of every host too'],

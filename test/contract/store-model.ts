@@ -180,8 +180,14 @@ class StoreModel {
         expect(entries.map(plain)).toEqual(told);
       }
       for (const [at, entry] of found.entries()) {
+        const { body } = expected[at] as ModelEntry;
+        const present = await entry.readPresence();
+        const indexes = Array.from({ length: this.#blockCount(body) + 1 }, (_, index) => index);
+        expect(indexes.filter((index) => present.has(index))).toEqual(
+          indexes.filter((index) => body.present.has(index)),
+        );
         const reader = await entry.open();
-        await this.#expectBlocks(reader, (expected[at] as ModelEntry).body);
+        await this.#expectBlocks(reader, body);
         reader.close();
       }
     },

@@ -62,6 +62,41 @@ export function parts(openStore: OpenStore, block: number): void {
     reader.close();
   });
 
+  it('tells which blocks are there, while it is written and at rest', async () => {
+    const { store, writer, entry } = await publishing([5, 2, 1]);
+    expect([...(await entry.readPresence())]).toEqual([
+      { start: 1, end: 3 },
+      { start: 5, end: 6 },
+    ]);
+    await writer.writeBlock(0, blockOf(sample, block, 0));
+    const later = [
+      { start: 0, end: 3 },
+      { start: 5, end: 6 },
+    ];
+    expect([...(await entry.readPresence())]).toEqual(later);
+    await writer[Symbol.asyncDispose]();
+    expect([...(await ((await findFirst(store, key)) as StoredEntry).readPresence())]).toEqual(later);
+  });
+
+  it('tells that all blocks of what is complete are there, and none of what is empty', async () => {
+    const store = await openStore();
+    for (const each of [sample, { ...sample, key: 'small', sizeBytes: 3 }]) {
+      const present = await (await storeSample(store, each)).readPresence();
+      expect([...present]).toEqual([{ start: 0, end: Math.ceil(each.sizeBytes / block) }]);
+    }
+    const empty = await storeSample(store, { ...sample, key: 'empty', sizeBytes: 0 });
+    expect([...(await empty.readPresence())]).toEqual([]);
+  });
+
+  it('tells nothing of blocks when it is gone', async () => {
+    const store = await openStore();
+    for (const each of [sample, { ...sample, key: 'small', sizeBytes: 3 }]) {
+      const entry = await storeSample(store, each);
+      await store.removeEntry(entry);
+      await expect(entry.readPresence()).rejects.toMatchObject({ code: 'bytes_gone' });
+    }
+  });
+
   it('gives blocks to a reader that was there before them', async () => {
     const { writer, entry } = await publishing([0]);
     const reader = await entry.open();

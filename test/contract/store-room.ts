@@ -55,6 +55,21 @@ export function room(openStore: OpenStore, block: number): void {
     });
   }
 
+  it('pushes out an entry that is only asked which blocks it has', async () => {
+    const store = await openStore(64);
+    await storeSample(store, { key: 'used', sizeBytes: 4 * block, seed: 1 });
+    await storeSample(store, { key: 'asked', sizeBytes: 4 * block, seed: 2 });
+    for (let at = 0; at < 40; at += 1) {
+      expect(await canOpen(store, 'used')).toBe(true);
+      const asked = await findFirst(store, 'asked');
+      // It may be told for a while after it has left.
+      await asked?.readPresence().catch((error) => expect(error).toMatchObject({ code: 'bytes_gone' }));
+      await storeSample(store, { key: `k${at}`, sizeBytes: 4 * block, seed: at });
+    }
+    expect(await readKey(store, 'asked')).toBeUndefined();
+    expect(await readKey(store, 'used')).toEqual(Buffer.from(patternBytes(0, 4 * block, 1)));
+  });
+
   it('refuses a body that is known to be too large', async () => {
     const store = await openStore(64);
     const opening = openSampleWriter(store, { key, sizeBytes: store.maxEntryBytes + 1 });

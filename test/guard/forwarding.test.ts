@@ -101,6 +101,7 @@ describe('forwardedRequestFields', () => {
     'X-Rewrite-URL: /admin',
     'X-HTTP-Method-Override: POST',
     'X-Method-Override: POST',
+    'Rangeway-Explain: ?1',
   ])('does not pass on %s', (line) => {
     expect(linesOf({ fields: fieldsOf('A: 1', line, 'B: 2') })).toEqual([
       'host: origin.test:3000',
@@ -184,6 +185,7 @@ describe('forwardedResponseFields', () => {
       'Transfer-Encoding: chunked',
       'Set-Cookie: b',
       'Alt-Svc: h3=":443"',
+      'Rangeway-Explain: ?1',
       'Proxy-Authenticate: Basic',
       'Content-Type: text/plain',
       'Via: 1.1 other',

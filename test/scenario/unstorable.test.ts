@@ -2,7 +2,9 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StoreFault } from '../../src/store/store.ts';
+import { settled } from '../support/conversation.ts';
 import { patternBytes } from '../support/pattern-body.ts';
+import { createRangeOrigin } from '../support/range-origin.ts';
 import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
 import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
 
@@ -167,5 +169,31 @@ describe('stored bytes that are damaged', () => {
     const client = proxy.send();
     expect(await client.status()).toBe(200);
     await expect(client.bytes()).rejects.toMatchObject({ code: 'bytes_gone' });
+  });
+});
+
+describe('a store that takes nothing, and readers at several places', () => {
+  it('has a block brought again that was let go of before a reader had come to it', async () => {
+    await proxy.close();
+    store = createSteeredStore();
+    proxy = createWholeProxy({ createStore: () => store, windowBytes: 1024, originRanges: 'auto' });
+    const origin = createRangeOrigin(proxy.origin);
+    store.fail('writeBlock', new StoreFault('no_room', 'full'));
+    const held = store.hold('writeBlock');
+    const ahead = proxy.send({ fields: { range: 'bytes=1100-' } });
+    const first = await origin.begin();
+    await first.sendTo(2000);
+    void first.sendTo(2048);
+    await ahead.readUntil(948);
+    const behind = proxy.send();
+    await origin.give();
+    const reading = Promise.all([behind.bytes(), ahead.bytes()]);
+    await settled();
+    held.release();
+    origin.serve();
+    first.finish();
+    const [all, rest] = await reading;
+    expect(all).toEqual(Buffer.from(patternBytes(0, 10_000)));
+    expect(rest).toEqual(Buffer.from(patternBytes(1100, 10_000)));
   });
 });

@@ -2,13 +2,15 @@ import { describe, expect, it } from 'vitest';
 import { parseCacheControl } from '../../src/semantics/cache-control.ts';
 import {
   ageSeconds,
+  ageTerms,
   currentAgeMs,
   type FreshnessSource,
   freshnessLifetime,
   isExplicit,
+  lifetimeField,
   mayGuess,
 } from '../../src/semantics/freshness.ts';
-import { mayServeStale } from '../../src/semantics/staleness.ts';
+import { mayServeStale, staleBan } from '../../src/semantics/staleness.ts';
 import { defaultCaching as policy } from '../support/default-caching.ts';
 import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
 
@@ -240,6 +242,26 @@ describe('currentAgeMs, RFC 9111 §4.2.3', () => {
   });
 });
 
+describe('ageTerms, RFC 9111 §4.2.3', () => {
+  it('are those of the sum', () => {
+    const stored = storedWith(['Date: Thu, 01 Jan 2026 11:59:00 GMT', 'Age: 59'], { requestAt: sentAt - 2000 });
+    const terms = { ageFieldMs: 59_000, responseDelayMs: 2000, apparentAgeMs: 60_000, residentMs: 5000, ageMs: 66_000 };
+    expect(ageTerms(stored, sentAt + 5000)).toEqual(terms);
+  });
+});
+
+describe('lifetimeField', () => {
+  it.each<[FreshnessSource, string | undefined]>([
+    ['s-maxage', 'cdn-cache-control'],
+    ['max-age', 'cdn-cache-control'],
+    ['expires', 'expires'],
+    ['heuristic', 'last-modified'],
+    ['override', undefined],
+    ['default', undefined],
+    ['none', undefined],
+  ])('of %s: %s', (source, field) => expect(lifetimeField(source, { field: 'cdn-cache-control' })).toBe(field));
+});
+
 describe('ageSeconds, RFC 9111 §5.1', () => {
   it.each([
     [0, 0],
@@ -251,20 +273,23 @@ describe('ageSeconds, RFC 9111 §5.1', () => {
   });
 });
 
-describe('mayServeStale, RFC 9111 §4.2.4', () => {
+describe('mayServeStale and staleBan, RFC 9111 §4.2.4', () => {
   it.each([
-    ['', true],
-    ['max-age=60', true],
-    ['public, max-age=60', true],
-    ['no-cache="a"', true],
-    ['private="a"', true],
-    ['must-revalidate', false],
-    ['proxy-revalidate', false],
-    ['s-maxage=60', false],
-    ['no-cache', false],
-    ['private', false],
-    ['no-store', false],
-  ])('%s: %s', (value, may) => {
-    expect(mayServeStale(parseCacheControl(fieldsOf(`Cache-Control: ${value}`)))).toBe(may);
+    ['', undefined],
+    ['max-age=60', undefined],
+    ['public, max-age=60', undefined],
+    ['no-cache="a"', undefined],
+    ['private="a"', undefined],
+    ['must-revalidate', 'must-revalidate'],
+    ['proxy-revalidate', 'proxy-revalidate'],
+    ['s-maxage=60', 's-maxage'],
+    ['no-cache', 'no-cache'],
+    ['private', 'private'],
+    ['no-store', 'no-store'],
+    ['no-store, must-revalidate', 'must-revalidate'],
+  ])('%s: forbidden by %s', (value, ban) => {
+    const control = parseCacheControl(fieldsOf(`Cache-Control: ${value}`));
+    expect(staleBan(control)).toBe(ban);
+    expect(mayServeStale(control)).toBe(ban === undefined);
   });
 });

@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decideReuse, type ReuseDecision, type ReusePolicy } from '../../src/semantics/reuse.ts';
+import {
+  decideReuse,
+  type ReuseDecision,
+  type ReusePolicy,
+  type ReuseTerms,
+  reuseTerms,
+} from '../../src/semantics/reuse.ts';
 import { defaultCaching as policy } from '../support/default-caching.ts';
 import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
 
@@ -289,6 +295,37 @@ describe('decideReuse of an invalid response', () => {
       const decision = decideReuse({ requestFields: [], hasRange: true, stored, now: sentAt + seconds * 1000, policy });
       expect(decision).toMatchObject({ kind: 'validate', reason: 'stale', serveStaleUntil: 0 });
     }
+  });
+});
+
+describe('reuseTerms', () => {
+  const terms = (response: string, request: string, ageSeconds = 20, isInvalid?: true) => {
+    const stored = storedWith([`Date: ${sentDate}`, `Cache-Control: ${response}`]);
+    return reuseTerms({
+      requestFields: fieldsOf(`Cache-Control: ${request}`),
+      hasRange: false,
+      stored: isInvalid === undefined ? stored : { ...stored, isInvalid },
+      now: sentAt + ageSeconds * 1000,
+      policy,
+    });
+  };
+
+  it.each<[response: string, request: string, want: Partial<ReuseTerms>]>([
+    ['max-age=60', '', { ban: undefined, demand: undefined, staleBan: undefined, lifetimeMs: 60_000, ttlMs: 40_000 }],
+    ['no-cache', '', { ban: 'no-cache', staleBan: 'no-cache' }],
+    ['private', '', { ban: 'private', staleBan: 'private' }],
+    ['no-store', '', { ban: 'no-store', staleBan: 'no-store' }],
+    ['max-age=60, no-store, must-understand', '', { ban: undefined }],
+    ['max-age=60', 'no-cache', { demand: 'no-cache', staleBan: 'request' }],
+    ['max-age=60', 'min-fresh=50', { demand: 'min-fresh', staleBan: undefined }],
+    ['max-age=60', 'max-age=20', { demand: 'max-age' }],
+    ['max-age=60', 'max-age=21', { demand: undefined }],
+    ['max-age=60, immutable', 'max-age=0', { demand: undefined }],
+    ['max-age=60, must-revalidate', 'no-cache', { demand: 'no-cache', staleBan: 'must-revalidate' }],
+  ])('%s, asked with %s: %o', (response, request, want) => expect(terms(response, request)).toMatchObject(want));
+
+  it('tells that what is invalid is not served stale', () => {
+    expect(terms('max-age=60', '', 20, true)).toMatchObject({ ban: undefined, staleBan: 'invalid' });
   });
 });
 

@@ -3,7 +3,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { NominatedField } from '../../src/http/stored-response.ts';
-import { matchesVariant, selectedValues, type VariantPolicy, variantName } from '../../src/semantics/variant.ts';
+import {
+  matchesVariant,
+  selectedValues,
+  type VariantPolicy,
+  variantDifferences,
+  variantName,
+} from '../../src/semantics/variant.ts';
 import { formatVariant, nominatedFields } from '../../src/semantics/vary.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 
@@ -82,7 +88,20 @@ describe('matchesVariant', () => {
     [['Cookie: a=1; b=1'], { cookies: ['a', 'b'] }, ['Cookie: b=1; a=1'], { cookies: ['b', 'a'] }, '', true],
   ])('%j stored under %j, asked %j under %j, Vary %j', (storedFor, under, asked, now, vary, want) => {
     const policy = { ...nothing, ...now };
-    expect(matchesVariant(stored(storedFor, under, vary), fieldsOf(...asked), policy)).toBe(want);
+    const variant = stored(storedFor, under, vary);
+    expect(matchesVariant(variant, fieldsOf(...asked), policy)).toBe(want);
+    expect(variantDifferences(variant, fieldsOf(...asked), policy).length === 0).toBe(want);
+  });
+
+  it.each<[Partial<VariantPolicy>, readonly string[], Partial<VariantPolicy>, string, readonly string[]]>([
+    [{}, ['A: 2', 'B: 1'], {}, 'A, B', ['a']],
+    [{}, ['A: 1', 'B: 2'], {}, 'B, A, *', ['*', 'b']],
+    [{ fields: ['a'], cookies: ['c'] }, ['A: 1', 'B: 2'], { fields: ['a'], cookies: ['c'] }, 'B', ['b', 'cookie:c']],
+    [{ fields: ['a'] }, ['A: 2', 'B: 1'], { fields: ['a'] }, 'A', ['a']],
+    [{ fields: ['a'] }, ['A: 1', 'B: 1'], { fields: ['b'] }, '', ['a', 'b']],
+  ])('stored under %j, asked %j under %j, Vary %s: %j differ', (under, asked, now, vary, want) => {
+    const variant = stored(['A: 1', 'B: 1', 'Cookie: c=1'], under, vary);
+    expect(variantDifferences(variant, fieldsOf(...asked), { ...nothing, ...now })).toEqual(want);
   });
 });
 

@@ -11,12 +11,22 @@ export interface FakeClock extends Clock {
   whenPending(count: number): Promise<void>;
 }
 
+/** Nobody who gets anywhere looks at a clock so often in one turn of the event loop. */
+const MAX_LOOKS = 20_000;
+
+/** Creates a clock; `startAt` is in epoch milliseconds. Who goes round in circles without end is thrown an error by `now`. */
 export function createFakeClock(startAt = Date.UTC(2026, 0, 1)): FakeClock {
   let now = startAt;
+  let looks = 0;
   const timers = new Set<{ at: number; callback: () => void }>();
   const watchers = new Set<() => void>();
   return {
-    now: () => now,
+    now: () => {
+      if (looks === 0) setImmediate(() => (looks = 0));
+      looks += 1;
+      if (looks > MAX_LOOKS) throw new Error('somebody goes round in circles within one turn of the event loop');
+      return now;
+    },
     after(delayMs, callback) {
       const timer = { at: now + delayMs, callback };
       timers.add(timer);

@@ -29,12 +29,14 @@ export interface FakeExchange {
 }
 
 export interface FakeOrigin extends Origin {
-  /** The next request that has not been taken yet, once it has come. */
-  next(): Promise<FakeExchange>;
+  /** The next request that has not been taken yet, once it has come; of several that have, the `at`-th, round and round. */
+  next(at?: number): Promise<FakeExchange>;
   /** How many requests have come in all. */
   readonly requests: number;
   /** How many came that no test has taken. */
   readonly untaken: number;
+  /** Those that came and that no test has taken. */
+  readonly waiting: readonly FakeExchange[];
 }
 
 export function createFakeOrigin(): FakeOrigin {
@@ -52,9 +54,9 @@ export function createFakeOrigin(): FakeOrigin {
       });
     },
     close: async () => {},
-    next: () =>
+    next: (at = 0) =>
       new Promise((resolve) => {
-        const exchange = arrived.shift();
+        const [exchange] = arrived.splice(at % Math.max(1, arrived.length), 1);
         if (exchange === undefined) takers.push(resolve);
         else resolve(exchange);
       }),
@@ -63,6 +65,9 @@ export function createFakeOrigin(): FakeOrigin {
     },
     get untaken() {
       return arrived.length;
+    },
+    get waiting() {
+      return arrived;
     },
   };
 }

@@ -1,5 +1,6 @@
 /** The plainest store that keeps the contract: maps in memory, no bound. Its blocks can be damaged by hand. */
 
+import { SpanSet } from '../../src/bytes/span-set.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { StoredResponse } from '../../src/http/stored-response.ts';
 import {
@@ -53,6 +54,7 @@ export function createPlainStore(blockSizeBytes: number, maxEntryBytes = Number.
         },
       };
     },
+    readPresence: async () => new SpanSet([...kept.blocks.keys()].map((index) => ({ start: index, end: index + 1 }))),
   });
   const put = (kept: Kept) => {
     const at = entries.findIndex((one) => one.key === kept.key && one.variant === kept.variant);

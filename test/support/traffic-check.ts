@@ -1,7 +1,7 @@
 /** What a client of random traffic may be given: bytes of the version that is named, and none that are for others. */
 
 import { expect } from 'vitest';
-import { fieldValue } from '../../src/http/fields.ts';
+import { type Fields, fieldValue } from '../../src/http/fields.ts';
 import type { ProxyResponse } from '../../src/http/message.ts';
 import { contentOf } from './traffic-content.ts';
 import { ownLifetimes, type Plan } from './traffic-plan.ts';
@@ -11,6 +11,8 @@ import type { Sent } from './whole-proxy.ts';
 /** A request, and the version that somebody had been told of before it came: an earlier one is invalid for it. */
 export interface Asked {
   readonly sent: Sent;
+  /** Epoch milliseconds. */
+  readonly sentAt: number;
   readonly leastVersion: number;
 }
 
@@ -25,15 +27,17 @@ export interface Given {
 export function expectRightBytes(plan: Plan, asked: Asked, given: Given, clients: readonly Asked[]): void {
   const { response, bytes, latestVersion } = given;
   const { status, fields, body } = response;
+  const { sent } = asked;
   const version = Number(fieldValue(fields, 'x-version'));
   if (plan.ranges === 'long' && fieldValue(fields, 'cache-status')?.includes('detail=')) return;
   expect(version).toBeGreaterThanOrEqual(asked.leastVersion);
   const asker = clients[Number(fieldValue(fields, 'x-client'))] ?? asked;
-  if (asker !== asked) expectSharable(plan, asked, asker, fieldValue(fields, 'cache-status') ?? '');
+  if (sent.method === 'POST') expect(asker).toBe(asked);
+  if (asker !== asked) expectSharable(plan, asked, asker, fields);
 
   if (body.kind !== 'none' && body.sizeBytes !== undefined) expect(bytes.length).toBe(body.sizeBytes);
   const range = fieldValue(fields, 'content-range');
-  const isRight = possibleVersions(plan, version, latestVersion).some((each) => {
+  const isRight = possibleVersions(plan, version, latestVersion, asked.leastVersion).some((each) => {
     const content = contentOf(plan, each);
     if (status === 200) return bytes.equals(content);
     return range === undefined ? areParts(bytes, content) : bytes.equals(bytesOf(range, content));
@@ -41,23 +45,35 @@ export function expectRightBytes(plan: Plan, asked: Asked, given: Given, clients
   if (!isRight) expect.fail(`other bytes than those of version ${version}`);
 }
 
-/** Where nothing names the bytes, a transfer that is taken up again before anybody has seen one may bring later ones. */
-export function possibleVersions({ validator, isTold }: Plan, version: number, latestVersion: number): number[] {
-  if (validator !== 'none' || isTold) return [version];
-  return Array.from({ length: latestVersion - version + 1 }, (_, later) => version + later);
+/**
+ * Where nothing names the bytes, a transfer that is taken up again before anybody has seen one may bring later ones; and a
+ * HEAD cannot tell that they are earlier ones than those whose fields it brings (RFC 9111 §4.3.5).
+ */
+export function possibleVersions(
+  { validator, isTold, steps }: Plan,
+  version: number,
+  latestVersion: number,
+  leastVersion = 1,
+): number[] {
+  const isHeadAsked = steps.some((each) => each.kind === 'send' && each.sent.method === 'HEAD');
+  if (validator !== 'none' || (isTold && !isHeadAsked)) return [version];
+  const first = isHeadAsked ? leastVersion : version;
+  return Array.from({ length: latestVersion - first + 1 }, (_, later) => first + later);
 }
 
 /** Fails where what the origin gave to another client may not be given to this one. */
-function expectSharable(plan: Plan, asked: Asked, asker: Asked, cacheStatus: string): void {
-  const { lifetime, varies, validator } = plan;
+function expectSharable(plan: Plan, asked: Asked, asker: Asked, fields: Fields): void {
+  const { lifetime, varies } = plan;
+  const cacheStatus = fieldValue(fields, 'cache-status') ?? '';
   if (varies) expect(asker.sent.fields?.['accept-language']).toBe(asked.sent.fields?.['accept-language']);
   const { 'cache-control': wish, 'if-range': resumed } = asked.sent.fields ?? {};
-  const isStale = wish === 'max-stale' || resumed !== undefined || cacheStatus.includes('fwd-status=50');
+  const isMeanwhile = lifetime === 'max-age=0' && plan.staleWhileRevalidateSeconds > 0;
+  const isStale = wish === 'max-stale' || resumed !== undefined || cacheStatus.includes('fwd-status=50') || isMeanwhile;
   // A server that ends cannot ask the origin any more.
   const isDisconnected = lifetime === 'max-age=0' && cacheStatus.includes('detail=client_gone');
   if (ownLifetimes.includes(lifetime) && !isStale && !isDisconnected) expect(cacheStatus).toContain('detail=origin');
-  // With a validator it may be another client's response that this one's request has confirmed.
-  if (validator === 'none') expect(Object.keys(asker.sent.fields ?? {})).not.toContain('authorization');
+  // With must-revalidate it is for others, too (RFC 9111 §3.5).
+  if (!lifetime.includes('must-revalidate')) expect(fieldValue(fields, 'x-authorized')).toBe('0');
 }
 
 /** The bytes that a Content-Range tells of. */
@@ -78,6 +94,11 @@ function areParts(body: Buffer, content: Uint8Array): boolean {
   );
 }
 
+/** Whether a request brings the origin to another version. */
+export function isUnsafe({ method }: Sent): boolean {
+  return method === 'PUT' || method === 'POST';
+}
+
 const storeFaults: ReadonlySet<Step['kind']> = new Set([
   'damage',
   'fill-disk',
@@ -90,14 +111,14 @@ const storeFaults: ReadonlySet<Step['kind']> = new Set([
 
 /** Whether the origin says of its bytes what is so. */
 export function isHonest({ ranges, digest }: Plan): boolean {
-  return (ranges === 'none' || ranges === 'right') && digest !== 'wrong';
+  return ['none', 'right', 'flapping'].includes(ranges) && digest !== 'wrong';
 }
 
 /** What may cut the response of a client that stays. */
 export function possibleErrors({ steps, ranges: manner, digest, maxSizeBytes, unit }: Plan): string[] {
   const kinds = new Set<string>(steps.map(({ kind }) => kind));
   const has = (...some: string[]) => some.some((kind) => kinds.has(kind));
-  const isPut = steps.some((each) => each.kind === 'send' && each.sent.method === 'PUT');
+  const isPut = steps.some((each) => each.kind === 'send' && isUnsafe(each.sent));
   const isLie = ['short', 'other-length', 'long'].includes(manner);
   return [
     ...(has('refuse') ? ['origin_refused'] : []),
@@ -106,4 +127,10 @@ export function possibleErrors({ steps, ranges: manner, digest, maxSizeBytes, un
     ...(digest === 'none' ? [] : ['generation_changed', 'origin_digest_mismatch']),
     ...(has(...storeFaults) || maxSizeBytes < 64 * 1024 * unit ? ['bytes_gone'] : []),
   ];
+}
+
+/** What a client that stays may be told. */
+export function possibleStatuses({ method }: Sent): number[] {
+  if (method === 'PUT') return [204, 502];
+  return method === 'POST' ? [200, 502] : [200, 206, 304, 412, 416, 502, 504];
 }

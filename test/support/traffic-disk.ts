@@ -149,7 +149,8 @@ export class DiskGround implements TrafficGround {
     const { blockSizeBytes } = this.#plan;
     const version = Number(fieldValue(entry.metadata.fields, 'x-version'));
     const isRight = possibleVersions(this.#plan, version, latestVersion).some((each) => {
-      const content = contentOf(this.#plan, each);
+      // A part that is kept by itself begins somewhere.
+      const content = contentOf(this.#plan, each).subarray(entry.metadata.fragment?.start ?? 0);
       return blocks.every((block, index) => {
         const start = index * blockSizeBytes;
         return block === undefined || Buffer.compare(block, content.subarray(start, start + blockSizeBytes)) === 0;

@@ -5,23 +5,34 @@ import type { ContentRules } from './traffic-content.ts';
 import {
   anyStep,
   brokenTransfer,
+  crossing,
   damagedFile,
   diskStep,
   often,
   overwrite,
   type Step,
+  seek,
   toldFault,
   transfer,
 } from './traffic-steps.ts';
+import type { WholeProxyOptions } from './whole-proxy.ts';
 
 /** Under the second ones a response is for the client alone that has asked for it. */
-export const sharedLifetimes = ['max-age=60', 'max-age=1', ''];
+export const sharedLifetimes = [
+  'max-age=60',
+  'max-age=1',
+  'max-age=1, stale-while-revalidate=3',
+  'max-age=1, stale-if-error=3',
+  'max-age=1, must-revalidate',
+  '',
+];
 export const ownLifetimes = ['no-cache', 'max-age=0', 'no-store', 'private'];
 
-/** What an origin makes of a Range: nothing, what it should, or something else. */
+/** What an origin makes of a Range: nothing, what it should, either of them as it likes, or something else. */
 const rangeManners = [
   'none',
   'right',
+  'flapping',
   'short',
   'early',
   'elsewhere',
@@ -41,6 +52,13 @@ export interface Plan extends ContentRules {
   readonly seekAheadBytes: number;
   readonly onAbort: 'finish' | 'stop';
   readonly lifetime: string;
+  /** Whether the lifetime is in CDN-Cache-Control, and Cache-Control says the contrary. */
+  readonly isTargeted: boolean;
+  /** Whether all is of one group, which unsafe requests invalidate. */
+  readonly isGrouped: boolean;
+  /** What the operator says of stale responses. */
+  readonly staleIfErrorSeconds: number;
+  readonly staleWhileRevalidateSeconds: number;
   readonly validator: 'strong' | 'weak' | 'none';
   readonly varies: boolean;
   readonly isTold: boolean;
@@ -57,13 +75,26 @@ export interface Plan extends ContentRules {
   readonly steps: readonly Step[];
 }
 
+/** The proxy of a plan. */
+export function proxyOptions(plan: Plan): WholeProxyOptions {
+  const { pinSeconds, staleIfErrorSeconds, staleWhileRevalidateSeconds, wantsDigest } = plan;
+  const { onAbort, complete, resumeAttempts, seekAheadBytes } = plan;
+  return {
+    blockSizeBytes: plan.blockSizeBytes,
+    windowBytes: plan.windowBytes,
+    route: { cache: { pinSeconds, staleIfErrorSeconds, staleWhileRevalidateSeconds, digest: wantsDigest } },
+    originRanges: plan.ranges === 'none' ? 'never' : 'auto',
+    fill: { onAbort, complete, resumeAttempts, seekAheadBytes },
+  };
+}
+
 /** What plans are made of. */
 interface PlanParts {
   readonly unit: number;
   readonly step: fc.Arbitrary<Step>;
   /** What happens where much is stored and read again. */
   readonly episode: fc.Arbitrary<Step[]>;
-  /** How many of the plans are of that kind, in proportion to five others. */
+  /** How many of the plans are of that kind, in proportion to six others. */
   readonly steadyWeight: number;
 }
 
@@ -78,6 +109,10 @@ function createPlans({ unit, step, episode, steadyWeight }: PlanParts): fc.Arbit
     size: fc.oneof(fc.constant(1), some(0, 255, 256, 700, 3000, 6000)),
     changes: fc.constantFrom('all' as const, 'some' as const),
     lifetime: fc.constantFrom(...sharedLifetimes, ...ownLifetimes),
+    isTargeted: fc.boolean(),
+    isGrouped: fc.boolean(),
+    staleIfErrorSeconds: fc.constantFrom(604_800, 0),
+    staleWhileRevalidateSeconds: fc.constantFrom(0, 0, 3),
     validator: fc.constantFrom('strong' as const, 'strong' as const, 'weak' as const, 'none' as const),
     ranges: fc.constantFrom(...rangeManners),
     complete: fc.constantFrom('always' as const, 'never' as const),
@@ -130,14 +165,29 @@ function createPlans({ unit, step, episode, steadyWeight }: PlanParts): fc.Arbit
     maxSizeBytes: some(64 * 1024),
     steps: episodes(episode),
   };
-  return fc.oneof(often(4, fc.record(any)), often(1, fc.record(legacy)), often(steadyWeight, fc.record(steady)));
+  // One transfer brings the whole where another one brings a part of it.
+  const flapping = {
+    ...any,
+    size: some(3000, 6000),
+    lifetime: fc.constant('max-age=60'),
+    validator: fc.constant('strong' as const),
+    ranges: fc.constant('flapping' as const),
+    digest: fc.constantFrom('none' as const, 'right' as const),
+    steps: episodes(seek(unit)),
+  };
+  return fc.oneof(
+    often(1, fc.record(flapping)),
+    often(4, fc.record(any)),
+    often(1, fc.record(legacy)),
+    often(steadyWeight, fc.record(steady)),
+  );
 }
 
 /** Any plan for a store in memory, which has the faults that it is told to have. */
 export const plans: fc.Arbitrary<Plan> = createPlans({
   unit: 1,
   step: fc.oneof(often(45, anyStep(1)), often(4, toldFault)),
-  episode: fc.oneof(transfer, transfer, overwrite),
+  episode: fc.oneof(transfer, transfer, overwrite, crossing),
   steadyWeight: 1,
 });
 
@@ -146,6 +196,6 @@ const diskUnit = 16;
 export const diskPlans: fc.Arbitrary<Plan> = createPlans({
   unit: diskUnit,
   step: fc.oneof(often(45, anyStep(diskUnit)), often(6, diskStep)),
-  episode: fc.oneof(often(3, transfer), often(1, overwrite), often(2, damagedFile)),
+  episode: fc.oneof(often(3, transfer), often(1, overwrite), often(1, crossing), often(2, damagedFile)),
   steadyWeight: 5,
 });

@@ -27,6 +27,12 @@ const requests: readonly Sent[] = [
   { fields: { 'accept-language': 'de', range: 'bytes=100-' } },
   { fields: { authorization: 'x' } },
   { method: 'PUT' },
+  { method: 'POST' },
+  { method: 'HEAD', fields: { 'cache-control': 'no-cache' } },
+  { method: 'HEAD', fields: { 'cache-control': 'no-cache', authorization: 'x' } },
+  { fields: { authorization: 'x', 'cache-control': 'no-cache' } },
+  { fields: { 'cache-control': 'max-age=0' } },
+  { fields: { 'cache-control': 'stale-if-error=9' } },
   { fields: { 'if-range': '"1"', range: 'bytes=600-' } },
   { fields: { 'if-range': '"1"', range: 'bytes=99999-' } },
   { fields: { 'if-range': '"2"', range: 'bytes=-300' } },
@@ -62,7 +68,17 @@ export const anyStep = (unit: number) =>
       }),
     ),
     often(4, fc.record({ kind: fc.constant('leave' as const), who: fc.nat(20) })),
-    often(5, fc.record({ kind: fc.constant('head' as const), isSized: fc.boolean(), is304: fc.boolean() })),
+    often(
+      5,
+      fc.record({
+        kind: fc.constant('head' as const),
+        who: fc.constantFrom(0, 0, 0, 1, 2),
+        isEarly: fc.constantFrom(false, false, true),
+        isSized: fc.boolean(),
+        is304: fc.boolean(),
+        isWhole: fc.boolean(),
+      }),
+    ),
     often(6, fc.record({ kind: fc.constant('chunk' as const), who: fc.nat(9), count: fc.nat(900 * unit) })),
     often(4, fc.record({ kind: fc.constant('finish' as const), who: fc.nat(9) })),
     often(1, fc.record({ kind: fc.constant('break' as const), who: fc.nat(9) })),
@@ -79,7 +95,7 @@ export const anyStep = (unit: number) =>
     often(1, fc.record({ kind: fc.constant('advance' as const), ms: fc.constantFrom(500, 2000, 100_000) })),
     often(1, one('change')),
     often(1, fc.record({ kind: fc.constant('stall' as const), who: fc.nat(20) })),
-    often(1, fc.record({ kind: fc.constant('status' as const), status: fc.constantFrom(404, 401, 500, 503) })),
+    often(1, fc.record({ kind: fc.constant('status' as const), status: fc.constantFrom(404, 401, 500, 503, 501) })),
     often(4, one('turn')),
   );
 
@@ -134,13 +150,27 @@ export const brokenTransfer = (unit: number): fc.Arbitrary<Step[]> =>
     .map(({ isSized, counts }) => [
       { kind: 'send', sent: {}, target: '/file' },
       { kind: 'turn' },
-      { kind: 'head', isSized, is304: false },
+      { kind: 'head', who: 0, isEarly: false, isSized, is304: false, isWhole: true },
       ...counts.flatMap((count): Step[] => [{ kind: 'chunk', who: 0, count }, { kind: 'turn' }]),
       { kind: 'swap', who: 0 },
       { kind: 'turn' },
       { kind: 'advance', ms: 500 },
       { kind: 'turn' },
-      { kind: 'head', isSized, is304: false },
+      { kind: 'head', who: 0, isEarly: false, isSized, is304: false, isWhole: true },
+    ]);
+
+/** Somebody who wants a few bytes, for which the origin begins to send them or the whole. */
+export const seek = (unit: number): fc.Arbitrary<Step[]> =>
+  fc
+    .record({
+      range: fc.constantFrom('bytes=0-9', 'bytes=300-310', 'bytes=1200-1300', 'bytes=2560-2815', 'bytes=-7'),
+      isWhole: fc.boolean(),
+    })
+    .map(({ range, isWhole }) => [
+      { kind: 'send', sent: enlarge({ fields: { range } }, unit), target: '/file' },
+      { kind: 'turn' },
+      { kind: 'head', who: 0, isEarly: false, isSized: true, is304: false, isWhole },
+      { kind: 'turn' },
     ]);
 
 /** A transfer that comes to its end. */
@@ -149,7 +179,7 @@ export const transfer: fc.Arbitrary<Step[]> = fc
   .map((target) => [
     { kind: 'send', sent: {}, target },
     { kind: 'turn' },
-    { kind: 'head', isSized: true, is304: false },
+    { kind: 'head', who: 0, isEarly: false, isSized: true, is304: false, isWhole: true },
     { kind: 'turn' },
     { kind: 'finish', who: 0 },
     { kind: 'turn' },
@@ -162,10 +192,39 @@ export const overwrite: fc.Arbitrary<Step[]> = fc
   .map((target) => [
     { kind: 'send', sent: { method: 'PUT' }, target },
     { kind: 'turn' },
-    { kind: 'head', isSized: true, is304: false },
+    { kind: 'head', who: 0, isEarly: false, isSized: true, is304: false, isWhole: true },
     { kind: 'turn' },
     { kind: 'turn' },
     { kind: 'send', sent: {}, target },
+    { kind: 'turn' },
+  ]);
+
+/** A file that is written while something else is asked about it, which is answered when that is done. */
+export const crossing: fc.Arbitrary<Step[]> = fc
+  .record({
+    asked: fc.constantFrom<Sent>(
+      {},
+      { method: 'POST' },
+      { method: 'HEAD', fields: { 'cache-control': 'no-cache' } },
+      { fields: { 'cache-control': 'no-cache' } },
+    ),
+    written: fc.constantFrom(...targets),
+    late: fc.boolean(),
+    is304: fc.boolean(),
+  })
+  .map(({ asked, written, late, is304 }) => [
+    { kind: 'send', sent: asked, target: '/file' },
+    { kind: 'turn' },
+    { kind: 'send', sent: { method: 'PUT' }, target: written },
+    { kind: 'turn' },
+    { kind: 'head', who: 1, isEarly: false, isSized: true, is304: false, isWhole: true },
+    { kind: 'turn' },
+    ...(late ? [{ kind: 'send', sent: {}, target: '/file' } as const, { kind: 'turn' } as const] : []),
+    { kind: 'head', who: 0, isEarly: true, isSized: true, is304, isWhole: true },
+    { kind: 'turn' },
+    { kind: 'finish', who: 0 },
+    { kind: 'turn' },
+    { kind: 'send', sent: {}, target: '/file' },
     { kind: 'turn' },
   ]);
 

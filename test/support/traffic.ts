@@ -5,10 +5,11 @@ import type { Clock } from '../../src/cache/clock.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createFakeClock } from './fake-clock.ts';
 import type { SteeredStore } from './steered-store.ts';
-import { type Asked, expectRightBytes, isHonest, possibleErrors } from './traffic-check.ts';
+import { type Asked, expectRightBytes, isHonest, isUnsafe, possibleErrors, possibleStatuses } from './traffic-check.ts';
+import { expectFreshEnough } from './traffic-freshness.ts';
 import type { TrafficGround } from './traffic-ground.ts';
 import { TrafficOrigin } from './traffic-origin.ts';
-import type { Plan } from './traffic-plan.ts';
+import { type Plan, proxyOptions } from './traffic-plan.ts';
 import { type Step, targets } from './traffic-steps.ts';
 import { type Client, createWholeProxy, type Sent, type WholeProxy } from './whole-proxy.ts';
 
@@ -78,22 +79,10 @@ class Traffic {
   async #begin(version: number): Promise<Life> {
     const plan = this.#plan;
     const store = await this.#ground.open(() => this.#clock.now());
-    const proxy = createWholeProxy({
-      createStore: () => store,
-      blockSizeBytes: plan.blockSizeBytes,
-      windowBytes: plan.windowBytes,
-      route: { cache: { pinSeconds: plan.pinSeconds, digest: plan.wantsDigest } },
-      originRanges: plan.ranges === 'none' ? 'never' : 'auto',
-      fill: {
-        onAbort: plan.onAbort,
-        complete: plan.complete,
-        resumeAttempts: plan.resumeAttempts,
-        seekAheadBytes: plan.seekAheadBytes,
-      },
-    });
+    const proxy = createWholeProxy({ ...proxyOptions(plan), createStore: () => store });
     proxy.clock.advance(this.#clock.now() - proxy.clock.now());
     this.#clock = proxy.clock;
-    return { store, proxy, origin: new TrafficOrigin(plan, proxy.origin, version) };
+    return { store, proxy, origin: new TrafficOrigin(plan, proxy.origin, version, () => proxy.clock.now()) };
   }
 
   async #restart(life: Life): Promise<Life> {
@@ -137,13 +126,14 @@ class Traffic {
 
   async #take(life: Life, each: Exclude<Step, { kind: 'restart' }>): Promise<void> {
     const { store, origin, proxy } = life;
+    origin.look();
     switch (each.kind) {
       case 'send':
         return void this.#send(life, { ...each.sent, target: each.target });
       case 'leave':
         return this.#leave(this.#visitor(each.who));
       case 'head':
-        return await origin.answer(each.isSized, each.is304);
+        return await origin.answer(each);
       case 'chunk':
         return origin.transfer(each.who, (transfer) => origin.continue(transfer, each.count));
       case 'finish':
@@ -183,6 +173,7 @@ class Traffic {
     const visitor: Visitor = {
       client: proxy.send({ ...sent, fields: { ...sent.fields, 'x-client': id } }),
       sent,
+      sentAt: proxy.clock.now(),
       leastVersion: this.#knownVersions.get(sent.target) ?? 1,
       reading: Promise.resolve(),
       hasLeft: false,
@@ -210,22 +201,27 @@ class Traffic {
 
   async #read(visitor: Visitor, origin: TrafficOrigin): Promise<void> {
     const response = await visitor.client.response;
-    const bytes = await this.#readSlowly(visitor).catch((error: ProxyError) => {
+    const bytes = await this.#readSlowly(visitor).catch((error: unknown) => {
+      if (!(error instanceof ProxyError)) throw error;
       if (!visitor.hasLeft && !visitor.isCutOff) expect(possibleErrors(this.#plan)).toContain(error.code);
     });
     if (bytes === undefined || visitor.hasLeft) return;
     if ((await visitor.client.field('x-refused')) === '1') return;
     const { sent, isCutOff } = visitor;
     const { status } = response;
-    const expected = sent.method === 'PUT' ? [204, 502] : [200, 206, 304, 412, 416, 502, 504];
-    expect(isCutOff ? [...expected, 499] : expected).toContain(status);
-    if (sent.method === 'PUT') {
-      const version = Number((await visitor.client.field('x-version')) ?? 0);
-      this.#knownVersions.set(sent.target, Math.max(this.#knownVersions.get(sent.target) ?? 1, version));
-    } else if (sent.method !== 'HEAD' && status <= 206) {
-      const given = { response, bytes: Buffer.from(bytes), latestVersion: origin.version };
-      expectRightBytes(this.#plan, visitor, given, this.#visitors);
-      visitor.isGivenWhole = status === 200;
+    expect(isCutOff ? [...possibleStatuses(sent), 499] : possibleStatuses(sent)).toContain(status);
+    expectFreshEnough(this.#plan, visitor, response.fields);
+    if (isUnsafe(sent)) this.#noteVersion(sent, Number((await visitor.client.field('x-version')) ?? 0));
+    if (sent.method === 'PUT' || sent.method === 'HEAD' || status > 206) return;
+    const given = { response, bytes: Buffer.from(bytes), latestVersion: origin.version };
+    expectRightBytes(this.#plan, visitor, given, this.#visitors);
+    visitor.isGivenWhole = status === 200;
+  }
+
+  /** Whoever asks from now on is not to be given an earlier version. */
+  #noteVersion({ target }: Sent, version: number): void {
+    for (const each of this.#plan.isGrouped ? targets : [target]) {
+      this.#knownVersions.set(each, Math.max(this.#knownVersions.get(each) ?? 1, version));
     }
   }
 
@@ -242,7 +238,9 @@ class Traffic {
   async #serveTheRest({ proxy, origin }: Life): Promise<void> {
     let passed = 0;
     const serve = async () => {
-      while (proxy.origin.untaken > 0) await origin.answer(true, true);
+      while (proxy.origin.untaken > 0) {
+        await origin.answer({ who: 0, isEarly: false, isSized: true, is304: true, isWhole: passed % 2 === 0 });
+      }
       origin.finishAll();
       passed += 1;
       if (passed % 20 === 0) proxy.clock.advance(1000);

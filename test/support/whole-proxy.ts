@@ -3,6 +3,7 @@
 import { ByteBudget } from '../../src/cache/byte-budget.ts';
 import { createCache } from '../../src/cache/cache.ts';
 import type { FillPolicy } from '../../src/cache/fill-policy.ts';
+import type { Explanation } from '../../src/delivery/deliver-explanation.ts';
 import type { Field, Fields } from '../../src/http/fields.ts';
 import { fieldValue } from '../../src/http/fields.ts';
 import type { Handler, InterimResponse, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
@@ -26,7 +27,12 @@ export interface Sent {
   readonly authority?: string;
   readonly version?: string;
   readonly fields?: Readonly<Record<string, string>>;
+  /** The address of the peer; one that is not trusted without it. */
+  readonly peer?: string;
 }
+
+/** The one peer that may have requests explained. */
+const trustedPeer = '127.0.0.1';
 
 /** A request under way. */
 export interface Client {
@@ -51,6 +57,8 @@ export interface WholeProxy {
   readonly handler: Handler;
   readonly events: readonly ServerEvent[];
   send(sent?: Sent): Client;
+  /** What would become of a request, as it is told to a trusted peer. */
+  explain(sent?: Sent): Promise<Explanation>;
   /** Sends and reads a request whose response needs nothing of the origin. */
   requestEvents(): readonly RequestEvent[];
   fillEvents(): readonly FillEvent[];
@@ -125,6 +133,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     clock,
     emit,
     pseudonym: 'rangeway-test',
+    explainPeers: (address) => address === trustedPeer,
     random: (size) => new Uint8Array(size).fill(0xb0),
   });
   const ofKind = <K extends ServerEvent['kind']>(kind: K) =>
@@ -136,6 +145,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     handler,
     events,
     send: (sent = {}) => createClient(handler, clock, sent),
+    explain: (sent = {}) => explain(handler, clock, sent),
     requestEvents: () => ofKind('request'),
     fillEvents: () => ofKind('fill'),
     fillsEnded: (count) =>
@@ -157,6 +167,17 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
   };
 }
 
+async function explain(handler: Handler, clock: FakeClock, { method, fields, ...sent }: Sent): Promise<Explanation> {
+  const asking = {
+    connection: 'Rangeway-Explain',
+    'rangeway-explain': method === undefined ? '?1' : `?1;method=${method}`,
+  };
+  const client = createClient(handler, clock, { ...sent, fields: { ...fields, ...asking }, peer: trustedPeer });
+  if ((await client.field('rangeway-explain')) !== '?1')
+    throw new Error(`no explanation, but ${await client.status()}`);
+  return JSON.parse(Buffer.from(await client.bytes()).toString('utf8'));
+}
+
 function createClient(handler: Handler, clock: FakeClock, sent: Sent): Client {
   const leaving = new AbortController();
   const interim: InterimResponse[] = [];
@@ -171,7 +192,7 @@ function createClient(handler: Handler, clock: FakeClock, sent: Sent): Client {
     fields: [['host', authority], ...fields],
     body: undefined,
     bodySizeBytes: undefined,
-    peer: { address: '192.0.2.7', port: 40_000 },
+    peer: { address: sent.peer ?? '192.0.2.7', port: 40_000 },
     receivedAt: clock.now(),
     signal: leaving.signal,
     sendInterim: (response) => interim.push(response),

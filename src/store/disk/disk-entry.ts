@@ -1,6 +1,7 @@
 /** An entry of the disk store, and how it is read: inline from the index, or from its files. */
 
 import { spanOfBlock } from '../../bytes/span.ts';
+import { SpanSet } from '../../bytes/span-set.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { EntryReader, StoredEntry } from '../store.ts';
 import type { DiskParts } from './disk-parts.ts';
@@ -25,6 +26,7 @@ export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): Stored
       parts.eviction.touch(generation);
       return isInline ? openInline(parts, indexed) : await openFile(parts, indexed);
     },
+    readPresence: () => readPresence(parts, indexed),
   };
 }
 
@@ -46,9 +48,24 @@ function openInline(parts: DiskParts, { generation, sizeBytes }: IndexedEntry): 
   };
 }
 
-async function openFile(parts: DiskParts, { generation, sizeBytes }: IndexedEntry): Promise<EntryReader> {
-  // Asked first because the files of a removed generation may be there a moment longer than its row.
-  if (!parts.index.has(generation)) throw gone(`Generation ${generation} is not in the index any more.`);
+async function readPresence(parts: DiskParts, entry: IndexedEntry): Promise<SpanSet> {
+  const { generation, sizeBytes, isInline } = entry;
+  requireIndexed(parts, entry);
+  const count = Math.ceil(sizeBytes / parts.blockSizeBytes);
+  // Only what is complete is kept in the index.
+  if (isInline) return SpanSet.where(count, () => true);
+  const file = await parts.bodies.acquire(generation, sizeBytes);
+  try {
+    await file.loadSums();
+    return SpanSet.where(count, (index) => file.has(index));
+  } finally {
+    parts.bodies.release(generation);
+  }
+}
+
+async function openFile(parts: DiskParts, entry: IndexedEntry): Promise<EntryReader> {
+  const { generation, sizeBytes } = entry;
+  requireIndexed(parts, entry);
   const file = await parts.bodies.acquire(generation, sizeBytes);
   let isOpen = true;
   return {
@@ -62,6 +79,11 @@ async function openFile(parts: DiskParts, { generation, sizeBytes }: IndexedEntr
       isOpen = false;
     },
   };
+}
+
+/** Asked before files are opened, because those of a removed generation may be there a moment longer than its row. */
+function requireIndexed({ index }: DiskParts, { generation }: IndexedEntry): void {
+  if (!index.has(generation)) throw gone(`Generation ${generation} is not in the index any more.`);
 }
 
 function gone(detail: string): ProxyError {

@@ -1,5 +1,6 @@
 /** A store of its own that lives in memory: bounded in bytes, the least recently used entries leave first. */
 
+import { SpanSet } from '../../bytes/span-set.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { EntryReader, EntryWriter, NewEntry, Store, StoredEntry } from '../store.ts';
@@ -139,6 +140,11 @@ function shelve(
     pinnedUntil: undefined,
     peekBlock: (index) => shelf.use(generation)?.blocks[index],
     open: async () => openReader(shelf, generation),
+    readPresence: async () => {
+      const blocks = shelf.get(generation)?.body.blocks;
+      if (blocks === undefined) throw removed(generation);
+      return SpanSet.where(blocks.length, (index) => blocks[index] !== undefined);
+    },
   };
   const weight = entryWeight(key, variant, metadata) + body.blockWeight;
   return { key, variant, body, weight, tags: metadata.tags, pinnedUntil: undefined, record: entry };
@@ -146,7 +152,7 @@ function shelve(
 
 function openReader(shelf: Shelf, generation: string): EntryReader {
   const body = shelf.use(generation);
-  if (body === undefined) throw new ProxyError('bytes_gone', { detail: `Generation ${generation} was removed.` });
+  if (body === undefined) throw removed(generation);
   shelf.hold(body);
   let isOpen = true;
   return {
@@ -161,4 +167,8 @@ function openReader(shelf: Shelf, generation: string): EntryReader {
       isOpen = false;
     },
   };
+}
+
+function removed(generation: string): ProxyError {
+  return new ProxyError('bytes_gone', { detail: `Generation ${generation} was removed.` });
 }

@@ -1,0 +1,54 @@
+/** What the response to a HEAD tells of stored responses to GET (RFC 9111 §4.3.5). */
+
+import { freshened } from '../semantics/freshen.ts';
+import { decideHeadEffect } from '../semantics/head.ts';
+import { decideStoring, isForOneClient } from '../semantics/storing.ts';
+import type { StoredEntry } from '../store/store.ts';
+import type { ExchangeContext } from './exchange-context.ts';
+import type { Flights } from './flights.ts';
+import { withGroupTags } from './group-tags.ts';
+import type { Inquiry } from './inquiry.ts';
+import { isSameVariant } from './join.ts';
+import type { Received } from './open-generation.ts';
+import { tellOfCookie } from './telling-of-cookies.ts';
+
+/** Freshens or invalidates what is stored for the same variant, and is not newer than the HEAD. */
+export async function learnFromHead(
+  context: ExchangeContext,
+  flights: Flights,
+  inquiry: Inquiry,
+  received: Received,
+): Promise<void> {
+  const { response } = received;
+  const isForOthers = !isForOneClient(inquiry.originFields, response.fields, inquiry.policy);
+  if (response.status !== 200 || !isForOthers) return;
+  const concerned = (await context.store.find(inquiry.key)).filter(
+    (entry) => entry.pinnedUntil === undefined && !isNewer(entry, received) && isSameVariant(entry.metadata, inquiry),
+  );
+  for (const entry of concerned) {
+    const metadata = learnt(entry, inquiry, received);
+    const updated = metadata === undefined ? undefined : await context.store.replaceMetadata(entry, metadata);
+    if (updated === undefined) continue;
+    flights.freshen(updated);
+    if (updated.metadata.isInvalid !== true)
+      tellOfCookie(context, inquiry.key, response.fields, updated.metadata.fields);
+  }
+}
+
+/** Whether an entry has come, or was validated, since the HEAD was sent; one from the future tells nothing. */
+function isNewer({ metadata }: StoredEntry, { requestAt, responseAt }: Received): boolean {
+  return metadata.responseAt > requestAt && metadata.responseAt <= responseAt;
+}
+
+/** What is known of an entry after the HEAD; undefined where nothing of that may be stored. */
+function learnt(
+  { metadata, sizeBytes }: StoredEntry,
+  inquiry: Inquiry,
+  { response, requestAt, responseAt }: Received,
+): StoredEntry['metadata'] | undefined {
+  const { originFields, policy } = inquiry;
+  if (decideHeadEffect(metadata, sizeBytes, response.fields) === 'invalidate') return { ...metadata, isInvalid: true };
+  const fresh = withGroupTags(freshened(metadata, response, requestAt, responseAt, policy), inquiry);
+  const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
+  return decision.kind === 'store' ? fresh : undefined;
+}

@@ -1,0 +1,21 @@
+/** The validation of what is being served stale (RFC 5861 §3), which belongs to no request. */
+
+import type { StoredEntry } from '../store/store.ts';
+import type { Flight } from './flights.ts';
+import type { Inquiry } from './inquiry.ts';
+import { isSameVariant } from './join.ts';
+
+/** Whether one of the flights of its key may bring what tells whether an entry is current: it is not asked for twice then. */
+export function isBeingValidated(flights: readonly Flight[], entry: StoredEntry, inquiry: Inquiry): boolean {
+  return flights.some((flight) => {
+    if (flight.hasOpen(entry.generation)) return false;
+    return flight.generation === undefined || isSameVariant(flight.generation.response, inquiry);
+  });
+}
+
+/** The same question, asked on nobody's behalf: nobody is told of what comes before the response, or ends it by leaving. */
+export function unattended(inquiry: Inquiry): Inquiry {
+  const { policy } = inquiry;
+  const fill = { ...policy.fill, onAbort: 'finish' as const };
+  return { ...inquiry, policy: { ...policy, fill }, onInterim: () => {} };
+}

@@ -1,0 +1,33 @@
+/** Peers by their addresses, and lists of those that are trusted with something. */
+
+import { BlockList, isIP } from 'node:net';
+
+/** All addresses that begin with the same bits. */
+export interface AddressRange {
+  readonly address: string;
+  readonly family: 'ipv4' | 'ipv6';
+  /** How many bits of `address` count: up to 32 or 128. */
+  readonly prefixLength: number;
+}
+
+/** Tells whether a peer with this address is on a list. */
+export type PeerList = (address: string) => boolean;
+
+/** Creates a list. IPv4 peers of a socket that listens on IPv6 too count as IPv4; what is no address is on no list. */
+export function createPeerList(ranges: readonly AddressRange[]): PeerList {
+  // One for each family, because in one list `::/0` would hold IPv4 addresses too.
+  const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
+  for (const { address, prefixLength, family } of ranges) lists[family].addSubnet(address, prefixLength, family);
+  return (address) => {
+    const plain = plainAddress(address);
+    const version = isIP(plain);
+    if (version === 0) return false;
+    const family = version === 6 ? 'ipv6' : 'ipv4';
+    return lists[family].check(plain, family);
+  };
+}
+
+/** An address without its zone; an IPv4 peer of a socket that listens on IPv6 too is shown by its own address. */
+export function plainAddress(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.)/i, '').replace(/%.*$/, '');
+}

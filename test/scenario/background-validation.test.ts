@@ -1,0 +1,273 @@
+/** Validations that belong to no request (RFC 5861 §3): who shares them, who ends them, and what they leave behind. */
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fieldValue } from '../../src/http/fields.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createRangeOrigin } from '../support/range-origin.ts';
+import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
+import { noteUnhandled } from '../support/traffic-unhandled.ts';
+import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+
+const directives = 'max-age=100, stale-while-revalidate=50';
+const first = { 'cache-control': directives, etag: '"v1"' };
+const second = { 'cache-control': directives, etag: '"v2"' };
+const newBody = patternBytes(0, 2500, 2);
+const noBytes = new Uint8Array();
+
+let store: SteeredStore;
+let proxy: WholeProxy;
+let unhandled: readonly unknown[];
+beforeEach(() => {
+  unhandled = noteUnhandled();
+});
+afterEach(async () => {
+  await settled();
+  expect(proxy.origin.untaken).toBe(0);
+  await proxy.close();
+  expect(store.held).toBe(0);
+  expect(proxy.clock.pending).toBe(0);
+  expect(unhandled).toEqual([]);
+});
+
+function start(options: WholeProxyOptions & { readonly maxSizeBytes?: number } = {}): void {
+  store = createSteeredStore({ maxSizeBytes: options.maxSizeBytes ?? 16 * 1024 * 1024 });
+  proxy = createWholeProxy({ ...options, createStore: () => store });
+}
+
+/** A proxy with a response in its time of stale-while-revalidate. */
+async function startStale(options: Parameters<typeof start>[0] = {}): Promise<void> {
+  start(options);
+  await fetched(proxy, { fields: first });
+  proxy.clock.advance(120_000);
+}
+
+/** A request that gets the old response at once. */
+async function stale(sent: Parameters<WholeProxy['send']>[0] = {}) {
+  const client = proxy.send(sent);
+  expect(await client.field('cache-status')).toBe('rangeway; hit; ttl=-20');
+  await client.bytes();
+  return client;
+}
+
+describe('a validation in the background', () => {
+  it('tells nobody of its interim responses', async () => {
+    await startStale();
+    const client = await stale();
+    const exchange = await proxy.origin.next();
+    exchange.request.onInterim?.({ status: 103, fields: [['link', '</a.css>; rel=preload']] });
+    exchange.respond({ status: 304, fields: first }, noBytes);
+    await settled();
+    expect(client.interim).toEqual([]);
+  });
+
+  it.each(['finish', 'stop'] as const)('goes on when its client leaves (onAbort: %s)', async (onAbort) => {
+    await startStale({ fill: { onAbort, finishMaxSizeBytes: 10 } });
+    const client = await stale();
+    const exchange = await proxy.origin.next();
+    await client.leave();
+    await settled();
+    expect(exchange.request.signal.aborted).toBe(false);
+    exchange.respond({ fields: second }, newBody);
+    await settled();
+    expect(await (await reused(proxy)).bytes()).toEqual(Buffer.from(newBody));
+  });
+
+  it('is shared by a request that needs a validation, whose leaving does not end it', async () => {
+    await startStale({ fill: { onAbort: 'stop' } });
+    await stale();
+    const reload = { fields: { 'cache-control': 'no-cache' } };
+    const waiting = proxy.send(reload);
+    const leaving = proxy.send(reload);
+    const exchange = await proxy.origin.next();
+    await leaving.leave();
+    exchange.respond({ status: 304, fields: first }, noBytes);
+    expect(await waiting.field('cache-status')).toBe(
+      'rangeway; fwd=request; fwd-status=304; ttl=100; stored; collapsed',
+    );
+    expect(await waiting.field('age')).toBe('0');
+    expect(await waiting.bytes()).toEqual(Buffer.from(storedBody));
+    expect(proxy.origin.requests).toBe(2);
+  });
+
+  it.each<[string, Parameters<WholeProxy['send']>[0], number]>([
+    ['no-cache', { fields: { 'cache-control': 'no-cache' } }, 502],
+    ['a max-age', { fields: { 'cache-control': 'max-age=110' } }, 200],
+  ])('that fails is an error for those only who may have nothing stale: %s', async (_name, sent, status) => {
+    await startStale();
+    await stale();
+    const waiting = proxy.send(sent);
+    (await proxy.origin.next()).fail(new ProxyError('origin_reset'));
+    expect(await waiting.status()).toBe(status);
+  });
+
+  it('takes the place of the one that a request is waiting for', async () => {
+    await startStale();
+    const waiting = proxy.send({ fields: { 'cache-control': 'max-age=0' } });
+    const exchange = await proxy.origin.next();
+    await stale();
+    exchange.respond({ status: 304, fields: first }, noBytes);
+    expect(await waiting.status()).toBe(200);
+    expect(proxy.origin.requests).toBe(2);
+  });
+
+  it('is waited for by those who come after the window', async () => {
+    await startStale();
+    await stale();
+    const exchange = await proxy.origin.next();
+    proxy.clock.advance(60_000);
+    const late = proxy.send();
+    await settled();
+    exchange.respond({ fields: second }, newBody);
+    expect(await late.field('etag')).toBe('"v2"');
+    expect(await late.bytes()).toEqual(Buffer.from(newBody));
+    expect(proxy.origin.requests).toBe(2);
+  });
+
+  it.each(['no-cache', 'max-age=110', 'min-fresh=1'])('is not enough for a request with %s', async (wish) => {
+    await startStale();
+    const client = proxy.send({ fields: { 'cache-control': wish } });
+    (await proxy.origin.next()).respond({ status: 304, fields: first }, noBytes);
+    expect(await client.field('cache-status')).toContain('fwd-status=304');
+  });
+
+  it('asks no origin for a client that wants no request to be made (RFC 9111 §5.2.1.7)', async () => {
+    await startStale();
+    await stale({ fields: { 'cache-control': 'only-if-cached' } });
+    expect(proxy.origin.requests).toBe(1);
+  });
+
+  it('brings nothing to the store that was invalidated meanwhile (RFC 9111 §4.4)', async () => {
+    await startStale();
+    await stale();
+    const exchange = await proxy.origin.next();
+    const put = proxy.send({ method: 'PUT' });
+    (await proxy.origin.next()).respond({ status: 204 }, noBytes);
+    await put.bytes();
+    exchange.respond({ fields: second }, newBody);
+    await settled();
+    await fetched(proxy, { fields: { ...second, etag: '"v3"' } });
+    expect(await (await reused(proxy)).field('etag')).toBe('"v3"');
+  });
+
+  it('is done although the store takes no new response, and the old one is not used unseen then', async () => {
+    await startStale({ maxSizeBytes: 16 * 1024 });
+    await stale();
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: { ...second, 'content-length': '99999' } });
+    await settled();
+    expect(exchange.isClosed).toBe(true);
+    const next = proxy.send();
+    (await proxy.origin.next()).respond({ fields: second }, newBody);
+    expect(await next.field('etag')).toBe('"v2"');
+    await next.bytes();
+  });
+
+  it('is not repeated as long as it brings what turns out to be too large', async () => {
+    await startStale({ maxSizeBytes: 16 * 1024 });
+    await stale();
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: second });
+    for (let sent = 0; sent < 12; sent += 1) void exchange.send(patternBytes(sent * 1024, (sent + 1) * 1024, 2));
+    await settled();
+    expect(exchange.isClosed).toBe(true);
+  });
+
+  it('ends with the server', async () => {
+    await startStale();
+    await stale();
+    const exchange = await proxy.origin.next();
+    await proxy.closeCache();
+    expect(exchange.request.signal.aborted).toBe(true);
+  });
+
+  it('ends with the server while it brings a new response', async () => {
+    await startStale();
+    await stale();
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: { ...second, 'content-length': '2500' } });
+    await exchange.send(newBody.subarray(0, 1500));
+    await proxy.closeCache();
+    expect(exchange.isClosed).toBe(true);
+  });
+});
+
+describe('variants in their time of stale-while-revalidate', () => {
+  const german = { 'accept-language': 'de' };
+  const head = (etag: string) => ({ fields: { ...first, etag, vary: 'Accept-Language' } });
+
+  it('are validated each, also while a new response to another one is on its way', async () => {
+    start();
+    await fetched(proxy, head('"en"'));
+    await fetched(proxy, head('"de"'), { fields: german });
+    proxy.clock.advance(120_000);
+    await stale();
+    const english = await proxy.origin.next();
+    english.head({ fields: { ...head('"en2"').fields, 'content-length': '2500' } });
+    await english.send(newBody.subarray(0, 100));
+    await stale({ fields: german });
+    const asked = await proxy.origin.next();
+    expect(fieldValue(asked.request.fields, 'if-none-match')).toBe('"de"');
+    asked.respond({ status: 304, fields: head('"de"').fields }, noBytes);
+    void english.send(newBody.subarray(100));
+    english.end();
+    await settled();
+    expect(await (await reused(proxy, { fields: german })).field('cache-status')).toBe('rangeway; hit; ttl=100');
+    expect(await (await reused(proxy)).field('etag')).toBe('"en2"');
+  });
+});
+
+describe('what is stored in part, in its time of stale-while-revalidate', () => {
+  const part = { fields: { range: 'bytes=0-99' } };
+
+  async function startWithPart() {
+    start({ originRanges: 'auto' });
+    const origin = createRangeOrigin(proxy.origin, { fields: first });
+    const client = proxy.send(part);
+    await origin.give();
+    await client.bytes();
+    await settled();
+    proxy.clock.advance(120_000);
+    return origin;
+  }
+
+  it('is given at once, and validated', async () => {
+    const origin = await startWithPart();
+    const client = await stale(part);
+    expect(await client.bytes()).toEqual(Buffer.from(patternBytes(0, 100)));
+    expect(proxy.requestEvents().at(-1)?.outcome).toBe('stale');
+    const exchange = await proxy.origin.next();
+    expect(fieldValue(exchange.request.fields, 'if-none-match')).toBe('"v1"');
+    exchange.respond({ status: 304, fields: first }, noBytes);
+    await settled();
+    expect(await (await reused(proxy, part)).field('cache-status')).toBe('rangeway; hit; ttl=100');
+    expect(origin.asked).toEqual(['bytes=0-1023']);
+  });
+
+  it('is completed under its validator, while it is validated', async () => {
+    await startWithPart();
+    const client = proxy.send({ fields: { range: 'bytes=5000-5099' } });
+    const validation = await proxy.origin.next();
+    const rest = await proxy.origin.next();
+    expect(fieldValue(rest.request.fields, 'if-range')).toBe('"v1"');
+    validation.respond({ status: 304, fields: first }, noBytes);
+    const fields = { ...first, 'content-range': 'bytes 4096-6143/10000' };
+    rest.respond({ status: 206, fields }, patternBytes(4096, 6144));
+    expect(await client.field('cache-status')).toBe('rangeway; fwd=partial; stored');
+    expect(await client.bytes()).toEqual(Buffer.from(patternBytes(5000, 5100)));
+  });
+});
+
+describe('a generation that was replaced and is kept for those who resume', () => {
+  it('is not validated for them', async () => {
+    start({ route: { cache: { pinSeconds: 3600 } } });
+    await fetched(proxy, { fields: first });
+    proxy.clock.advance(200_000);
+    await fetched(proxy, { fields: second }, {}, newBody);
+    proxy.clock.advance(120_000);
+    const client = await reused(proxy, { fields: { range: 'bytes=10-19', 'if-range': '"v1"' } });
+    expect(await client.bytes()).toEqual(Buffer.from(patternBytes(10, 20)));
+    expect(await client.field('cache-status')).toBe('rangeway; hit; ttl=-220');
+  });
+});

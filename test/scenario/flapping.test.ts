@@ -1,0 +1,60 @@
+/** An origin that answers a range with the part or with the whole, as it likes: who wants more than comes asks for it, once. */
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { expectPart } from '../support/expect-bytes.ts';
+import { asWhole, createRangeOrigin, type RangeOrigin, type Twist } from '../support/range-origin.ts';
+import { turn } from '../support/turn.ts';
+import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+
+/** Ten blocks of 1024 bytes, and a short one. */
+const size = 10_500;
+const whole = { sizeBytes: size };
+const wholly: Twist = (honest) => asWhole(honest, size);
+
+let proxy: WholeProxy;
+let origin: RangeOrigin;
+beforeEach(() => {
+  proxy = createWholeProxy({ originRanges: 'auto' });
+  origin = createRangeOrigin(proxy.origin, whole);
+});
+afterEach(async () => {
+  expect(proxy.origin.untaken).toBe(0);
+  await proxy.close();
+});
+
+const ask = (range: string) => proxy.send({ fields: { range } });
+
+describe('where the whole came for the first bytes of a file', () => {
+  it('a reader behind those has the whole asked for, though the first bytes are still coming', async () => {
+    const last = ask('bytes=8000-8099');
+    await origin.give();
+    await expectPart(last, 8000, 8100, whole);
+    const first = ask('bytes=0-99');
+    const transfer = await origin.begin(wholly);
+    await turn();
+    const middle = ask('bytes=3000-3099');
+    const reading = middle.bytes();
+    await origin.give(wholly);
+    await reading;
+    await expectPart(middle, 3000, 3100, whole);
+    transfer.finish();
+    await expectPart(first, 0, 100, whole);
+    expect(origin.asked).toEqual(['bytes=7168-8191', 'bytes=0-1023 if "v1"', 'whole']);
+  });
+});
+
+describe('where the whole came for a part that another transfer brings the beginning of', () => {
+  it('it is taken: the rest would have to be asked for again', async () => {
+    const near = ask('bytes=0-8099');
+    const transfer = await origin.begin();
+    await turn();
+    const far = ask('bytes=6000-');
+    const reading = far.bytes();
+    await origin.give(wholly);
+    await reading;
+    await expectPart(far, 6000, size, whole);
+    transfer.finish();
+    await expectPart(near, 0, 8100, whole);
+    expect(origin.asked).toEqual(['bytes=0-8191', 'bytes=5120- if "v1"']);
+  });
+});

@@ -1,0 +1,215 @@
+/** HEAD that reaches the origin: what it tells of stored responses to GET (RFC 9111 §4.3.5), and what it does not. */
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fieldValue } from '../../src/http/fields.ts';
+import { fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { defaultCaching } from '../support/default-caching.ts';
+import type { FakeHead } from '../support/fake-origin.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createRangeOrigin } from '../support/range-origin.ts';
+import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
+import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+
+const stored = { 'cache-control': 'max-age=100', etag: '"v1"', 'last-modified': 'Wed, 01 Jan 2025 00:00:00 GMT' };
+const reload = { 'cache-control': 'no-cache' };
+const noBytes = new Uint8Array();
+
+let store: SteeredStore;
+let proxy: WholeProxy;
+const start = (options: WholeProxyOptions = {}) => {
+  store = createSteeredStore();
+  proxy = createWholeProxy({ ...options, createStore: () => store });
+};
+beforeEach(() => start());
+afterEach(async () => {
+  await settled();
+  expect(proxy.origin.untaken).toBe(0);
+  await proxy.close();
+  expect(store.held).toBe(0);
+});
+
+/** A HEAD that the origin answers. */
+async function headed(head: FakeHead, fields: Sent['fields'] = reload) {
+  const client = proxy.send({ method: 'HEAD', fields });
+  const exchange = await proxy.origin.next();
+  expect(exchange.request.method).toBe('HEAD');
+  exchange.head({ framing: 'none', ...head });
+  await client.response;
+  await settled();
+  return client;
+}
+
+/** Fails where the stored response is used without asking the origin. */
+async function expectValidated() {
+  const client = proxy.send();
+  const exchange = await proxy.origin.next();
+  exchange.respond({ status: 304, fields: stored }, noBytes);
+  await client.bytes();
+  await settled();
+  return exchange;
+}
+
+describe('a HEAD that tells the same', () => {
+  it('makes the stored response younger, with the fields that it brings', async () => {
+    await fetched(proxy, { fields: stored });
+    proxy.clock.advance(90_000);
+    const client = await headed({ fields: { ...stored, 'content-length': '3000', 'x-new': '1' } });
+    expect(await client.field('cache-status')).toBe('rangeway; fwd=request; fwd-status=200; detail=method');
+    expect((await client.response).body).toMatchObject({ sizeBytes: 3000 });
+    proxy.clock.advance(90_000);
+    const again = await reused(proxy);
+    expect(await again.field('cache-status')).toBe('rangeway; hit; ttl=10');
+    expect(await again.field('age')).toBe('90');
+    expect(await again.field('x-new')).toBe('1');
+    expect(await again.bytes()).toEqual(Buffer.from(storedBody));
+  });
+
+  it('does so for a stale one', async () => {
+    await fetched(proxy, { fields: stored });
+    proxy.clock.advance(200_000);
+    const client = await headed({ fields: { ...stored, 'content-length': '3000' } }, {});
+    expect(await client.field('cache-status')).toBe('rangeway; fwd=stale; fwd-status=200; detail=method');
+    expect(await (await reused(proxy)).field('cache-status')).toBe('rangeway; hit; ttl=100');
+  });
+
+  it('tells of a response that is there in part, and of those who read it', async () => {
+    await proxy.close();
+    start({ originRanges: 'auto' });
+    const origin = createRangeOrigin(proxy.origin, { fields: stored });
+    const first = proxy.send({ fields: { range: 'bytes=0-99' } });
+    await origin.give();
+    await first.bytes();
+    await settled();
+    proxy.clock.advance(90_000);
+    const reading = proxy.send({ fields: { range: 'bytes=5000-5099' } });
+    const rest = await proxy.origin.next();
+    await headed({ fields: { ...stored, 'content-length': '10000', 'x-new': '1' } });
+    rest.respond(
+      { status: 206, fields: { ...stored, 'content-range': 'bytes 4096-6143/10000' } },
+      patternBytes(4096, 6144),
+    );
+    expect(await reading.bytes()).toEqual(Buffer.from(patternBytes(5000, 5100)));
+    await settled();
+    proxy.clock.advance(90_000);
+    for (const range of ['bytes=0-99', 'bytes=5000-5099']) {
+      const again = await reused(proxy, { fields: { range } });
+      expect(await again.field('cache-status')).toBe('rangeway; hit; ttl=10');
+      expect(await again.field('x-new')).toBe('1');
+    }
+  });
+});
+
+describe('a HEAD that tells something else', () => {
+  it.each<[string, Record<string, string>]>([
+    ['another entity tag', { ...stored, etag: '"v2"' }],
+    ['another Last-Modified', { ...stored, 'last-modified': 'Thu, 02 Jan 2025 00:00:00 GMT' }],
+    ['another length', { ...stored, 'content-length': '3001' }],
+    ['another Vary', { ...stored, vary: 'Accept-Language' }],
+  ])('(%s) keeps the stored response from being used unseen, and from being freshened', async (_name, fields) => {
+    await fetched(proxy, { fields: stored });
+    await headed({ fields: { ...fields, 'x-new': '1' } });
+    const exchange = await expectValidated();
+    expect(fieldValue(exchange.request.fields, 'if-none-match')).toBe('"v1"');
+    const again = await reused(proxy);
+    expect(await again.field('cache-status')).toBe('rangeway; hit; ttl=100');
+    expect(await again.field('x-new')).toBeUndefined();
+  });
+
+  it('does so for an error that is stored, which nothing of a 200 is about', async () => {
+    await fetched(proxy, { status: 404, fields: { 'cache-control': 'max-age=100' } }, {}, noBytes);
+    await headed({ fields: { 'cache-control': 'max-age=1000' } });
+    await fetched(proxy, { fields: stored });
+  });
+
+  it('is for no stale response when the origin fails', async () => {
+    await fetched(proxy, { fields: stored });
+    await headed({ fields: { ...stored, etag: '"v2"' } });
+    const client = proxy.send();
+    (await proxy.origin.next()).respond({ status: 503 }, noBytes);
+    expect(await client.status()).toBe(503);
+  });
+
+  it('is for no new reader of a response that is there in part', async () => {
+    await proxy.close();
+    start({ originRanges: 'auto' });
+    const origin = createRangeOrigin(proxy.origin, { fields: stored });
+    const reading = proxy.send({ fields: { range: 'bytes=0-99' } });
+    await origin.give();
+    expect(await reading.bytes()).toEqual(Buffer.from(patternBytes(0, 100)));
+    const holding = proxy.send({ fields: { range: 'bytes=2000-9999' } });
+    const rest = await origin.begin();
+    await rest.sendTo(5000);
+    await holding.readUntil(100);
+    await headed({ fields: { ...stored, etag: '"v2"' } });
+    const client = proxy.send({ fields: { range: 'bytes=0-99' } });
+    const asked = await proxy.origin.next();
+    expect(fieldValue(asked.request.fields, 'if-none-match')).toBe('"v1"');
+    asked.respond({ fields: { ...stored, etag: '"v2"' } }, patternBytes(0, 10_000, 2));
+    expect(await client.bytes()).toEqual(Buffer.from(patternBytes(0, 100, 2)));
+    rest.finish();
+    expect(await holding.bytes()).toEqual(Buffer.from(patternBytes(2000, 10_000)));
+    await settled();
+    expect(await (await reused(proxy)).field('etag')).toBe('"v2"');
+  });
+
+  it('tells of the variants that it could have been answered with, and of no other', async () => {
+    const german = { 'accept-language': 'de' };
+    const varied = { ...stored, vary: 'Accept-Language' };
+    await fetched(proxy, { fields: varied });
+    await fetched(proxy, { fields: varied }, { fields: german });
+    await headed({ fields: { ...varied, etag: '"v2"' } }, { ...reload, ...german });
+    await reused(proxy);
+    await fetched(proxy, { fields: { ...varied, etag: '"v2"' } }, { fields: german });
+  });
+});
+
+describe('a HEAD that tells nothing', () => {
+  it.each<[string, FakeHead, Sent['fields']]>([
+    ['a 304', { status: 304, fields: { ...stored, etag: '"v2"' } }, { ...reload, 'if-none-match': '"v2"' }],
+    ['a 404', { status: 404, fields: { etag: '"v2"' } }, reload],
+    ['a 500', { status: 500, fields: { etag: '"v2"' } }, reload],
+    ['what is for Authorization', { fields: { ...stored, etag: '"v2"' } }, { ...reload, authorization: 'x' }],
+    ['what is private', { fields: { etag: '"v2"', 'cache-control': 'private' } }, reload],
+    ['no fields of what is private', { fields: { ...stored, 'cache-control': 'private', 'x-new': '1' } }, reload],
+    [
+      'no fields of what is for Authorization',
+      { fields: { ...stored, 'x-new': '1' } },
+      { ...reload, authorization: 'x' },
+    ],
+  ])('(%s) changes nothing', async (_name, head, fields) => {
+    await fetched(proxy, { fields: stored });
+    proxy.clock.advance(10_000);
+    await headed(head, fields);
+    const again = await reused(proxy);
+    expect(await again.field('cache-status')).toBe('rangeway; hit; ttl=90');
+    expect(await again.field('age')).toBe('10');
+    expect(await again.field('etag')).toBe('"v1"');
+    expect(await again.field('x-new')).toBeUndefined();
+  });
+
+  it('changes nothing where it goes past the cache by the operator', async () => {
+    await proxy.close();
+    start({ route: { cache: { bypass: { ...defaultCaching.bypass, fields: ['x-draft'] } } } });
+    await fetched(proxy, { fields: stored });
+    await headed({ fields: { ...stored, etag: '"draft"' } }, { 'x-draft': '1' });
+    await reused(proxy);
+  });
+
+  it('changes nothing of what is stored while it is on its way, when that is newer', async () => {
+    await fetched(proxy, { fields: stored });
+    const head = proxy.send({ method: 'HEAD', fields: reload });
+    const exchange = await proxy.origin.next();
+    proxy.clock.advance(1000);
+    const put = proxy.send({ method: 'PUT' });
+    (await proxy.origin.next()).respond({ status: 204 }, noBytes);
+    await put.bytes();
+    await fetched(proxy, { fields: { ...stored, etag: '"v2"' } });
+    proxy.clock.advance(1000);
+    exchange.head({ framing: 'none', fields: { 'cache-control': 'max-age=9999', 'x-old': '1' } });
+    expect(await head.status()).toBe(200);
+    await settled();
+    const again = await reused(proxy);
+    expect(await again.field('cache-status')).toBe('rangeway; hit; ttl=99');
+    expect(await again.field('x-old')).toBeUndefined();
+  });
+});

@@ -1,0 +1,214 @@
+/** What is stored and known not to be current any more: nobody is given it unseen, whoever is reading it meanwhile. */
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fieldValue } from '../../src/http/fields.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
+import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
+import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+
+const stored = { 'cache-control': 'max-age=100, stale-while-revalidate=1000', etag: '"v1"' };
+const reload: Sent = { fields: { 'cache-control': 'no-cache' } };
+const first: Sent = { fields: { range: 'bytes=0-99' } };
+const noBytes = new Uint8Array();
+
+let store: SteeredStore;
+let proxy: WholeProxy;
+const start = (options: WholeProxyOptions = {}) => {
+  store = createSteeredStore();
+  proxy = createWholeProxy({ ...options, createStore: () => store });
+};
+beforeEach(() => start());
+afterEach(async () => {
+  await settled();
+  expect(proxy.origin.untaken).toBe(0);
+  await proxy.close();
+  expect(store.held).toBe(0);
+});
+
+/** A response that takes the place of what is stored, and is not stored itself. */
+const replacing = { fields: { 'cache-control': 'no-store' } };
+
+describe('what a response has taken the place of that is not stored', () => {
+  it.each<[string, Sent, number]>([
+    ['a plain request', {}, 502],
+    ['one that takes what is stale', { fields: { 'cache-control': 'max-stale' } }, 502],
+    ['one that takes what is stale when the origin fails', { fields: { 'cache-control': 'stale-if-error=999' } }, 502],
+    ['HEAD', { method: 'HEAD' }, 502],
+  ])('is not given to %s, fresh or stale', async (_name, sent, status) => {
+    await fetched(proxy, { fields: stored });
+    await fetched(proxy, replacing, reload);
+    for (const ms of [0, 200_000]) {
+      proxy.clock.advance(ms);
+      const client = proxy.send(sent);
+      (await proxy.origin.next()).fail(new ProxyError('origin_reset'));
+      expect(await client.status()).toBe(status);
+    }
+  });
+
+  it('is nothing for those who want what is stored or nothing', async () => {
+    await fetched(proxy, { fields: stored });
+    await fetched(proxy, replacing, reload);
+    const client = await reused(proxy, { fields: { 'cache-control': 'only-if-cached, max-stale' } });
+    expect(await client.status()).toBe(504);
+  });
+
+  it('is valid again when the origin says so', async () => {
+    await fetched(proxy, { fields: stored });
+    await fetched(proxy, replacing, reload);
+    const { exchange } = await fetched(proxy, { status: 304, fields: stored }, {}, noBytes);
+    expect(fieldValue(exchange.request.fields, 'if-none-match')).toBe('"v1"');
+    expect(await (await reused(proxy)).bytes()).toEqual(Buffer.from(storedBody));
+  });
+
+  it('goes on to be read by those who are reading it', async () => {
+    await fetched(proxy, { fields: stored });
+    const reading = proxy.send();
+    await reading.readUntil(100);
+    await fetched(proxy, replacing, reload);
+    expect(await reading.bytes()).toEqual(Buffer.from(storedBody));
+  });
+});
+
+describe('what is there in part, is being completed, and is outdated', () => {
+  let origin: RangeOrigin;
+
+  /** A part that is stored, and a reader for whom another part is on its way. */
+  async function startReading(fields: Record<string, string>) {
+    await proxy.close();
+    start({ originRanges: 'auto' });
+    origin = createRangeOrigin(proxy.origin, { fields });
+    const client = proxy.send(first);
+    await origin.give();
+    await client.bytes();
+    await settled();
+    const reading = proxy.send({ fields: { range: 'bytes=1024-9999' } });
+    const rest = await origin.begin();
+    await rest.sendTo(5000);
+    await reading.readUntil(100);
+    return { reading, rest };
+  }
+
+  it('by a response that is not stored, is given to nobody else, neither then nor when it is whole', async () => {
+    const { reading, rest } = await startReading(stored);
+    const reloading = proxy.send({ fields: { ...first.fields, ...reload.fields } });
+    (await proxy.origin.next()).respond(replacing, patternBytes(0, 10_000, 2));
+    expect(await reloading.bytes()).toEqual(Buffer.from(patternBytes(0, 100, 2)));
+    const early = await fetched(proxy, replacing, first, patternBytes(0, 10_000, 2));
+    expect(await early.client.bytes()).toEqual(Buffer.from(patternBytes(0, 100, 2)));
+    rest.finish();
+    expect(await reading.bytes()).toEqual(Buffer.from(patternBytes(1024, 10_000)));
+    await settled();
+    const late = await fetched(proxy, replacing, first, patternBytes(0, 10_000, 2));
+    expect(await late.client.bytes()).toEqual(Buffer.from(patternBytes(0, 100, 2)));
+  });
+
+  it('by a HEAD, is joined by nobody, though nobody gives it a lifetime', async () => {
+    const { reading, rest } = await startReading({ etag: '"v1"' });
+    const head = proxy.send({ method: 'HEAD', ...reload });
+    (await proxy.origin.next()).head({ fields: { etag: '"v2"' }, framing: 'none' });
+    await head.response;
+    await settled();
+    const late = await fetched(proxy, { fields: { etag: '"v2"' } }, first, patternBytes(0, 10_000, 2));
+    expect(await late.client.bytes()).toEqual(Buffer.from(patternBytes(0, 100, 2)));
+    rest.finish();
+    expect(await reading.bytes()).toEqual(Buffer.from(patternBytes(1024, 10_000)));
+  });
+});
+
+describe('what is there in part, and is just being opened', () => {
+  it('is known to be outdated by those who read it then', async () => {
+    await proxy.close();
+    start({ originRanges: 'auto' });
+    const origin = createRangeOrigin(proxy.origin, { fields: stored });
+    const client = proxy.send(first);
+    await origin.give();
+    await client.bytes();
+    await settled();
+    const reloading = proxy.send({ fields: { ...first.fields, ...reload.fields } });
+    const exchange = await proxy.origin.next();
+    const resumed = store.hold('resume');
+    const reading = proxy.send({ fields: { range: 'bytes=1024-2047' } });
+    await resumed.reached;
+    // What is found before it is outdated comes to whoever opens it afterwards.
+    const { find } = store;
+    const found = Promise.withResolvers<void>();
+    store.find = async (key) => {
+      store.find = find;
+      const entries = await find(key);
+      await found.promise;
+      return entries;
+    };
+    resumed.release();
+    await settled();
+    exchange.respond(replacing, patternBytes(0, 10_000, 2));
+    await reloading.bytes();
+    await settled();
+    found.resolve();
+    const rest = await origin.begin();
+    const late = await fetched(proxy, replacing, first, patternBytes(0, 10_000, 2));
+    expect(await late.client.bytes()).toEqual(Buffer.from(patternBytes(0, 100, 2)));
+    rest.finish();
+    expect(await reading.bytes()).toEqual(Buffer.from(patternBytes(1024, 2048)));
+  });
+});
+
+describe('a part that is kept as it came (RFC 9111 §3.3)', () => {
+  const weak = { 'cache-control': 'max-age=100', etag: 'W/"v1"', 'content-range': 'bytes 9995-9999/10000' };
+  const tail: Sent = { fields: { range: 'bytes=-5' } };
+
+  beforeEach(async () => {
+    await proxy.close();
+    start({ originRanges: 'auto' });
+  });
+
+  it('is not kept when it was invalidated while it was passed on (§4.4)', async () => {
+    const client = proxy.send(tail);
+    const exchange = await proxy.origin.next();
+    exchange.head({ status: 206, fields: { ...weak, 'content-length': '5' } });
+    expect(await client.status()).toBe(206);
+    await fetched(proxy, { status: 204 }, { method: 'PUT' }, noBytes);
+    void exchange.send(patternBytes(9995, 10_000));
+    exchange.end();
+    expect(await client.bytes()).toEqual(Buffer.from(patternBytes(9995, 10_000)));
+    await settled();
+    const { client: again } = await fetched(proxy, { status: 206, fields: weak }, tail, patternBytes(9995, 10_000, 2));
+    expect(await again.bytes()).toEqual(Buffer.from(patternBytes(9995, 10_000, 2)));
+    await reused(proxy, tail);
+  });
+
+  it('is not kept when a group of it was invalidated while it was passed on (RFC 9875 §3)', async () => {
+    const client = proxy.send(tail);
+    const exchange = await proxy.origin.next();
+    exchange.head({ status: 206, fields: { ...weak, 'content-length': '5', 'cache-groups': '"g"' } });
+    expect(await client.status()).toBe(206);
+    const clearing = { status: 204, fields: { 'cache-group-invalidation': '"g"' } };
+    await fetched(proxy, clearing, { method: 'PUT', target: '/other' }, noBytes);
+    void exchange.send(patternBytes(9995, 10_000));
+    exchange.end();
+    await client.bytes();
+    await settled();
+    await fetched(proxy, { status: 206, fields: weak }, tail, patternBytes(9995, 10_000));
+  });
+
+  it.each([
+    ['another tag', { etag: 'W/"v2"', 'content-length': '10000' }],
+    ['another length', { etag: 'W/"v1"', 'content-length': '9999' }],
+  ])('is not given after a HEAD has told %s (§4.3.5)', async (_name, fields) => {
+    await fetched(proxy, { status: 206, fields: weak }, tail, patternBytes(9995, 10_000));
+    await reused(proxy, tail);
+    proxy.clock.advance(1000);
+    await fetched(proxy, { fields, framing: 'none' }, { method: 'HEAD' }, noBytes);
+    await fetched(proxy, { status: 206, fields: weak }, tail, patternBytes(9995, 10_000));
+  });
+
+  it('does not keep the server from ending while its client does not read', async () => {
+    const client = proxy.send(tail);
+    (await proxy.origin.next()).head({ status: 206, fields: { ...weak, 'content-length': '5' } });
+    expect(await client.status()).toBe(206);
+    await proxy.closeCache();
+    await client.leave();
+  });
+});

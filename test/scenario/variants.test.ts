@@ -1,0 +1,167 @@
+/** Several stored responses of one key: which of them is chosen, validated and replaced (RFC 9111 §4.1). */
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fieldValue } from '../../src/http/fields.ts';
+import { formatHttpDate } from '../../src/semantics/http-date.ts';
+import { fetched, reused, settled } from '../support/conversation.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+
+const fresh = { 'cache-control': 'max-age=100' };
+const german = { 'accept-language': 'de' };
+const english = { 'accept-language': 'en' };
+const noBytes = new Uint8Array();
+
+let proxy: WholeProxy;
+beforeEach(() => {
+  proxy = createWholeProxy();
+});
+afterEach(async () => {
+  await settled();
+  expect(proxy.origin.untaken).toBe(0);
+  await proxy.close();
+});
+
+/** A date so many seconds after the beginning. */
+const dateAt = (seconds: number) => formatHttpDate(Date.UTC(2026, 0, 1) + seconds * 1000);
+const bodyOf = (seed: number) => Buffer.from(patternBytes(0, 500, seed));
+
+describe('of several stored responses that match', () => {
+  it('the one with a Vary is chosen before a newer one that omits it', async () => {
+    const vary = { ...fresh, vary: 'Accept-Language' };
+    await fetched(proxy, { fields: vary }, { fields: german }, bodyOf(1));
+    proxy.clock.advance(10_000);
+    await fetched(proxy, { fields: fresh }, { fields: english }, bodyOf(2));
+    expect(await (await reused(proxy, { fields: german })).bytes()).toEqual(bodyOf(1));
+    expect(await (await reused(proxy, { fields: english })).bytes()).toEqual(bodyOf(2));
+    expect(await (await reused(proxy)).bytes()).toEqual(bodyOf(2));
+  });
+
+  it('the one with the most recent Date is chosen, whichever was stored last', async () => {
+    const fields = { ...english, 'x-a': '1' };
+    await fetched(proxy, { fields: { ...fresh, vary: 'Accept-Language', date: dateAt(0) } }, { fields }, bodyOf(1));
+    const other = { fields: { ...fields, 'accept-language': 'fr' } };
+    await fetched(proxy, { fields: { ...fresh, vary: 'X-A', date: dateAt(-5) } }, other, bodyOf(2));
+    expect(await (await reused(proxy, { fields })).bytes()).toEqual(bodyOf(1));
+    expect(await (await reused(proxy, other)).bytes()).toEqual(bodyOf(2));
+  });
+
+  it('the chosen one is validated, though another would do without', async () => {
+    const vary = { ...fresh, vary: 'Accept-Language', etag: '"de"' };
+    await fetched(proxy, { fields: vary }, { fields: german }, bodyOf(1));
+    proxy.clock.advance(90_000);
+    await fetched(proxy, { fields: fresh }, { fields: english }, bodyOf(2));
+    proxy.clock.advance(20_000);
+    const client = proxy.send({ fields: german });
+    const exchange = await proxy.origin.next();
+    expect(fieldValue(exchange.request.fields, 'if-none-match')).toBe('"de"');
+    exchange.respond({ status: 304, fields: vary }, noBytes);
+    expect(await client.bytes()).toEqual(bodyOf(1));
+  });
+});
+
+describe('variants while they are on their way', () => {
+  it('of one response are given to those only who ask for the same', async () => {
+    const first = proxy.send({ fields: german });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: { ...fresh, vary: 'Accept-Language', 'content-length': '500' } });
+    await exchange.send(bodyOf(1).subarray(0, 100));
+    const same = proxy.send({ fields: german });
+    const other = proxy.send({ fields: english });
+    const second = await proxy.origin.next();
+    expect(fieldValue(second.request.fields, 'accept-language')).toBe('en');
+    second.respond({ fields: { ...fresh, vary: 'Accept-Language' } }, bodyOf(2));
+    void exchange.send(bodyOf(1).subarray(100));
+    exchange.end();
+    for (const client of [first, same]) expect(await client.bytes()).toEqual(bodyOf(1));
+    expect(await other.bytes()).toEqual(bodyOf(2));
+    expect(await same.field('age')).toBe('0');
+  });
+
+  it('of a validation are given to those only who ask for the same', async () => {
+    const vary = { ...fresh, vary: 'Accept-Language', etag: '"de"' };
+    await fetched(proxy, { fields: vary }, { fields: german }, bodyOf(1));
+    proxy.clock.advance(101_000);
+    const first = proxy.send({ fields: german });
+    const other = proxy.send({ fields: english });
+    const exchange = await proxy.origin.next();
+    exchange.respond({ status: 304, fields: vary }, noBytes);
+    expect(await first.bytes()).toEqual(bodyOf(1));
+    (await proxy.origin.next()).respond({ fields: vary }, bodyOf(2));
+    expect(await other.bytes()).toEqual(bodyOf(2));
+  });
+
+  it('are released one by one where each asks for another', async () => {
+    const languages = ['de', 'en', 'fr', 'it'];
+    const clients = languages.map((language) => proxy.send({ fields: { 'accept-language': language } }));
+    for (const _ of languages) {
+      const exchange = await proxy.origin.next();
+      const language = fieldValue(exchange.request.fields, 'accept-language') ?? '';
+      exchange.respond({ fields: { ...fresh, vary: 'Accept-Language', 'x-for': language } }, bodyOf(1));
+      await settled();
+    }
+    expect(await Promise.all(clients.map((client) => client.field('x-for')))).toEqual(languages);
+    expect(proxy.origin.requests).toBe(4);
+  });
+});
+
+describe('a response that begins to vary', () => {
+  it('by a 304 is fetched anew, for nobody knows what its bytes were selected by', async () => {
+    await fetched(proxy, { fields: { ...fresh, etag: '"v1"' } }, { fields: german }, bodyOf(1));
+    proxy.clock.advance(101_000);
+    const client = proxy.send({ fields: english });
+    const vary = { ...fresh, etag: '"v1"', vary: 'Accept-Language' };
+    (await proxy.origin.next()).respond({ status: 304, fields: vary }, noBytes);
+    const again = await proxy.origin.next();
+    expect(fieldValue(again.request.fields, 'if-none-match')).toBeUndefined();
+    again.respond({ fields: vary }, bodyOf(2));
+    expect(await client.bytes()).toEqual(bodyOf(2));
+    await settled();
+    expect(await (await reused(proxy, { fields: english })).bytes()).toEqual(bodyOf(2));
+  });
+});
+
+describe('who waits for a response that turns out not to be shared', () => {
+  it.each([
+    ['no-cache', { 'cache-control': 'no-cache', etag: '"v1"' }],
+    ['max-age=0', { 'cache-control': 'max-age=0', etag: '"v1"' }],
+    ['private', { 'cache-control': 'private' }],
+    ['no-store', { 'cache-control': 'no-store' }],
+    ['Vary: *', { ...fresh, vary: '*' }],
+  ])('(%s) is released at once, all together', async (_name, fields) => {
+    const clients = [proxy.send(), proxy.send(), proxy.send()];
+    (await proxy.origin.next()).respond({ fields: { ...fields, 'x-for': '0' } }, bodyOf(0));
+    await settled();
+    expect(proxy.origin.untaken).toBe(2);
+    for (const name of ['1', '2']) {
+      const exchange = await proxy.origin.next();
+      exchange.respond({ fields: { ...fields, 'x-for': name } }, bodyOf(Number(name)));
+    }
+    const given = await Promise.all(clients.map(async (client) => [await client.field('x-for'), await client.bytes()]));
+    expect(given).toEqual([0, 1, 2].map((name) => [String(name), bodyOf(name)]));
+    for (const client of clients) expect(await client.field('cache-status')).not.toContain('collapsed');
+  });
+
+  it('(stale when it comes) is released, and each asks for itself', async () => {
+    const clients = [proxy.send(), proxy.send(), proxy.send({ fields: { 'cache-control': 'max-stale=50' } })];
+    const old = { ...fresh, age: '120' };
+    (await proxy.origin.next()).respond({ fields: { ...old, 'x-for': '0' } }, bodyOf(0));
+    await settled();
+    expect(proxy.origin.untaken).toBe(1);
+    (await proxy.origin.next()).respond({ fields: { ...old, 'x-for': '1' } }, bodyOf(1));
+    expect(await Promise.all(clients.map((client) => client.field('x-for')))).toEqual(['0', '1', '0']);
+    expect(await clients[2]?.field('age')).toBe('120');
+    await Promise.all(clients.map((client) => client.bytes()));
+  });
+
+  it('is released before the body of that response has come', async () => {
+    const clients = [proxy.send(), proxy.send()];
+    const first = await proxy.origin.next();
+    first.head({ fields: { 'cache-control': 'private', 'content-length': '500' } });
+    (await proxy.origin.next()).respond({ fields: { 'cache-control': 'private' } }, bodyOf(2));
+    expect(await clients[1]?.bytes()).toEqual(bodyOf(2));
+    void first.send(bodyOf(1));
+    first.end();
+    expect(await clients[0]?.bytes()).toEqual(bodyOf(1));
+  });
+});

@@ -1,0 +1,39 @@
+/** What clients ask a proxy one after the other, and what its origin answers: the beginning of most stories about caching. */
+
+import { expect } from 'vitest';
+import type { FakeExchange, FakeHead } from './fake-origin.ts';
+import { patternBytes } from './pattern-body.ts';
+import { turn } from './turn.ts';
+import type { Client, Sent, WholeProxy } from './whole-proxy.ts';
+
+/** The body that `fetched` sends where nothing else is said. */
+export const storedBody = patternBytes(0, 3000);
+
+/** A request that the origin answers; resolves when the response is read and, where it is stored, can be found. */
+export async function fetched(
+  proxy: WholeProxy,
+  head: FakeHead,
+  sent: Sent = {},
+  bytes: Uint8Array = storedBody,
+): Promise<{ readonly client: Client; readonly exchange: FakeExchange }> {
+  const client = proxy.send(sent);
+  const exchange = await proxy.origin.next();
+  exchange.respond(head, bytes);
+  await client.bytes();
+  await settled();
+  return { client, exchange };
+}
+
+/** A request that is answered without a word to the origin; its body is read. */
+export async function reused(proxy: WholeProxy, sent: Sent = {}): Promise<Client> {
+  const before = proxy.origin.requests;
+  const client = proxy.send(sent);
+  await client.bytes();
+  expect(proxy.origin.requests).toBe(before);
+  return client;
+}
+
+/** Waits until all has happened that follows from what was answered so far. */
+export async function settled(): Promise<void> {
+  for (let passed = 0; passed < 20; passed += 1) await turn();
+}
