@@ -1,0 +1,151 @@
+/** Plays rows over real connections: the HTTP/1 listener, the whole proxy, undici, and an origin that writes bytes. */
+
+import { describe, it } from 'vitest';
+import { checkConfig } from '../../src/config/load.ts';
+import { createRetryingOrigin } from '../../src/origin/retrying-origin.ts';
+import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
+import type { Route } from '../../src/routing/route.ts';
+import { originOptions } from '../origin/origin-options.ts';
+import { openListener, type TestListener } from '../support/open-listener.ts';
+import { openScriptedOrigin, type ScriptedOrigin } from '../support/scripted-origin.ts';
+import { until } from '../support/until.ts';
+import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { type Content, checkExchange, type Seen } from './checks.ts';
+import { type Part, playOrigin } from './origin-part.ts';
+import type { Exchange, Row } from './rows.ts';
+
+/** How the proxy of a table differs from what everyone gets. */
+export interface Setup {
+  /** Options of the route's `cache`, as a configuration file has them. */
+  readonly cache?: Readonly<Record<string, unknown>>;
+  /** How long the origin may take to answer, in real milliseconds. */
+  readonly originTimeoutMs?: number;
+}
+
+/** Larger than the listener's own tests have them. */
+const limits = { targetBytes: 8192, fieldsBytes: 32_768 };
+
+/** How long `soon` may take, in milliseconds. */
+const soonMs = 2000;
+
+/** Makes a test of each row. */
+export function table(title: string, rows: readonly Row[], setup: Setup = {}): void {
+  describe(title, () => {
+    const named = rows.map((row): [string, Row] => [`${row.kind}: ${row.name} (${row.clause})`, row]);
+    it.each(named)('%s', async (_name, row) => {
+      await using stage = await openStage(setup);
+      for (const [index, exchange] of row.exchanges.entries()) await play(stage, exchange, index + 1);
+    });
+  });
+}
+
+interface Stage extends AsyncDisposable {
+  readonly proxy: WholeProxy;
+  readonly listener: TestListener;
+  readonly origin: ScriptedOrigin;
+  /** What the origin answers now: to the first request, and to the ones after it. */
+  readonly parts: Part[];
+  /** What is stored, as far as a row knows, by host and target. */
+  readonly stored: Map<string, Content>;
+}
+
+async function openStage({ cache = {}, originTimeoutMs = 15_000 }: Setup): Promise<Stage> {
+  await using resources = new AsyncDisposableStack();
+  const parts: Part[] = [];
+  const origin = await openScriptedOrigin((exchange) => {
+    const part = parts.length > 1 ? parts.shift() : parts[0];
+    return playOrigin(exchange, part ?? { body: '' }, proxy.clock.now());
+  });
+  resources.defer(() => origin.close());
+  const undici = createUndiciOrigin(originOptions({ url: origin.url, headersTimeoutMs: originTimeoutMs }));
+  resources.defer(() => undici.close());
+  const proxy = createWholeProxy({
+    origin: createRetryingOrigin(undici),
+    originRanges: 'auto',
+    route: { cache: cachingOf(cache) },
+  });
+  resources.defer(() => proxy.close());
+  const listener = resources.use(await openListener(proxy.handler, { now: proxy.clock.now, limits }));
+  const kept = resources.move();
+  return { proxy, listener, origin, parts, stored: new Map(), [Symbol.asyncDispose]: () => kept.disposeAsync() };
+}
+
+function cachingOf(cache: Setup['cache']): Route['cache'] {
+  const checked = checkConfig({ routes: [{ origin: 'http://origin.example', cache }] }, '.');
+  const [route] = checked.kind === 'ok' ? checked.config.routes : [];
+  if (route === undefined) throw new Error(`these options are not valid: ${JSON.stringify(checked)}`);
+  return route.cache;
+}
+
+async function play(stage: Stage, exchange: Exchange, number: number): Promise<void> {
+  const { host = 'example.org', target = '/a', method = 'GET', wait = 0, reply = {}, source } = exchange;
+  if (reply.fault === 'refuse') await stage.origin.close();
+  stage.proxy.clock.advance(wait * 1000);
+  const body = `the body of exchange ${number}`;
+  const first: Part = { body, ...reply };
+  const given: Content = { status: first.status ?? 200, text: first.body };
+  const key = `${host}${target}`;
+  const attempt = async (): Promise<void> => {
+    const known = source === 'fetched' ? contentOf(first) : stage.stored.get(key);
+    stage.parts.splice(
+      0,
+      Number.POSITIVE_INFINITY,
+      first,
+      ...(reply.again === undefined ? [] : [{ body, ...reply.again }]),
+    );
+    const seen = await send(stage, exchange, { host, target, method });
+    const isOwn = source === 'made' || source === 'refused';
+    checkExchange(`exchange ${number}, ${source}`, exchange, seen, isOwn ? undefined : known);
+  };
+  if (exchange.soon === true) await soon(attempt);
+  else await attempt();
+  const isNew = source === 'refreshing' ? given.status === 200 : source === 'fetched' && method === 'GET';
+  if (isNew && given.status !== 304) stage.stored.set(key, given);
+}
+
+/** Tries until it succeeds; throws what the last try has thrown where that takes too long. */
+async function soon(attempt: () => Promise<void>): Promise<void> {
+  let failure: unknown;
+  const isSo = () =>
+    attempt().then(
+      () => true,
+      (thrown: unknown) => {
+        failure = thrown;
+        return false;
+      },
+    );
+  await until('it is so', isSo, soonMs).catch(() => {
+    throw failure;
+  });
+}
+
+/** The last part is what a client gets. */
+function contentOf({ again, ...part }: Part): Content {
+  return again === undefined
+    ? { status: part.status ?? 200, text: part.body }
+    : contentOf({ body: part.body, ...again });
+}
+
+type Asked = Required<Pick<Exchange, 'host' | 'target' | 'method'>>;
+
+async function send(stage: Stage, exchange: Exchange, { host, target, method }: Asked): Promise<Seen> {
+  const { fields = [], body } = exchange;
+  const before = stage.origin.requests.length;
+  const asked = () => stage.origin.requests.slice(before);
+  const request = [`${method} ${target} HTTP/1.1`, `Host: ${host}`, ...fields];
+  if (body !== undefined) request.push(`Content-Length: ${body.length}`);
+  await using client = await stage.listener.connect();
+  client.send(`${request.join('\r\n')}\r\n\r\n${body ?? ''}`);
+  const interim: string[][] = [];
+  for (;;) {
+    const response = await client.response(method);
+    if (response === undefined) throw new Error('the connection was closed without a response');
+    if (response.status >= 200) {
+      if (exchange.source === 'refreshing') await until('the origin is asked', async () => asked().length > 0, soonMs);
+      return { response, interim, asked: asked() };
+    }
+    // Ours is on every message (RFC 9110 §7.6.3).
+    const lines = response.lines.filter(([name]) => name !== 'Via');
+    interim.push([String(response.status), ...lines.map(([name, value]) => `${name}: ${value}`)]);
+  }
+}

@@ -1,0 +1,182 @@
+/** What makes two requests ask for the same, and what of POST a GET may get. */
+
+import { table } from './engine.ts';
+import { cached, date, type Exchange, fetched, optimal, required } from './rows.ts';
+
+const hour = 'Cache-Control: max-age=3600';
+const stores = (target: string, host = 'example.org'): Exchange => fetched({ host, target, reply: { fields: [hour] } });
+
+/** Targets that are the same (RFC 3986 §6.2), and targets that are not. */
+const same: readonly (readonly [string, string])[] = [
+  ['/a%7eb', '/a~b'],
+  ['/%61', '/a'],
+  ['/a%2fb', '/a%2Fb'],
+  ['/x/../a', '/a'],
+  ['/./a', '/a'],
+];
+const different: readonly (readonly [string, string])[] = [
+  ['/a', '/b'],
+  ['/a', '/A'],
+  ['/a', '/a/'],
+  ['/a', '/a?'],
+  ['/a', '/a?x'],
+  ['/a?x=1', '/a?x=2'],
+  ['/a?x=1&y=2', '/a?y=2&x=1'],
+  ['/a?x', '/a?X'],
+  ['/a?x', '/a?x='],
+  ['/a%2Fb', '/a/b'],
+  ['/a//b', '/a/b'],
+  ['/a?x=%26', '/a?x=&'],
+  ['/a?b/../c', '/a?c'],
+  ['/a;x', '/a'],
+];
+
+table('targets', [
+  optimal('RFC 9111 §2', 'the same query', stores('/a?x=1'), cached({ target: '/a?x=1' })),
+  ...same.map(([stored, target]) =>
+    optimal(
+      'RFC 9110 §4.2.3',
+      `${stored} is ${target}`,
+      stores(stored),
+      cached({ target, text: 'the body of exchange 1', status: 200 }),
+    ),
+  ),
+  ...different.map(([stored, target]) =>
+    required('RFC 9111 §2', `${stored} is not ${target}`, stores(stored), fetched({ target })),
+  ),
+  required('RFC 9111 §2', 'another host', stores('/a'), fetched({ host: 'other.example' })),
+  required('RFC 9111 §2', 'another port', stores('/a'), fetched({ host: 'example.org:81' })),
+  optimal(
+    'RFC 9110 §4.2.3',
+    'the host in another case',
+    stores('/a'),
+    cached({ host: 'EXAMPLE.org', text: 'the body of exchange 1', status: 200 }),
+  ),
+  optimal(
+    'RFC 9110 §4.2.3',
+    'the port that is the default',
+    stores('/a'),
+    cached({ host: 'example.org:80', text: 'the body of exchange 1', status: 200 }),
+  ),
+  required(
+    'RFC 9112 §3.2.2',
+    'a target in absolute form, whatever Host says',
+    stores('/a'),
+    fetched({ target: 'http://other.example/a' }),
+  ),
+]);
+
+const explicit = `Expires: ${date(3600)}`;
+const post = (...fields: string[]): Exchange =>
+  fetched({ method: 'POST', body: '12345', reply: { fields, body: 'posted' } });
+
+table('responses to POST', [
+  optimal(
+    'RFC 9110 §9.3.3',
+    'answer GET with Content-Location and Expires',
+    post(explicit, 'Content-Location: /a'),
+    cached({ text: 'posted' }),
+  ),
+  optimal(
+    'RFC 9110 §9.3.3',
+    'answer GET with Content-Location and max-age',
+    post(hour, 'Content-Location: /a'),
+    cached({ wait: 3599, text: 'posted' }),
+  ),
+  optimal(
+    'RFC 9110 §9.3.3',
+    'answer GET with an absolute Content-Location',
+    post(hour, 'Content-Location: http://example.org/a'),
+    cached({ text: 'posted' }),
+  ),
+  required('RFC 9111 §4.2', 'not when it is over', post(hour, 'Content-Location: /a'), fetched({ wait: 3600 })),
+  required('RFC 9110 §9.3.3', 'not without Content-Location', post(hour), fetched()),
+  required(
+    'RFC 9110 §9.3.3',
+    'not with that of another target',
+    post(hour, 'Content-Location: /b'),
+    fetched(),
+    fetched({ target: '/b' }),
+  ),
+  required(
+    'RFC 9110 §9.3.3',
+    'not with that of another host',
+    post(hour, 'Content-Location: http://other.example/a'),
+    fetched(),
+  ),
+  required(
+    'RFC 9110 §9.3.3',
+    'not without explicit freshness',
+    post(`Last-Modified: ${date(-86_400)}`, 'Content-Location: /a'),
+    fetched(),
+  ),
+  required(
+    'RFC 9111 §5.2.2.5',
+    'not with no-store',
+    post('Cache-Control: max-age=60, no-store', 'Content-Location: /a'),
+    fetched(),
+  ),
+  required(
+    'RFC 9110 §9.3.3',
+    'not another POST',
+    post(hour, 'Content-Location: /a'),
+    post(hour, 'Content-Location: /a'),
+  ),
+  required(
+    'RFC 9110 §9.3.4',
+    'those to PUT answer nothing',
+    fetched({ method: 'PUT', body: 'x', reply: { fields: [hour, 'Content-Location: /a'] } }),
+    fetched(),
+  ),
+  required(
+    'RFC 9110 §9.3.5',
+    'those to DELETE answer nothing',
+    fetched({ method: 'DELETE', reply: { fields: [hour, 'Content-Location: /a'] } }),
+    fetched(),
+  ),
+]);
+
+table(
+  'keys of the operator: some parameters',
+  [
+    optimal(
+      'RFC 9111 §2',
+      'what is ignored',
+      stores('/a?x=1&utm_a=1'),
+      cached({ target: '/a?x=1&utm_a=2', text: 'the body of exchange 1', status: 200 }),
+    ),
+    required('RFC 9111 §2', 'what is not ignored', stores('/a?x=1&utm_a=1'), fetched({ target: '/a?x=2&utm_a=1' })),
+  ],
+  { cache: { key: { query: { ignore: ['utm_*'] } } } },
+);
+
+table(
+  'keys of the operator: fields and cookies',
+  [
+    required(
+      'RFC 9111 §4.1',
+      'another value of a field',
+      fetched({ fields: ['X-Tenant: 1'], reply: { fields: [hour] } }),
+      fetched({ fields: ['X-Tenant: 2'] }),
+    ),
+    optimal(
+      'RFC 9111 §4.1',
+      'the same value of a field',
+      fetched({ fields: ['X-Tenant: 1'], reply: { fields: [hour] } }),
+      cached({ fields: ['X-Tenant: 1'] }),
+    ),
+    required(
+      'RFC 9111 §4.1',
+      'another value of a cookie',
+      fetched({ fields: ['Cookie: lang=en; id=1'], reply: { fields: [hour] } }),
+      fetched({ fields: ['Cookie: id=1; lang=de'] }),
+    ),
+    optimal(
+      'RFC 9111 §4.1',
+      'the same value of a cookie',
+      fetched({ fields: ['Cookie: lang=en; id=1'], reply: { fields: [hour] } }),
+      cached({ fields: ['Cookie: id=2; lang=en'] }),
+    ),
+  ],
+  { cache: { key: { fields: ['X-Tenant'], cookies: ['lang'] } } },
+);

@@ -1,0 +1,88 @@
+/**
+ * `npm run conformance`: the public suite and our own rows, held against what is expected.
+ *
+ *     npm run conformance -- [--json FILE] [--report FILE]     run both; FILE gets the figures, or a report in vitest's form
+ *     npm run conformance -- --peers                           print what the suite's release was published with
+ */
+
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { projectDirectory } from '../support/rangeway-process.ts';
+import { runOwnRows } from './own-rows.ts';
+import { installSuite, publishedResults, runSuite, suiteVersion, type Wait } from './public-suite.ts';
+import { addScores, findDifferences, formatScore, scoreOf, type Verdict } from './verdicts.ts';
+
+/** How long all of it may take. */
+const patienceMs = 10 * 60 * 1000;
+
+const { values: options } = parseArgs({
+  options: { json: { type: 'string' }, report: { type: 'string' }, peers: { type: 'boolean' } },
+});
+
+/** What is waited for ends with the time that there is, or when the run is interrupted; then all that was started is stopped. */
+const interruption = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interruption.abort(new Error(signal)));
+const end = AbortSignal.any([interruption.signal, AbortSignal.timeout(patienceMs)]);
+const ended = new Promise<never>((_resolve, reject) => {
+  end.addEventListener('abort', () => reject(end.reason), { once: true });
+});
+ended.catch(() => undefined);
+const wait: Wait = (thing) => Promise.race([thing, ended]);
+
+await installSuite(wait);
+if (options.peers === true) await printPeers();
+else await runBoth();
+
+async function runBoth(): Promise<void> {
+  const version = await suiteVersion();
+  const suite = await runSuite(wait);
+  const expectations = JSON.parse(await readFile(join(projectDirectory, 'test/conformance/expectations.json'), 'utf8'));
+  const differences = findDifferences(suite, expectations);
+  const own = await runOwnRows(wait);
+  for (const difference of differences) console.log(difference);
+  for (const { id, passed, detail } of own.verdicts) if (!passed) console.log(`${id} failed: ${detail}`);
+
+  const [suiteScore, ownScore] = [scoreOf(suite), scoreOf(own.verdicts)];
+  console.log(`${version}: ${formatScore(suiteScore)}, ${Object.keys(expectations).length} in the list of exceptions`);
+  console.log(`our own rows: ${formatScore(ownScore)}`);
+  console.log(formatScore(addScores(suiteScore, ownScore)));
+  if (options.json !== undefined) {
+    await writeFile(
+      options.json,
+      `${JSON.stringify({ version, suite: suiteScore, own: ownScore, verdicts: suite }, null, 2)}\n`,
+    );
+  }
+  if (options.report !== undefined)
+    await writeFile(options.report, JSON.stringify(reportOf(version, suite, differences)));
+  process.exitCode = differences.length === 0 && own.isGreen ? 0 : 1;
+}
+
+/** What was passed of the public suite, and each difference as a failure, in the form of vitest's reports. */
+function reportOf(version: string, verdicts: readonly Verdict[], differences: readonly string[]): object {
+  return {
+    numPassedTests: verdicts.filter(({ passed }) => passed).length,
+    numFailedTests: differences.length,
+    numPendingTests: 0,
+    numTodoTests: 0,
+    testResults: [
+      {
+        name: version,
+        status: differences.length === 0 ? 'passed' : 'failed',
+        assertionResults: differences.map((difference) => ({
+          status: 'failed',
+          fullName: difference,
+          failureMessages: [],
+        })),
+      },
+    ],
+  };
+}
+
+async function printPeers(): Promise<void> {
+  console.log('| cache | required | optimal |\n| --- | --- | --- |');
+  for (const { name, version, verdicts } of await publishedResults()) {
+    const { required, optimal } = scoreOf(verdicts);
+    console.log(`| ${name} ${version} | ${required.passed} | ${optimal.passed} |`);
+  }
+}
