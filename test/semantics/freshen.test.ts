@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { freshened, freshenFields, mayFreshen } from '../../src/semantics/freshen.ts';
+import { freshened, freshenFields, furtherFields, mayFreshen, validityFields } from '../../src/semantics/freshen.ts';
 import { currentAgeMs } from '../../src/semantics/freshness.ts';
 import { defaultCaching } from '../support/default-caching.ts';
 import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
@@ -143,5 +143,23 @@ describe('freshened, RFC 9111 §4.3.4', () => {
     const { status, nominated, ownEntityTag, bodyDigest } = stored;
     expect(fresh).toMatchObject({ status, nominated, ownEntityTag, bodyDigest });
     expect(stored).toEqual(before);
+  });
+});
+
+describe('what of a 304 is for everybody, and what for its client', () => {
+  const validity = [
+    'Age: 1',
+    'Cache-Control: max-age=9',
+    'CDN-Cache-Control: no-store',
+    `Date: ${sentDate}`,
+    'ETag: "a"',
+  ];
+  const further = ['Set-Cookie: a=b', 'X-User: one', 'Cache-Groups: "g"'];
+  const ofBytes = ['Content-Length: 9', 'Content-Encoding: gzip', 'Repr-Digest: sha-256=:AA==:'];
+
+  it('is split by what tells how long the stored response is current', () => {
+    const notModified = fieldsOf(...validity, ...further, ...ofBytes, 'Connection: close');
+    expect(validityFields(notModified, policy)).toEqual(fieldsOf(...validity));
+    expect(furtherFields(notModified, policy)).toEqual(fieldsOf(...further));
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isSafeMethod } from '../../src/semantics/method.ts';
+import { isMethodOverride, isSafeMethod } from '../../src/semantics/method.ts';
 
 describe('isSafeMethod, RFC 9110 §9.2.1', () => {
   const rows: readonly (readonly [method: string, isSafe: boolean])[] = [
@@ -19,5 +19,18 @@ describe('isSafeMethod, RFC 9110 §9.2.1', () => {
   ];
   it.each(rows)('%s: %s', (method, isSafe) => {
     expect(isSafeMethod(method)).toBe(isSafe);
+  });
+});
+
+describe('isMethodOverride', () => {
+  it.each([
+    ['x-http-method-override', true],
+    ['x-http-method', true],
+    ['x-method-override', true],
+    ['x_http-method_override', true],
+    ['x-http-methods', false],
+    ['method', false],
+  ])('%s: %s', (name, isOverride) => {
+    expect(isMethodOverride(name)).toBe(isOverride);
   });
 });

@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { decideStoring, type StoringPolicy, type StoringRefusal, storableFields } from '../../src/semantics/storing.ts';
+import {
+  decideStoring,
+  isForOneClient,
+  type StoringPolicy,
+  type StoringRefusal,
+  storableFields,
+} from '../../src/semantics/storing.ts';
 import { defaultCaching } from '../support/default-caching.ts';
 import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
 
@@ -125,6 +131,7 @@ describe('decideStoring, RFC 9111 §3', () => {
     [403, 'store', 'no-freshness', 'no-freshness'],
     [404, 'store', 'store', 'no-freshness'],
     [405, 'store', 'store', 'no-freshness'],
+    [406, 'status', 'status', 'status'],
     [407, 'status', 'status', 'status'],
     [408, 'status', 'status', 'status'],
     [410, 'store', 'store', 'no-freshness'],
@@ -276,5 +283,24 @@ describe('storableFields, RFC 9111 §3.1', () => {
   it.each(['strip', 'refuse'] as const)('leaves out Set-Cookie where the operator wants to %s it', (setCookie) => {
     const kept = storableFields(fieldsOf(date, 'set-cookie: a=b'), sentAt, { ...policy, setCookie });
     expect(kept).toEqual(fieldsOf(date));
+  });
+});
+
+describe('isForOneClient, RFC 9111 §3.5, §5.2.2.7', () => {
+  const authorized = 'Authorization: Basic eA==';
+  const rows: readonly (readonly [request: readonly string[], cacheControl: string, isForOne: boolean])[] = [
+    [[], 'max-age=60', false],
+    [[], 'private', true],
+    [[], 'private="x"', false],
+    [[], 'no-store', false],
+    [[authorized], 'max-age=60', true],
+    [[authorized], 'public', false],
+    [[authorized], 'must-revalidate', false],
+    [[authorized], 's-maxage=0', false],
+    [[authorized], 'public, private', true],
+  ];
+  it.each(rows)('a request with %j, a response with %s: %s', (request, cacheControl, isForOne) => {
+    const response = fieldsOf(`Cache-Control: ${cacheControl}`);
+    expect(isForOneClient(fieldsOf(...request), response, policy)).toBe(isForOne);
   });
 });
