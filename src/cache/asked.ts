@@ -37,6 +37,11 @@ export function selectingLines(fields: Fields): Fields {
   return fields.filter(([name]) => selectingFields.has(name));
 }
 
+/** Whether a request asks for the whole, and on no conditions. */
+export function isPlain({ request, originFields }: Pick<Inquiry, 'request' | 'originFields'>): boolean {
+  return request.method === 'GET' && selectingLines(originFields).length === 0;
+}
+
 /** Whether the client has put conditions on its request. */
 export function hasPrecondition({ originFields }: Pick<Inquiry, 'originFields'>): boolean {
   return originFields.some(([name]) => preconditionFields.has(name));

@@ -99,7 +99,7 @@ class StoreCache implements Cache {
   #answerFrom(entries: readonly StoredEntry[], inquiry: Inquiry): Answer | Promise<Answer> {
     const { key } = inquiry;
     const course = decideCourse(this.#plan(entries, inquiry), inquiry, {
-      isUnshared: () => this.#unshared.has(key, this.#context.clock.now()),
+      unshared: () => this.#unshared.why(key, this.#context.clock.now()),
       uses: () => this.#uses.note(key),
     });
     switch (course.kind) {
@@ -110,7 +110,7 @@ class StoreCache implements Cache {
       case 'pass':
         return this.#passing.pass(inquiry, course.plan.reason, course.reason);
       case 'fetch':
-        return this.#joinOrLead(inquiry, course.plan);
+        return course.isAlone ? this.#lead(inquiry, course.plan) : this.#joinOrLead(inquiry, course.plan);
     }
   }
 

@@ -4,6 +4,12 @@ import type { StoredResponse } from '../http/stored-response.ts';
 import type { EntryWriter, NewEntry, Store, StoredEntry } from '../store/store.ts';
 import { hasStrongTag } from './own-tag.ts';
 
+/**
+ * So many variants and parts of one key are kept. Each request looks through those of its key, and whoever varies what
+ * Vary names could have more and more of them stored.
+ */
+const MAX_ENTRIES = 200;
+
 /** A body whose last byte has come. */
 export interface WholeBody {
   readonly sizeBytes: number;
@@ -37,6 +43,7 @@ export async function commit(
   if (written.isRevoked() || (await isSuperseded(store, written, now))) return 'relayed';
   const confirmed = await confirm(store, written, body);
   const entry = confirmed ?? (await putInPlace(written, body, now));
+  if (confirmed === undefined) await dropOldest(store, entry.key);
   // The writing took its time: the invalidation that came during it found nothing to remove.
   if (written.isRevoked()) {
     await store.removeEntry(entry);
@@ -49,6 +56,7 @@ export async function commit(
 export async function publish(store: Store, written: Written, now: number): Promise<void> {
   if (written.isRevoked() || (await isSuperseded(store, written, now))) return;
   await written.writer.publish(written.stored, pinUntil(written, now));
+  await dropOldest(store, written.place.key);
   if (!written.isRevoked()) return;
   const entries = await store.find(written.place.key);
   const own = entries.find((entry) => entry.generation === written.writer.generation);
@@ -64,6 +72,12 @@ async function isSuperseded(store: Store, { writer, place, stored }: Written, no
   const current = entries.find((entry) => entry.variant === place.variant && entry.pinnedUntil === undefined);
   if (current === undefined || current.generation === writer.generation) return false;
   return current.metadata.responseAt > stored.responseAt && current.metadata.responseAt <= now;
+}
+
+/** Removes what was stored first of a key that has too much under it. */
+async function dropOldest(store: Store, key: string): Promise<void> {
+  const entries = (await store.find(key)).filter(({ pinnedUntil }) => pinnedUntil === undefined);
+  for (const entry of entries.slice(MAX_ENTRIES)) await store.removeEntry(entry);
 }
 
 /** The stored generation with fresh metadata, if its bytes are the same. */

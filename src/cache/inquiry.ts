@@ -54,6 +54,8 @@ export interface Inquiry {
   /** What the origin is asked for: target and fields, the client's Range and preconditions among them. */
   readonly originTarget: string;
   readonly originFields: Fields;
+  /** Whether it is asked on nobody's behalf: no client reads what comes. */
+  readonly isUnattended?: true;
   /** Takes the interim responses of an exchange that this request has started. */
   readonly onInterim: (interim: InterimResponse) => void;
 }

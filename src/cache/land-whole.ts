@@ -7,6 +7,7 @@ import { decideStoring, personalFields } from '../semantics/storing.ts';
 import { type StoredEntry, StoreFault } from '../store/store.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Part } from './fill.ts';
+import { decideUnwanted } from './fill-policy.ts';
 import type { Clearance, Landing } from './flights.ts';
 import type { CachePolicy, Inquiry } from './inquiry.ts';
 import { openGeneration, type Received } from './open-generation.ts';
@@ -82,11 +83,11 @@ function isSuccessor(status: number, reason: string): boolean {
 
 /** Why a response is not stored. Throws `ProxyError` for one that answers another request. */
 function refusalToStore(
-  { originFields, policy, rangeAbility }: Inquiry,
+  { originFields, policy, rangeAbility, isUnattended }: Inquiry,
   validated: StoredEntry | undefined,
   { response, responseAt }: Received,
 ): string | undefined {
-  const { status, fields, framing } = response;
+  const { status, fields, framing, sizeBytes } = response;
   if (status === 206) rangeAbility.distrust('it sent a part that was not asked for');
   if (status === 206 || status === 304) {
     throw new ProxyError('origin_ill_framed', { detail: `status ${status} to a request without Range or condition` });
@@ -98,6 +99,8 @@ function refusalToStore(
   });
   if (decision.kind === 'refuse') return decision.reason;
   if (isOriginFailure(status) && isOfUse(validated, policy, responseAt)) return 'origin-failure';
+  const unread = { givesParts: rangeAbility.isKnown, sizeBytes, leftBytes: sizeBytes };
+  if (isUnattended === true && decideUnwanted(policy.fill, unread) === 'stop') return 'unread';
   return framing === 'close' && policy.closeDelimited === 'relay' ? 'close-delimited' : undefined;
 }
 

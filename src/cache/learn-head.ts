@@ -35,9 +35,9 @@ export async function learnFromHead(
   }
 }
 
-/** Whether an entry has come, or was validated, since the HEAD was sent; one from the future tells nothing. */
+/** Whether an entry may have come, or been validated, since the HEAD was sent; one from the future tells nothing. */
 function isNewer({ metadata }: StoredEntry, { requestAt, responseAt }: Received): boolean {
-  return metadata.responseAt > requestAt && metadata.responseAt <= responseAt;
+  return metadata.responseAt >= requestAt && metadata.responseAt <= responseAt;
 }
 
 /** What is known of an entry after the HEAD; undefined where nothing of that may be stored. */

@@ -17,5 +17,5 @@ export function isBeingValidated(flights: readonly Flight[], entry: StoredEntry,
 export function unattended(inquiry: Inquiry): Inquiry {
   const { policy } = inquiry;
   const fill = { ...policy.fill, onAbort: 'finish' as const };
-  return { ...inquiry, policy: { ...policy, fill }, onInterim: () => {} };
+  return { ...inquiry, policy: { ...policy, fill }, isUnattended: true, onInterim: () => {} };
 }

@@ -15,25 +15,35 @@ const reasonsOfResponse = new Set([
   'digest-mismatch',
 ]);
 
+/** Those for which another client may be answered otherwise. */
+const reasonsOfClient = new Set(['no-store', 'private', 'set-cookie']);
+
+/** Why the requests of a key go to the origin each for itself: the responses are nothing for a store, or for one client. */
+export type Unshared = 'unstorable' | 'personal';
+
 /** Remembers keys for a short time, a bounded number of them. */
 export class UnsharedKeys {
-  readonly #until = new Map<string, number>();
+  readonly #known = new Map<string, { readonly until: number; readonly why: Unshared }>();
 
   /** Remembers a key whose response was refused for this reason, if the next one will probably be refused too. */
   note(key: string, reason: string, now: number): void {
     if (!reasonsOfResponse.has(reason)) return;
-    this.#until.delete(key);
-    this.#until.set(key, now + REMEMBERED_MS);
-    const [oldest] = this.#until.keys();
-    if (this.#until.size > MAX_KEYS && oldest !== undefined) this.#until.delete(oldest);
+    this.#known.delete(key);
+    this.#known.set(key, { until: now + REMEMBERED_MS, why: reasonsOfClient.has(reason) ? 'personal' : 'unstorable' });
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > MAX_KEYS && oldest !== undefined) this.#known.delete(oldest);
+  }
+
+  /** Undefined where they need not. */
+  why(key: string, now: number): Unshared | undefined {
+    const known = this.#known.get(key);
+    if (known === undefined || known.until > now) return known?.why;
+    this.#known.delete(key);
+    return undefined;
   }
 
   /** Whether the requests of a key go to the origin each for itself. */
   has(key: string, now: number): boolean {
-    const until = this.#until.get(key);
-    if (until === undefined) return false;
-    if (until > now) return true;
-    this.#until.delete(key);
-    return false;
+    return this.why(key, now) !== undefined;
   }
 }

@@ -53,7 +53,7 @@ export class WayFinder {
     this.#parts = parts;
     this.#inquiry = inquiry;
     this.#now = now;
-    this.#facts = { isUnshared: () => parts.unshared.has(key, now), uses: () => parts.uses.count(key) + 1 };
+    this.#facts = { unshared: () => parts.unshared.why(key, now), uses: () => parts.uses.count(key) + 1 };
   }
 
   /** The way, where these entries are stored under the key. */
@@ -70,7 +70,7 @@ export class WayFinder {
       case 'pass':
         return this.#pass(course.plan.reason, course.reason);
       case 'fetch':
-        return await this.#fetch(course.plan);
+        return await this.#fetch(course.plan, course.isAlone);
     }
   }
 
@@ -91,7 +91,7 @@ export class WayFinder {
 
   #isValidated({ entry, isValidated }: Extract<StoredPlan, { kind: 'hit' }>): boolean {
     const flights = this.#parts.flights.of(entry.key);
-    return isValidated && !this.#facts.isUnshared() && !isBeingValidated(flights, entry, this.#inquiry);
+    return isValidated && this.#facts.unshared() === undefined && !isBeingValidated(flights, entry, this.#inquiry);
   }
 
   async #reuseFragment({ entry, ttlMs, span }: Extract<StoredPlan, { kind: 'fragment' }>): Promise<Way> {
@@ -105,13 +105,13 @@ export class WayFinder {
     };
   }
 
-  async #fetch(plan: FetchPlan): Promise<Way> {
+  async #fetch(plan: FetchPlan, isAlone: boolean): Promise<Way> {
     const inquiry = this.#inquiry;
     const held = plan.kind === 'revalidate' ? await this.#hold(plan.entry) : undefined;
     const flights = this.#parts.flights.of(inquiry.key).filter(({ generation }) => {
       return generation === undefined || mayTakeAlong(generation.response, inquiry, this.#now);
     });
-    const flight = selectFlight(flights, inquiry, plan, this.#now);
+    const flight = isAlone ? undefined : selectFlight(flights, inquiry, plan, this.#now);
     if (flight !== undefined) {
       const { generation } = flight;
       if (generation === undefined) return { decision: this.#fetchDecision('join', plan), held };

@@ -60,7 +60,8 @@ describe('a response that was not stored', () => {
     start();
     await exchange({ fields: { 'cache-control': 'private' } });
     await exchange({ fields: { 'cache-control': 'private' } });
-    expect(await proxy.explain()).toMatchObject({
+    expect(await proxy.explain()).toMatchObject({ decision: { kind: 'fill' }, notStored: { reason: 'private' } });
+    expect(await proxy.explain({ fields: { range: 'bytes=0-9' } })).toMatchObject({
       decision: { kind: 'pass', reason: 'unshared', cacheStatus: 'rangeway; fwd=uri-miss; detail=unshared' },
       notStored: { reason: 'private' },
     });

@@ -177,6 +177,7 @@ describe('a decision', () => {
   it('tells that the origin has let it be known that it has changed', async () => {
     start();
     await store(fresh);
+    proxy.clock.advance(1);
     const head = proxy.send({ method: 'HEAD', fields: { 'cache-control': 'no-cache' } });
     (await proxy.origin.next()).head({ fields: { etag: '"v2"', 'content-length': '3000' } });
     await head.status();

@@ -107,6 +107,7 @@ describe('what is there in part, is being completed, and is outdated', () => {
 
   it('by a HEAD, is joined by nobody, though nobody gives it a lifetime', async () => {
     const { reading, rest } = await startReading({ etag: '"v1"' });
+    proxy.clock.advance(1);
     const head = proxy.send({ method: 'HEAD', ...reload });
     (await proxy.origin.next()).head({ fields: { etag: '"v2"' }, framing: 'none' });
     await head.response;

@@ -121,6 +121,23 @@ describe('a response that begins to vary', () => {
   });
 });
 
+describe('a client that asks for more and more variants', () => {
+  it('has the oldest ones forgotten, so that a look-up stays quick', async () => {
+    const sentFor = (index: number) => ({ fields: { 'accept-language': `x-${index}` } });
+    const newest = 209;
+    for (let index = 0; index <= newest; index += 1) {
+      await fetched(proxy, { fields: { ...fresh, vary: 'Accept-Language' } }, sentFor(index), bodyOf(index));
+    }
+    const stored = await proxy.store.find('http://origin.example/ http://files.example/file');
+    expect(stored).toHaveLength(200);
+    for (const index of [10, 100, newest]) {
+      expect(await (await reused(proxy, sentFor(index))).bytes()).toEqual(bodyOf(index));
+    }
+    const { client } = await fetched(proxy, { fields: fresh }, sentFor(9), bodyOf(1));
+    expect(await client.field('cache-status')).toContain('fwd=vary-miss');
+  });
+});
+
 describe('who waits for a response that turns out not to be shared', () => {
   it.each([
     ['no-cache', { 'cache-control': 'no-cache', etag: '"v1"' }],
@@ -140,6 +157,28 @@ describe('who waits for a response that turns out not to be shared', () => {
     const given = await Promise.all(clients.map(async (client) => [await client.field('x-for'), await client.bytes()]));
     expect(given).toEqual([0, 1, 2].map((name) => [String(name), bodyOf(name)]));
     for (const client of clients) expect(await client.field('cache-status')).not.toContain('collapsed');
+  });
+
+  it.each([
+    ['private', { 'cache-control': 'private' }],
+    ['no-store', { 'cache-control': 'no-store' }],
+    ['a cookie', { 'set-cookie': 'a=1' }],
+  ])('(%s) does not keep what is for all from being stored', async (_name, fields) => {
+    // Some origins answer one client so, and all others otherwise.
+    await fetched(proxy, { fields }, { fields: { cookie: 'session=1' } });
+    const clients = [proxy.send(), proxy.send()];
+    for (const _ of clients) (await proxy.origin.next()).respond({ fields: fresh }, bodyOf(1));
+    for (const client of clients) expect(await client.bytes()).toEqual(bodyOf(1));
+    await settled();
+    expect(await (await reused(proxy)).field('cache-status')).toBe('rangeway; hit; ttl=100');
+  });
+
+  it('(private) has ranges and conditions passed on as they are, for a while', async () => {
+    await fetched(proxy, { fields: { 'cache-control': 'private' } });
+    const sent = { fields: { range: 'bytes=0-9', 'if-none-match': '"x"' } };
+    const { exchange } = await fetched(proxy, { fields: { 'cache-control': 'private' } }, sent);
+    expect(fieldValue(exchange.request.fields, 'range')).toBe('bytes=0-9');
+    expect(fieldValue(exchange.request.fields, 'if-none-match')).toBe('"x"');
   });
 
   it('(stale when it comes) is released, and each asks for itself', async () => {

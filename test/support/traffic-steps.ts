@@ -199,7 +199,7 @@ export const overwrite: fc.Arbitrary<Step[]> = fc
     { kind: 'turn' },
   ]);
 
-/** A file that is written while something else is asked about it, which is answered when that is done. */
+/** A file that is written, and perhaps read, while something else is asked about it, which is answered when that is done. */
 export const crossing: fc.Arbitrary<Step[]> = fc
   .record({
     asked: fc.constantFrom<Sent>(
@@ -209,24 +209,32 @@ export const crossing: fc.Arbitrary<Step[]> = fc
       { fields: { 'cache-control': 'no-cache' } },
     ),
     written: fc.constantFrom(...targets),
-    late: fc.boolean(),
+    between: fc.constantFrom('nobody', 'somebody waits', 'somebody reads'),
     is304: fc.boolean(),
   })
-  .map(({ asked, written, late, is304 }) => [
+  .map(({ asked, written, between, is304 }) => [
     { kind: 'send', sent: asked, target: '/file' },
     { kind: 'turn' },
     { kind: 'send', sent: { method: 'PUT' }, target: written },
-    { kind: 'turn' },
-    { kind: 'head', who: 1, isEarly: false, isSized: true, is304: false, isWhole: true },
-    { kind: 'turn' },
-    ...(late ? [{ kind: 'send', sent: {}, target: '/file' } as const, { kind: 'turn' } as const] : []),
-    { kind: 'head', who: 0, isEarly: true, isSized: true, is304, isWhole: true },
-    { kind: 'turn' },
-    { kind: 'finish', who: 0 },
-    { kind: 'turn' },
+    ...answering(1, { is304: false, isEarly: false }),
+    ...(between === 'nobody' ? [] : [{ kind: 'send', sent: {}, target: '/file' } as const, { kind: 'turn' } as const]),
+    ...(between === 'somebody reads' ? answering(1, { is304: false, isEarly: false }) : []),
+    ...answering(0, { is304, isEarly: true }),
     { kind: 'send', sent: {}, target: '/file' },
     { kind: 'turn' },
   ]);
+
+/** The origin answers a request, and ends what it has begun. */
+function answering(who: 0 | 1, manner: { readonly is304: boolean; readonly isEarly: boolean }): Step[] {
+  return [
+    { kind: 'turn' },
+    { kind: 'head', who, isSized: true, isWhole: true, ...manner },
+    { kind: 'turn' },
+    { kind: 'finish', who: 0 },
+    { kind: 'turn' },
+    { kind: 'turn' },
+  ];
+}
 
 /** A file that is damaged, and then read. */
 export const damagedFile: fc.Arbitrary<Step[]> = fc

@@ -1,0 +1,46 @@
+import { describe, expect, it } from 'vitest';
+import { decideHeadEffect } from '../../src/semantics/head.ts';
+import { fieldsOf, storedWith } from '../support/fields-of.ts';
+
+const tag = 'ETag: "a"';
+const modified = 'Last-Modified: Wed, 31 Dec 2025 12:00:00 GMT';
+const earlier = 'Last-Modified: Tue, 30 Dec 2025 12:00:00 GMT';
+const sizeBytes = 100;
+
+describe('decideHeadEffect, RFC 9111 §4.3.5', () => {
+  const rows: readonly (readonly [stored: readonly string[], head: readonly string[], effect: string])[] = [
+    [[tag], [tag], 'freshen'],
+    [[tag, modified], [tag, modified, 'Content-Length: 100'], 'freshen'],
+    [[tag, modified], [tag], 'freshen'],
+    [[tag], [], 'freshen'],
+    [[], [], 'freshen'],
+    [[], ['Content-Length: 100'], 'freshen'],
+    [[tag], ['ETag: "b"'], 'invalidate'],
+    [[tag], ['ETag: W/"a"'], 'invalidate'],
+    [[], [tag], 'invalidate'],
+    [[modified], [earlier], 'invalidate'],
+    [[tag, modified], [tag, earlier], 'invalidate'],
+    [[tag], [tag, 'Content-Length: 99'], 'invalidate'],
+    [[tag], [tag, 'Content-Length: x'], 'invalidate'],
+    // What Vary names tells variants apart, and the stored one was told apart by other fields.
+    [['Vary: Accept', tag], [tag, 'Vary: Accept'], 'freshen'],
+    [['Vary: Accept', tag], [tag], 'freshen'],
+    [[tag], [tag, 'Vary: Accept'], 'invalidate'],
+  ];
+  it.each(rows)('stored %j, told %j: %s', (stored, head, effect) => {
+    expect(decideHeadEffect(storedWith(stored), sizeBytes, fieldsOf(...head))).toBe(effect);
+  });
+
+  it.each([203, 301, 404, 503])('a stored %d is not what a 200 is about', (status) => {
+    expect(decideHeadEffect(storedWith([tag], { status }), sizeBytes, fieldsOf(tag))).toBe('invalidate');
+  });
+
+  it.each([
+    ['Content-Length: 5000', 'freshen'],
+    ['Content-Length: 100', 'invalidate'],
+  ])('a stored part is of the whole that has "%s": %s', (length, effect) => {
+    const fragment = { range: 'bytes=-100', start: 4900, wholeBytes: 5000 };
+    const stored = storedWith([tag], { status: 206, fragment });
+    expect(decideHeadEffect(stored, sizeBytes, fieldsOf(tag, length))).toBe(effect);
+  });
+});
