@@ -1,6 +1,6 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 import { checkConfig } from '../src/config/load.ts';
@@ -93,7 +93,7 @@ describe('the other blocks of the README', () => {
 });
 
 describe('the documents', () => {
-  const documents = ['.', 'src', 'test', 'assets', 'bench'].flatMap((place) => markdownIn(place));
+  const documents = ['.', 'src', 'test', 'docs', 'assets', 'bench'].flatMap((place) => markdownIn(place));
 
   it('are found', () => expect(documents.length).toBeGreaterThan(4));
 
@@ -112,12 +112,12 @@ describe('the documents', () => {
   });
 });
 
-/** The Markdown files of a folder: those at the top level themselves, those of other folders with all below. */
+/** Our Markdown files in a folder: those at the top level themselves, those of other folders with all below. */
 function markdownIn(place: string): string[] {
   if (!exists(place)) return [];
   return readdirSync(join(projectDirectory, place), { recursive: place !== '.' })
     .map((name) => join(place, String(name)))
-    .filter((name) => name.endsWith('.md'));
+    .filter((name) => name.endsWith('.md') && !name.split(sep).includes('node_modules'));
 }
 
 function readDocument(name: string): string {
