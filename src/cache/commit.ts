@@ -40,10 +40,11 @@ export async function commit(
   body: WholeBody,
   now: number,
 ): Promise<'stored' | 'same' | 'relayed'> {
-  if (written.isRevoked() || (await isSuperseded(store, written, now))) return 'relayed';
+  const before = await store.find(written.place.key);
+  if (written.isRevoked() || isSuperseded(before, written, now)) return 'relayed';
   const confirmed = await confirm(store, written, body);
   const entry = confirmed ?? (await putInPlace(written, body, now));
-  if (confirmed === undefined) await dropOldest(store, entry.key);
+  if (before.length >= MAX_ENTRIES) await dropOldest(store, entry.key);
   // The writing took its time: the invalidation that came during it found nothing to remove.
   if (written.isRevoked()) {
     await store.removeEntry(entry);
@@ -54,9 +55,10 @@ export async function commit(
 
 /** Publishes what is written in part, unless it may not be kept; see `commit`. Throws `StoreFault`. */
 export async function publish(store: Store, written: Written, now: number): Promise<void> {
-  if (written.isRevoked() || (await isSuperseded(store, written, now))) return;
+  const before = await store.find(written.place.key);
+  if (written.isRevoked() || isSuperseded(before, written, now)) return;
   await written.writer.publish(written.stored, pinUntil(written, now));
-  await dropOldest(store, written.place.key);
+  if (before.length >= MAX_ENTRIES) await dropOldest(store, written.place.key);
   if (!written.isRevoked()) return;
   const entries = await store.find(written.place.key);
   const own = entries.find((entry) => entry.generation === written.writer.generation);
@@ -67,8 +69,7 @@ export async function publish(store: Store, written: Written, now: number): Prom
  * Whether a response that arrived later has been stored: of several, the most recent one counts (RFC 9111 §4). One from
  * the future was stored before the clock was set back, and tells nothing.
  */
-async function isSuperseded(store: Store, { writer, place, stored }: Written, now: number): Promise<boolean> {
-  const entries = await store.find(place.key);
+function isSuperseded(entries: readonly StoredEntry[], { writer, place, stored }: Written, now: number): boolean {
   const current = entries.find((entry) => entry.variant === place.variant && entry.pinnedUntil === undefined);
   if (current === undefined || current.generation === writer.generation) return false;
   return current.metadata.responseAt > stored.responseAt && current.metadata.responseAt <= now;
