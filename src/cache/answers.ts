@@ -12,7 +12,6 @@ import { type Relay, type Representation, withResponse } from './representation.
 
 /** What the answers of one request have in common. */
 export interface AnswerContext {
-  /** How stored entries are read. */
   /** Makes a stored entry readable. */
   readonly present: (entry: StoredEntry) => Representation;
   readonly policy: FreshnessPolicy;

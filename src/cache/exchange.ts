@@ -1,8 +1,9 @@
 /** One conversation with the origin about a key: asks for the whole, or validates what is stored, and decides what becomes of the response. */
 
-import type { Fields } from '../http/fields.ts';
+import { type Fields, hasField } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
-import { freshened, furtherFields, mayFreshen, validityFields } from '../semantics/freshen.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
+import { freshened, furtherFields, isNamedBy, mayFreshen, validityFields } from '../semantics/freshen.ts';
 import { conditionalFields } from '../semantics/revalidation.ts';
 import { isOriginFailure } from '../semantics/staleness.ts';
 import { decideStoring, isForAuthorized, personalFields } from '../semantics/storing.ts';
@@ -10,8 +11,10 @@ import { type StoredEntry, StoreFault } from '../store/store.ts';
 import { ask } from './ask.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Clearance, Landing } from './flights.ts';
+import { isFragment } from './fragments.ts';
 import { withGroupTags } from './group-tags.ts';
 import type { Inquiry } from './inquiry.ts';
+import { isSameVariant } from './join.ts';
 import { askForPart } from './land-part.ts';
 import { landWhole } from './land-whole.ts';
 import { type Received, reopenGeneration } from './open-generation.ts';
@@ -98,18 +101,53 @@ async function freshen(
   const { key, originFields, policy } = inquiry;
   const { fields } = response;
   if (!mayFreshen(entry.metadata, fields)) return undefined;
-  const merge = (newer: Fields) =>
-    withGroupTags(freshened(entry.metadata, { fields: newer }, requestAt, responseAt, policy), inquiry);
-  const isForAll = !isForAuthorized(originFields, merge(fields).fields, policy);
-  const metadata = merge(isForAll ? fields : validityFields(fields, policy));
-  // The 304 may have taken back what allowed the response to be stored. What this request said is no matter of the entry.
-  const decision = decideStoring({ request: { method: 'GET', fields: [] }, response: metadata, policy });
-  if (decision.kind === 'refuse' || clearance.isRevokedFor(metadata.tags)) {
+  const merge = (stored: StoredResponse, newer: Fields) =>
+    withGroupTags(freshened(stored, { fields: newer }, requestAt, responseAt, policy), inquiry);
+  const isForAll = !isForAuthorized(originFields, merge(entry.metadata, fields).fields, policy);
+  const told = isForAll ? fields : validityFields(fields, policy);
+  const metadata = merge(entry.metadata, told);
+  if (!mayKeep(metadata, inquiry, clearance)) {
     if (isForAll) await context.store.removeEntry(entry);
     return undefined;
   }
   tellOfCookie(context, key, fields, metadata.fields);
   const fresh = await context.store.replaceMetadata(entry, metadata);
+  if (fresh === undefined) return undefined;
+  const alike: StoredEntry[] = [];
+  for (const other of await findAlike(context, inquiry, entry, fields)) {
+    const merged = merge(other.metadata, told);
+    const updated = mayKeep(merged, inquiry, clearance)
+      ? await context.store.replaceMetadata(other, merged)
+      : undefined;
+    if (updated !== undefined) alike.push(updated);
+  }
   const personal = isForAll ? personalFields(fields, metadata.fields, policy) : furtherFields(fields, policy);
-  return fresh && { kind: 'revalidated', entry: fresh, personal };
+  return { kind: 'revalidated', entry: fresh, alike, personal };
+}
+
+/**
+ * Whether a freshened response may stay: the 304 may have taken back what allowed it to be stored. What this request said
+ * is no matter of the entry.
+ */
+function mayKeep(metadata: StoredResponse, { policy }: Inquiry, clearance: Clearance): boolean {
+  const decision = decideStoring({ request: { method: 'GET', fields: [] }, response: metadata, policy });
+  return decision.kind === 'store' && !clearance.isRevokedFor(metadata.tags);
+}
+
+/** The other entries that could have been chosen for the request, and that the strong tag of a 304 names (RFC 9111 §4.3.4). */
+async function findAlike(
+  { store }: ExchangeContext,
+  inquiry: Inquiry,
+  { generation }: StoredEntry,
+  notModified: Fields,
+): Promise<readonly StoredEntry[]> {
+  if (!hasField(notModified, 'etag')) return [];
+  return (await store.find(inquiry.key)).filter(
+    (other) =>
+      other.generation !== generation &&
+      other.pinnedUntil === undefined &&
+      !isFragment(other.metadata) &&
+      isSameVariant(other.metadata, inquiry) &&
+      isNamedBy(other.metadata, notModified),
+  );
 }

@@ -25,8 +25,12 @@ export interface Kept {
 export type Landing =
   /** The generation is being put together; who asked for the same may read along. */
   | ({ readonly kind: 'generation'; readonly generation: Generation } & Personal)
-  /** The stored entry was validated by a 304. */
-  | ({ readonly kind: 'revalidated'; readonly entry: StoredEntry } & Personal)
+  /** The stored entry was validated by a 304, and so were others of the same name that `alike` holds. */
+  | ({
+      readonly kind: 'revalidated';
+      readonly entry: StoredEntry;
+      readonly alike: readonly StoredEntry[];
+    } & Personal)
   /** The response may not be shared, or only once it is stored; it is for the one that started the flight alone. */
   | {
       readonly kind: 'relay';
@@ -241,7 +245,7 @@ export class Flights {
 
   /** Those who read what is stored learn what has become of it. */
   #heed(landing: Landing): Landing {
-    if (landing.kind === 'revalidated') this.freshen(landing.entry);
+    if (landing.kind === 'revalidated') for (const entry of [landing.entry, ...landing.alike]) this.freshen(entry);
     if (landing.kind === 'relay' && landing.outdated !== undefined) this.freshen(landing.outdated);
     return landing;
   }

@@ -37,7 +37,9 @@ export function decideBypass({
   if (!policy.isEnabled || meetsBypass(request, policy.bypass)) return 'bypass';
   if (request.method !== 'GET' && request.method !== 'HEAD') return 'method';
   if (request.body !== undefined) return 'bypass';
-  return readRequestDirectives(request.fields, policy).noStore ? 'request' : undefined;
+  const { noStore, onlyIfCached } = readRequestDirectives(request.fields, policy);
+  // Who wants a stored response or none gets no other, and so nothing to store (RFC 9111 §5.2.1.7).
+  return noStore && !onlyIfCached ? 'request' : undefined;
 }
 
 /** Decides from the stored entries of a key (the newest first) and the request that the origin would be sent. */

@@ -2,6 +2,7 @@
 
 import type { Span } from '../bytes/span.ts';
 import type { Fields } from '../http/fields.ts';
+import { readRequestDirectives } from '../semantics/cache-control.ts';
 import { type CacheStatus, type ForwardReason, formatCacheStatus } from '../semantics/cache-status.ts';
 import { formatRange } from '../semantics/range.ts';
 import { conditionalFields } from '../semantics/revalidation.ts';
@@ -78,7 +79,7 @@ export class WayFinder {
     const { entry, ttlMs } = plan;
     const held = await this.#hold(entry);
     const question = this.#isValidated(plan) ? this.#validation(entry) : undefined;
-    const hit = { decision: hitDecision(plan), held, source: held, question };
+    const hit = { decision: hitDecision(plan, this.#inquiry), held, source: held, question };
     if (entry.isComplete || isHead(this.#inquiry)) return hit;
     if (this.#parts.flights.holderOf(entry.key, entry.generation) === 'held') {
       return this.#pass('uri-miss', 'store-unavailable');
@@ -179,11 +180,18 @@ export class WayFinder {
   }
 }
 
-function hitDecision({ entry, ttlMs, isValidated }: Extract<StoredPlan, { kind: 'hit' }>): Decision {
+function hitDecision(
+  { entry, ttlMs, isValidated }: Extract<StoredPlan, { kind: 'hit' }>,
+  { request, policy }: Inquiry,
+): Decision {
   const cacheStatus = formatCacheStatus(hitStatus(ttlMs));
   if (isValidated) return { kind: 'stale-while-revalidate', reason: 'stale-while-revalidate', cacheStatus };
   const kind = ttlMs < 0 ? 'stale' : 'hit';
   if (entry.pinnedUntil !== undefined) return { kind, reason: 'pinned', cacheStatus };
-  if (kind === 'stale') return { kind, reason: 'request', directive: 'max-stale', cacheStatus };
+  if (kind === 'stale') {
+    // Within its time of stale-while-revalidate it is used, but not validated, for who wants nothing to be asked.
+    const { maxStale } = readRequestDirectives(request.fields, policy);
+    return { kind, reason: 'request', directive: maxStale === undefined ? 'only-if-cached' : 'max-stale', cacheStatus };
+  }
   return { kind, reason: 'fresh', cacheStatus };
 }

@@ -65,6 +65,14 @@ export function mayFreshen(stored: StoredResponse, notModified: Fields): boolean
   return lastModified === storedLastModified || isSameDate(lastModified, storedLastModified, stored.responseAt);
 }
 
+/**
+ * Whether a 304 that answered the validation of another stored response is about this one too, which could have been chosen
+ * for the same request: by a strong entity tag only, which names the representation (RFC 9111 §4.3.4).
+ */
+export function isNamedBy(stored: StoredResponse, notModified: Fields): boolean {
+  return entityTagOf(notModified)?.kind === 'strong' && mayFreshen(stored, notModified);
+}
+
 function namesSameFields(stored: StoredResponse, notModified: Fields): boolean {
   return varyNames(notModified).join() === varyNames(stored.fields).join();
 }

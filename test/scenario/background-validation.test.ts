@@ -3,12 +3,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createRangeOrigin } from '../support/range-origin.ts';
-import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
+import type { SteeredStore } from '../support/steered-store.ts';
 import { noteUnhandled } from '../support/traffic-unhandled.ts';
-import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import type { WholeProxy, WholeProxyOptions } from '../support/whole-proxy.ts';
 
 const directives = 'max-age=100, stale-while-revalidate=50';
 const first = { 'cache-control': directives, etag: '"v1"' };
@@ -23,17 +23,13 @@ beforeEach(() => {
   unhandled = noteUnhandled();
 });
 afterEach(async () => {
-  await settled();
-  expect(proxy.origin.untaken).toBe(0);
-  await proxy.close();
-  expect(store.held).toBe(0);
+  await ended(proxy, store);
   expect(proxy.clock.pending).toBe(0);
   expect(unhandled).toEqual([]);
 });
 
 function start(options: WholeProxyOptions & { readonly maxSizeBytes?: number } = {}): void {
-  store = createSteeredStore({ maxSizeBytes: options.maxSizeBytes ?? 16 * 1024 * 1024 });
-  proxy = createWholeProxy({ ...options, createStore: () => store });
+  ({ store, proxy } = createSteeredProxy(options));
 }
 
 /** A proxy with a response in its time of stale-while-revalidate. */

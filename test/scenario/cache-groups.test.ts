@@ -1,10 +1,10 @@
 /** Groups that become invalid (RFC 9875) while something of them is under way, stored in part, or about to be freshened. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createRangeOrigin } from '../support/range-origin.ts';
-import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
+import type { SteeredStore } from '../support/steered-store.ts';
 import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
 
 const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };
@@ -14,15 +14,11 @@ const noBytes = new Uint8Array();
 let store: SteeredStore;
 let proxy: WholeProxy;
 const start = (options: WholeProxyOptions = {}) => {
-  store = createSteeredStore();
-  proxy = createWholeProxy({ ...options, createStore: () => store });
+  ({ store, proxy } = createSteeredProxy(options));
 };
 beforeEach(() => start());
 afterEach(async () => {
-  await settled();
-  expect(proxy.origin.untaken).toBe(0);
-  await proxy.close();
-  expect(store.held).toBe(0);
+  await ended(proxy, store);
 });
 
 /** An unsafe request elsewhere, whose response invalidates a group. */

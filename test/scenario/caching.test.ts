@@ -198,6 +198,10 @@ describe('validation (RFC 9111 §4.3)', () => {
     expect(await proxy.send({ fields }).status()).toBe(504);
     await miss({ fields: fresh });
     expect(await (await hit({ fields })).status()).toBe(200);
+    const unstored = { 'cache-control': 'no-store, only-if-cached' };
+    expect(await (await hit({ fields: unstored })).status()).toBe(200);
+    proxy.clock.advance(200_000);
+    expect(await proxy.send({ fields: unstored }).status()).toBe(504);
   });
 
   it('no-store in the request is passed on and not stored', async () => {

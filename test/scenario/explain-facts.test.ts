@@ -1,11 +1,10 @@
 /** What an explanation tells of what is stored: what selects it, how fresh it is, by what it is known. */
 
 import { afterEach, describe, expect, it } from 'vitest';
+import { fetched, storedBody } from '../support/conversation.ts';
 import { defaultCaching } from '../support/default-caching.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy, type RouteOptions, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
+import { createWholeProxy, type RouteOptions, type WholeProxy } from '../support/whole-proxy.ts';
 
-const body = patternBytes(0, 3000);
 const modified = 'Wed, 01 Jan 2025 00:00:00 GMT';
 const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };
 
@@ -19,15 +18,6 @@ function start(cache: RouteOptions['cache'] = {}): void {
   proxy = createWholeProxy({ route: { cache } });
 }
 
-/** A response of the origin is stored. */
-async function store(fields: Record<string, string>, sent: Sent = {}): Promise<void> {
-  const ended = proxy.fillEvents().length + 1;
-  const client = proxy.send(sent);
-  (await proxy.origin.next()).respond({ fields }, body);
-  await client.bytes();
-  await proxy.fillsEnded(ended);
-}
-
 describe('the variant', () => {
   it('is told with the values of the request that is explained, and with the names alone of what differs', async () => {
     start({ key: { ...defaultCaching.key, fields: ['x-device'], cookies: ['lang'] } });
@@ -38,8 +28,8 @@ describe('the variant', () => {
       'x-device': 'tv',
       cookie: 'lang=de; other=1',
     };
-    await store(vary, { fields });
-    await store(vary, { fields: { ...fields, 'x-device': 'phone' } });
+    await fetched(proxy, { fields: vary }, { fields });
+    await fetched(proxy, { fields: vary }, { fields: { ...fields, 'x-device': 'phone' } });
     const explained = await proxy.explain({ fields: { ...fields, 'x-secret': 'mine', cookie: 'lang=fr' } });
     expect(explained.variant).toEqual([
       ['accept-encoding', 'br,gzip'],
@@ -111,7 +101,7 @@ describe('the freshness sum', () => {
     ],
   ])('by %s', async (_name, fields, cache, want) => {
     start(cache);
-    await store({ date: 'Thu, 01 Jan 2026 00:00:00 GMT', ...fields });
+    await fetched(proxy, { fields: { date: 'Thu, 01 Jan 2026 00:00:00 GMT', ...fields } });
     const { chosen } = await proxy.explain();
     expect(chosen?.freshness).toMatchObject(want);
     expect(chosen?.freshness).toMatchObject({ ttlMs: chosen?.freshness.lifetimeMs, age: { ageMs: 0 } });
@@ -119,7 +109,7 @@ describe('the freshness sum', () => {
 
   it('tells that ranges reuse what nobody gives a lifetime', async () => {
     start();
-    await store({ etag: '"v1"' });
+    await fetched(proxy, { fields: { etag: '"v1"' } });
     expect(await proxy.explain({ fields: { range: 'bytes=0-9' } })).toMatchObject({
       decision: { kind: 'hit' },
       chosen: { freshness: { lifetimeMs: 60_000, source: 'range-reuse' } },
@@ -131,7 +121,7 @@ describe('the freshness sum', () => {
     const client = proxy.send();
     const exchange = await proxy.origin.next();
     proxy.clock.advance(2000);
-    exchange.respond({ fields: { ...fresh, age: '10', date: 'Wed, 31 Dec 2025 23:59:55 GMT' } }, body);
+    exchange.respond({ fields: { ...fresh, age: '10', date: 'Wed, 31 Dec 2025 23:59:55 GMT' } }, storedBody);
     await client.bytes();
     await proxy.fillsEnded(1);
     proxy.clock.advance(30_000);
@@ -188,7 +178,7 @@ describe('validators', () => {
     ],
   ])('%s', async (_name, fields, want) => {
     start();
-    await store({ 'cache-control': 'max-age=60', ...fields });
+    await fetched(proxy, { fields: { 'cache-control': 'max-age=60', ...fields } });
     const validators = (await proxy.explain()).chosen?.validators;
     expect({ combinedBy: undefined, ...validators }).toMatchObject(want);
   });

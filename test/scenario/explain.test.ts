@@ -3,10 +3,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Explanation } from '../../src/delivery/deliver-explanation.ts';
 import { fieldValue } from '../../src/http/fields.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { fetched, storedBody } from '../support/conversation.ts';
 import { createWholeProxy, type RouteOptions, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
 
-const body = patternBytes(0, 3000);
 const modified = 'Wed, 01 Jan 2025 00:00:00 GMT';
 const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };
 
@@ -18,15 +17,6 @@ afterEach(async () => {
 
 function start(cache: RouteOptions['cache'] = {}): void {
   proxy = createWholeProxy({ route: { cache } });
-}
-
-/** A response of the origin is stored. */
-async function store(fields: Record<string, string>, sent: Sent = {}): Promise<void> {
-  const ended = proxy.fillEvents().length + 1;
-  const client = proxy.send(sent);
-  (await proxy.origin.next()).respond({ fields }, body);
-  await client.bytes();
-  await proxy.fillsEnded(ended);
 }
 
 describe('a decision', () => {
@@ -54,6 +44,15 @@ describe('a decision', () => {
       'stale, by max-stale',
       { stored: fresh, afterMs: 150 * seconds, asked: { fields: { 'cache-control': 'max-stale=60' } } },
       { kind: 'stale', reason: 'request', directive: 'max-stale', cacheStatus: 'rangeway; hit; ttl=-50' },
+    ],
+    [
+      'stale, for one who wants nothing to be asked',
+      {
+        stored: { ...fresh, 'cache-control': 'max-age=100, stale-while-revalidate=60' },
+        afterMs: 150 * seconds,
+        asked: { fields: { 'cache-control': 'only-if-cached' } },
+      },
+      { kind: 'stale', reason: 'request', directive: 'only-if-cached', cacheStatus: 'rangeway; hit; ttl=-50' },
     ],
     [
       'stale, validated meanwhile',
@@ -137,7 +136,7 @@ describe('a decision', () => {
     ],
   ])('%s', async (_name, { stored, afterMs = 0, asked, cache }, want) => {
     start(cache);
-    if (stored !== undefined) await store(stored);
+    if (stored !== undefined) await fetched(proxy, { fields: stored });
     proxy.clock.advance(afterMs);
     const { decision } = await proxy.explain(asked);
     expect(decision).toMatchObject(JSON.parse(JSON.stringify(want)));
@@ -145,7 +144,7 @@ describe('a decision', () => {
 
   it('tells how long what is stored is served if the origin fails', async () => {
     start();
-    await store({ ...fresh, 'cache-control': 'max-age=100, stale-if-error=50' });
+    await fetched(proxy, { fields: { ...fresh, 'cache-control': 'max-age=100, stale-if-error=50' } });
     const storedAt = proxy.clock.now();
     proxy.clock.advance(120_000);
     expect((await proxy.explain()).decision).toMatchObject({ kind: 'revalidate', serveStaleUntil: storedAt + 150_000 });
@@ -167,7 +166,7 @@ describe('a decision', () => {
       decision: { kind: 'join', cacheStatus: 'rangeway; fwd=uri-miss; fwd-status=200; stored; collapsed' },
       flights: [{ hasLanded: true, generation: 'generation-1', sizeBytes: 3000, transfers: [{ at: 0, end: 3000 }] }],
     });
-    void exchange.send(body);
+    void exchange.send(storedBody);
     exchange.end();
     await first.bytes();
     await proxy.fillsEnded(1);
@@ -176,7 +175,7 @@ describe('a decision', () => {
 
   it('tells that the origin has let it be known that it has changed', async () => {
     start();
-    await store(fresh);
+    await fetched(proxy, { fields: fresh });
     proxy.clock.advance(1);
     const head = proxy.send({ method: 'HEAD', fields: { 'cache-control': 'no-cache' } });
     (await proxy.origin.next()).head({ fields: { etag: '"v2"', 'content-length': '3000' } });
@@ -189,8 +188,8 @@ describe('a decision', () => {
 
   it('tells that a replaced version is kept for those who resume', async () => {
     start({ pinSeconds: 60 });
-    await store(fresh);
-    await store({ ...fresh, etag: '"v2"' }, { fields: { 'cache-control': 'no-cache' } });
+    await fetched(proxy, { fields: fresh });
+    await fetched(proxy, { fields: { ...fresh, etag: '"v2"' } }, { fields: { 'cache-control': 'no-cache' } });
     const explained = await proxy.explain({ fields: { range: 'bytes=10-', 'if-range': '"v1"' } });
     expect(explained).toMatchObject({
       decision: { kind: 'hit', reason: 'pinned' },
@@ -211,7 +210,7 @@ describe('the question to the origin', () => {
     ['never has a tag of our own', { 'cache-control': 'max-age=1' }, {}],
   ])('%s', async (_name, stored, want) => {
     start();
-    await store({ 'cache-control': 'max-age=1', ...stored });
+    await fetched(proxy, { fields: { 'cache-control': 'max-age=1', ...stored } });
     proxy.clock.advance(10_000);
     const { originQuestion } = await proxy.explain();
     expect(originQuestion).toEqual({ method: 'GET', target: '/file', fields: Object.entries(want) });
@@ -232,7 +231,7 @@ describe('the question to the origin', () => {
 describe('an explanation', () => {
   it('names the request, the route, the key and the tags', async () => {
     start();
-    await store({ ...fresh, 'cache-groups': '"a", "b"' }, { target: '/f?x=1' });
+    await fetched(proxy, { fields: { ...fresh, 'cache-groups': '"a", "b"' } }, { target: '/f?x=1' });
     expect(await proxy.explain({ target: '/f?x=1', authority: 'FILES.example' })).toMatchObject({
       version: 1,
       at: proxy.clock.now(),
@@ -254,11 +253,11 @@ describe('an explanation', () => {
     start({ storeAfterUses: 2 });
     for (let times = 0; times < 5; times += 1) await proxy.explain();
     const first = proxy.send();
-    (await proxy.origin.next()).respond({ fields: fresh }, body);
+    (await proxy.origin.next()).respond({ fields: fresh }, storedBody);
     await first.bytes();
     expect(await first.field('cache-status')).toContain('detail=few-uses');
     for (let times = 0; times < 5; times += 1) await proxy.explain({ fields: { range: 'bytes=0-9' } });
-    await store({ ...fresh, 'cache-control': 'max-age=1, stale-while-revalidate=60' });
+    await fetched(proxy, { fields: { ...fresh, 'cache-control': 'max-age=1, stale-while-revalidate=60' } });
     proxy.clock.advance(10_000);
     const before = await proxy.store.find((await proxy.explain()).key);
     expect((await proxy.explain()).decision.kind).toBe('stale-while-revalidate');
@@ -301,8 +300,8 @@ describe('an explanation', () => {
     const client = proxy.send(sent);
     const exchange = await proxy.origin.next();
     expect(fieldValue(exchange.request.fields, 'rangeway-explain')).toBeUndefined();
-    exchange.respond({ fields: { ...fresh, 'rangeway-explain': '?1' } }, body);
-    expect(await client.bytes()).toEqual(Buffer.from(body));
+    exchange.respond({ fields: { ...fresh, 'rangeway-explain': '?1' } }, storedBody);
+    expect(await client.bytes()).toEqual(Buffer.from(storedBody));
     expect(await client.field('rangeway-explain')).toBeUndefined();
     await proxy.fillsEnded(1);
   });

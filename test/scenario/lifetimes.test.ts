@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { RouteCaching } from '../../src/routing/route.ts';
-import { fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { createWholeProxy, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
 
 const noBytes = new Uint8Array();
@@ -13,9 +13,7 @@ beforeEach(() => {
   proxy = createWholeProxy();
 });
 afterEach(async () => {
-  await settled();
-  expect(proxy.origin.untaken).toBe(0);
-  await proxy.close();
+  await ended(proxy);
 });
 
 async function restart(cache: Partial<RouteCaching>): Promise<void> {

@@ -3,11 +3,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
-import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
-import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import type { SteeredStore } from '../support/steered-store.ts';
+import type { Sent, WholeProxy, WholeProxyOptions } from '../support/whole-proxy.ts';
 
 const stored = { 'cache-control': 'max-age=100, stale-while-revalidate=1000', etag: '"v1"' };
 const reload: Sent = { fields: { 'cache-control': 'no-cache' } };
@@ -17,15 +17,11 @@ const noBytes = new Uint8Array();
 let store: SteeredStore;
 let proxy: WholeProxy;
 const start = (options: WholeProxyOptions = {}) => {
-  store = createSteeredStore();
-  proxy = createWholeProxy({ ...options, createStore: () => store });
+  ({ store, proxy } = createSteeredProxy(options));
 };
 beforeEach(() => start());
 afterEach(async () => {
-  await settled();
-  expect(proxy.origin.untaken).toBe(0);
-  await proxy.close();
-  expect(store.held).toBe(0);
+  await ended(proxy, store);
 });
 
 /** A response that takes the place of what is stored, and is not stored itself. */

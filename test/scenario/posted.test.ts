@@ -3,11 +3,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
+import type { SteeredStore } from '../support/steered-store.ts';
 import { noteUnhandled } from '../support/traffic-unhandled.ts';
-import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import type { Sent, WholeProxy, WholeProxyOptions } from '../support/whole-proxy.ts';
 
 const post: Sent = { method: 'POST' };
 const own = { 'cache-control': 'max-age=100', 'content-location': '/file' };
@@ -18,18 +18,14 @@ let store: SteeredStore;
 let proxy: WholeProxy;
 let unhandled: readonly unknown[];
 const start = (options: WholeProxyOptions = {}) => {
-  store = createSteeredStore();
-  proxy = createWholeProxy({ ...options, createStore: () => store });
+  ({ store, proxy } = createSteeredProxy(options));
 };
 beforeEach(() => {
   unhandled = noteUnhandled();
   start();
 });
 afterEach(async () => {
-  await settled();
-  expect(proxy.origin.untaken).toBe(0);
-  await proxy.close();
-  expect(store.held).toBe(0);
+  await ended(proxy, store);
   expect(unhandled).toEqual([]);
 });
 

@@ -3,7 +3,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { fieldLines } from '../../src/http/fields.ts';
 import type { RouteCaching } from '../../src/routing/route.ts';
-import { fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { type Client, createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
 
 const stored = { 'cache-control': 'max-age=100', etag: '"v1"' };
@@ -14,9 +14,7 @@ const start = (setCookie: RouteCaching['setCookie']) => {
   proxy = createWholeProxy({ route: { cache: { setCookie } } });
 };
 afterEach(async () => {
-  await settled();
-  expect(proxy.origin.untaken).toBe(0);
-  await proxy.close();
+  await ended(proxy);
 });
 
 const cookiesOf = async (client: Client) => fieldLines((await client.response).fields, 'set-cookie');

@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createRangeOrigin } from '../support/range-origin.ts';
 import { noteUnhandled } from '../support/traffic-unhandled.ts';
@@ -30,9 +30,7 @@ beforeEach(() => {
   proxy = createWholeProxy();
 });
 afterEach(async () => {
-  await settled();
-  expect(proxy.origin.untaken).toBe(0);
-  await proxy.close();
+  await ended(proxy);
   expect(unhandled).toEqual([]);
 });
 

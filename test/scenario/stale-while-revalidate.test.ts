@@ -3,12 +3,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import type { FakeHead } from '../support/fake-origin.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
+import type { SteeredStore } from '../support/steered-store.ts';
 import { noteUnhandled } from '../support/traffic-unhandled.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import type { WholeProxy } from '../support/whole-proxy.ts';
 
 const directives = 'max-age=100, stale-while-revalidate=50';
 const first = { 'cache-control': directives, etag: '"v1"' };
@@ -20,15 +20,11 @@ let proxy: WholeProxy;
 let unhandled: readonly unknown[];
 beforeEach(async () => {
   unhandled = noteUnhandled();
-  store = createSteeredStore();
-  proxy = createWholeProxy({ createStore: () => store });
+  ({ store, proxy } = createSteeredProxy());
   await fetched(proxy, { fields: first });
 });
 afterEach(async () => {
-  await settled();
-  expect(proxy.origin.untaken).toBe(0);
-  await proxy.close();
-  expect(store.held).toBe(0);
+  await ended(proxy, store);
   expect(unhandled).toEqual([]);
 });
 

@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { formatHttpDate } from '../../src/semantics/http-date.ts';
-import { fetched, reused, settled } from '../support/conversation.ts';
+import { ended, fetched, reused, settled } from '../support/conversation.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
 
@@ -17,9 +17,7 @@ beforeEach(() => {
   proxy = createWholeProxy();
 });
 afterEach(async () => {
-  await settled();
-  expect(proxy.origin.untaken).toBe(0);
-  await proxy.close();
+  await ended(proxy);
 });
 
 /** A date so many seconds after the beginning. */
@@ -44,6 +42,38 @@ describe('of several stored responses that match', () => {
     await fetched(proxy, { fields: { ...fresh, vary: 'X-A', date: dateAt(-5) } }, other, bodyOf(2));
     expect(await (await reused(proxy, { fields })).bytes()).toEqual(bodyOf(1));
     expect(await (await reused(proxy, other)).bytes()).toEqual(bodyOf(2));
+  });
+
+  it('all are freshened that a strong tag of a 304 names, and no other (§4.3.4)', async () => {
+    const vary = { ...fresh, vary: 'Accept-Language' };
+    const named = { ...fresh, etag: '"same"' };
+    await fetched(proxy, { fields: { ...vary, etag: '"same"' } }, { fields: german }, bodyOf(1));
+    await fetched(proxy, { fields: named }, { fields: english }, bodyOf(1));
+    proxy.clock.advance(200_000);
+    const validated = proxy.send({ fields: german });
+    (await proxy.origin.next()).respond({ status: 304, fields: { ...named, 'x-new': '1' } }, noBytes);
+    expect(await validated.bytes()).toEqual(bodyOf(1));
+    await settled();
+    const other = await reused(proxy, { fields: english });
+    expect(await other.field('x-new')).toBe('1');
+    expect(await other.field('cache-status')).toBe('rangeway; hit; ttl=100');
+  });
+
+  it.each([
+    ['another strong tag', '"same"', '"other"'],
+    ['a weak tag', 'W/"same"', 'W/"same"'],
+  ])('one with %s is left as it is', async (_name, etag, otherTag) => {
+    await fetched(proxy, { fields: { ...fresh, vary: 'Accept-Language', etag } }, { fields: german }, bodyOf(1));
+    await fetched(proxy, { fields: { ...fresh, etag: otherTag } }, { fields: english }, bodyOf(2));
+    proxy.clock.advance(200_000);
+    const validated = proxy.send({ fields: german });
+    (await proxy.origin.next()).respond({ status: 304, fields: { ...fresh, etag } }, noBytes);
+    expect(await validated.bytes()).toEqual(bodyOf(1));
+    const other = proxy.send({ fields: english });
+    const exchange = await proxy.origin.next();
+    expect(fieldValue(exchange.request.fields, 'if-none-match')).toBe(otherTag);
+    exchange.respond({ status: 304, fields: { etag: otherTag } }, noBytes);
+    expect(await other.bytes()).toEqual(bodyOf(2));
   });
 
   it('the chosen one is validated, though another would do without', async () => {

@@ -1,5 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { freshened, freshenFields, furtherFields, mayFreshen, validityFields } from '../../src/semantics/freshen.ts';
+import {
+  freshened,
+  freshenFields,
+  furtherFields,
+  isNamedBy,
+  mayFreshen,
+  validityFields,
+} from '../../src/semantics/freshen.ts';
 import { currentAgeMs } from '../../src/semantics/freshness.ts';
 import { defaultCaching } from '../support/default-caching.ts';
 import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
@@ -58,6 +65,22 @@ describe('mayFreshen, RFC 9111 §4.3.4', () => {
       ],
     });
     expect(mayFreshen(stored, fieldsOf('ETag: "a"', ...vary))).toBe(may);
+  });
+});
+
+describe('isNamedBy, RFC 9111 §4.3.4', () => {
+  const rows: readonly (readonly [stored: readonly string[], notModified: readonly string[], is: boolean])[] = [
+    [['ETag: "a"'], ['ETag: "a"'], true],
+    [['ETag: "a"'], ['ETag: "b"'], false],
+    [['ETag: W/"a"'], ['ETag: W/"a"'], false],
+    [['ETag: "a"'], ['ETag: W/"a"'], false],
+    [['ETag: "a"'], [], false],
+    [[modified], [modified], false],
+    [[], [], false],
+    [['ETag: "a"'], ['ETag: "a"', 'Vary: Foo'], false],
+  ];
+  it.each(rows)('stored %j, 304 with %j: %s', (stored, notModified, is) => {
+    expect(isNamedBy(storedWith(stored), fieldsOf(...notModified))).toBe(is);
   });
 });
 

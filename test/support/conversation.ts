@@ -3,8 +3,9 @@
 import { expect } from 'vitest';
 import type { FakeExchange, FakeHead } from './fake-origin.ts';
 import { patternBytes } from './pattern-body.ts';
+import { createSteeredStore, type SteeredStore } from './steered-store.ts';
 import { turn } from './turn.ts';
-import type { Client, Sent, WholeProxy } from './whole-proxy.ts';
+import { type Client, createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from './whole-proxy.ts';
 
 /** The body that `fetched` sends where nothing else is said. */
 export const storedBody = patternBytes(0, 3000);
@@ -36,4 +37,24 @@ export async function reused(proxy: WholeProxy, sent: Sent = {}): Promise<Client
 /** Waits until all has happened that follows from what was answered so far. */
 export async function settled(): Promise<void> {
   for (let passed = 0; passed < 20; passed += 1) await turn();
+}
+
+/** A proxy whose store a test can hold up, or have fail, at a step. */
+export function createSteeredProxy({
+  maxSizeBytes = 16 * 1024 * 1024,
+  ...options
+}: WholeProxyOptions & { readonly maxSizeBytes?: number } = {}): {
+  readonly store: SteeredStore;
+  readonly proxy: WholeProxy;
+} {
+  const store = createSteeredStore({ maxSizeBytes });
+  return { store, proxy: createWholeProxy({ ...options, createStore: () => store }) };
+}
+
+/** Ends a story: all has happened, the origin was asked nothing that it has not answered, and nothing is held. */
+export async function ended(proxy: WholeProxy, store?: SteeredStore): Promise<void> {
+  await settled();
+  expect(proxy.origin.untaken).toBe(0);
+  await proxy.close();
+  if (store !== undefined) expect(store.held).toBe(0);
 }

@@ -44,6 +44,7 @@ const refusals: Readonly<Record<string, string>> = {
   method: 'no stored response answers this method',
   'no-freshness': 'it could never be reused: it has neither a lifetime nor a validator',
   'no-store': 'it has no-store',
+  'origin-failure': 'it is a failure of the origin, and what is stored may be served in its place',
   origin_body_short: 'the origin sent fewer bytes than it promised',
   origin_reset: 'the origin broke it off',
   origin_timeout: 'the origin stopped sending',
@@ -56,6 +57,7 @@ const refusals: Readonly<Record<string, string>> = {
   status: 'its status is not stored',
   stopped: 'nobody waited for it any more',
   'store-unavailable': 'the store took no more',
+  unread: 'it came while a stale one was served, and nobody waited for it (fill)',
   'too-large': 'it is larger than the store takes (store.maxObjectSizeBytes)',
   'vary-star': 'it has Vary: *',
 };
