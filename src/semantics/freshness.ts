@@ -84,9 +84,12 @@ function impliedLifetime(
   return lifetimeMs === undefined ? none : { lifetimeMs, source: 'heuristic' };
 }
 
+/** The classes of statuses by their first digit (RFC 9110 §15). */
+const classes = ['', '1xx', '2xx', '3xx', '4xx', '5xx'];
+
 /** What is said of a status by itself, or else of its class; in seconds. */
 function ttlOfStatus(ttls: TtlByStatus, status: number): number | undefined {
-  return ttls[status] ?? ttls[`${Math.floor(status / 100)}xx`];
+  return ttls[status] ?? ttls[classes[Math.floor(status / 100)] ?? ''];
 }
 
 /** Whether the lifetime is somebody's word about this response, the origin's or the operator's, and no guess. */

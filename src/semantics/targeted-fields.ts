@@ -1,6 +1,6 @@
 /** Cache directives that a response has for this cache alone (RFC 9213). */
 
-import { type Fields, fieldLines } from '../http/fields.ts';
+import { type Fields, fieldLines, hasField } from '../http/fields.ts';
 import type { CacheDirective } from './cache-directives.ts';
 import { parseDictionary, type StructuredValue } from './structured-fields.ts';
 import { deviceToken, parseSurrogateControl, surrogateControlField } from './surrogate-control.ts';
@@ -39,8 +39,9 @@ const argumentOf: ReadonlyMap<string, Argument> = new Map([
  */
 export function selectTargetedDirectives(response: Fields, names: readonly string[]): TargetedDirectives | undefined {
   for (const field of names) {
+    // Few responses have one, and this is asked of each that is reused.
+    if (!hasField(response, field)) continue;
     const lines = fieldLines(response, field);
-    if (lines.length === 0) continue;
     const directives =
       field === surrogateControlField ? parseSurrogateControl(lines, [deviceToken]) : parseTargetedField(lines);
     if (directives !== undefined) return { field, directives };
