@@ -7,25 +7,16 @@ import { deliver } from './delivery/deliver.ts';
 import { deliverExplanation } from './delivery/deliver-explanation.ts';
 import { Journey } from './delivery/journey.ts';
 import { withRetries } from './delivery/retries.ts';
-import { admit } from './guard/admit.ts';
-import { selectExplained } from './guard/explain.ts';
+import { type AdmissionContext, type Admitted, admit } from './guard/admit.ts';
 import { forwardedResponseFields } from './guard/forwarding.ts';
-import { answerAsLast } from './guard/max-forwards.ts';
-import type { PeerList } from './guard/peers.ts';
-import type { Handler, ProxyRequest, ProxyResponse } from './http/message.ts';
-import type { Router } from './routing/router.ts';
+import type { Handler, ProxyResponse } from './http/message.ts';
 import type { Emit } from './telemetry/events.ts';
 
 /** What the road needs. */
-export interface ProxyContext {
-  readonly router: Router;
+export interface ProxyContext extends AdmissionContext {
   readonly cache: Cache;
   readonly clock: Clock;
   readonly emit: Emit;
-  /** Our name in Via. */
-  readonly pseudonym: string;
-  /** Who is told what would become of a request. */
-  readonly explainPeers: PeerList;
   /** Random bytes. */
   readonly random: (size: number) => Uint8Array;
 }
@@ -35,7 +26,7 @@ export function createProxy(context: ProxyContext): Handler {
   return (request) => {
     const journey = new Journey(request, context.clock, context.emit);
     try {
-      const response = answerAsLast(request) ?? travel(context, request, journey);
+      const response = whenReady(admit(request, context, journey), (admitted) => travel(context, admitted, journey));
       if (!(response instanceof Promise)) return journey.arrive(response);
       return response.then((later) => journey.arrive(later)).catch((thrown) => journey.fail(thrown));
     } catch (thrown) {
@@ -44,19 +35,15 @@ export function createProxy(context: ProxyContext): Handler {
   };
 }
 
-function travel(
-  context: ProxyContext,
-  request: ProxyRequest,
-  journey: Journey,
-): ProxyResponse | Promise<ProxyResponse> {
-  const { router, cache, pseudonym, clock, random } = context;
-  const explained = selectExplained(request, context.explainPeers);
-  const { route, inquiry } = admit(explained ?? request, router, pseudonym);
-  journey.route = route.name;
+function travel(context: ProxyContext, admitted: Admitted, journey: Journey): ProxyResponse | Promise<ProxyResponse> {
+  if (admitted.kind === 'answered') return admitted.response;
+  const { cache, pseudonym, clock, random } = context;
+  const { route, inquiry, isExplained } = admitted;
+  const { request } = inquiry;
   const rules = { ...route.ranges, lengthWaitMs: route.lengthWaitMs };
   const delivery = { rules, sendsDigest: route.cache.digest, clock, random };
-  if (explained !== undefined) {
-    return cache.explain(inquiry).then((told) => deliverExplanation(explained, route.name, told, delivery));
+  if (isExplained) {
+    return cache.explain(inquiry).then((told) => deliverExplanation(request, route.name, told, delivery));
   }
 
   const receive = (answer: Answer): ProxyResponse | Promise<ProxyResponse> => {

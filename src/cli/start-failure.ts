@@ -1,6 +1,6 @@
 /** Says in one line why a server could not start. */
 
-import { formatListenAddress } from '../config/address.ts';
+import { formatListenPlace, type ListenPlace } from '../config/address.ts';
 import type { Config } from '../config/schema.ts';
 import { StoreFault } from '../store/store.ts';
 
@@ -9,6 +9,9 @@ interface SystemError {
   readonly message: string;
   readonly syscall?: unknown;
   readonly path?: unknown;
+  readonly address?: unknown;
+  readonly port?: unknown;
+  readonly hostname?: unknown;
 }
 
 /** The reason in one line, without a stack. The configuration is the one that people wrote, no directory filled in. */
@@ -30,24 +33,40 @@ export function describeStartFailure(error: unknown, config: Pick<Config, 'liste
 function describeStoreInUse({ listen, store }: Pick<Config, 'listen' | 'store'>): string {
   const dir = store.type === 'disk' ? store.dir : undefined;
   return dir === undefined
-    ? `cannot listen on ${formatListenAddress(listen)}: a Rangeway seems to run there already; choose another address with --listen`
+    ? `cannot listen on ${formatPlaces(listen)}: a Rangeway seems to run there already; choose another address with --listen`
     : `cannot use ${dir}: it is in use by another process; choose another directory with --dir`;
 }
 
 function describeListenFailure(error: SystemError, listen: Config['listen']): string {
-  const address = formatListenAddress(listen);
+  const failed = listen.find(({ address }) => isConcerned(address, error)) ?? listen[0];
+  const address = failed === undefined ? 'any address' : formatListenPlace(failed.address);
+  const host = failed?.address.kind === 'tcp' ? failed.address.host : '';
   switch (error.code) {
     case 'EADDRINUSE':
-      return `cannot listen on ${address}: the port is in use; choose another with --listen`;
+      return failed?.address.kind === 'unix'
+        ? `cannot listen on ${address}: another process listens there`
+        : `cannot listen on ${address}: the port is in use; choose another with --listen`;
     case 'EACCES':
-      return `cannot listen on ${address}: no permission for this port; choose one above 1023 with --listen`;
+      return failed?.address.kind === 'unix'
+        ? `cannot listen on ${address}: no permission to make this socket`
+        : `cannot listen on ${address}: no permission for this port; choose one above 1023 with --listen`;
     case 'EADDRNOTAVAIL':
-      return `cannot listen on ${address}: this machine does not have the address ${listen.host}`;
+      return `cannot listen on ${address}: this machine does not have the address ${host}`;
     case 'ENOTFOUND':
-      return `cannot listen on ${address}: the name ${listen.host} is unknown`;
+      return `cannot listen on ${address}: the name ${host} is unknown`;
     default:
       return `cannot listen on ${address}: ${firstLine(error.message)}`;
   }
+}
+
+/** Whether an error names this place. */
+function isConcerned(place: ListenPlace, { address, port, hostname }: SystemError): boolean {
+  if (place.kind === 'unix') return address === place.path;
+  return place.kind === 'tcp' && (port === undefined || port === place.port) && (hostname ?? place.host) === place.host;
+}
+
+function formatPlaces(listen: Config['listen']): string {
+  return listen.map(({ address }) => formatListenPlace(address)).join(' and ');
 }
 
 /** The error of the system behind an error, or the error itself. */

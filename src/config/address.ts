@@ -2,6 +2,13 @@
 
 import { isIP, isIPv6 } from 'node:net';
 
+/** Where a listener is: at an address, at a Unix socket, or at sockets that the service manager has opened. */
+export type ListenPlace =
+  | ({ readonly kind: 'tcp' } & ListenAddress)
+  | { readonly kind: 'unix'; readonly path: string }
+  /** All of the sockets that were passed on, or those of one name. */
+  | { readonly kind: 'systemd'; readonly name: string | undefined };
+
 /** An address to listen on. */
 export interface ListenAddress {
   /** A host name or an IP address; IPv6 without brackets. */
@@ -27,6 +34,27 @@ export function parseListenAddress(text: string): ListenAddress | undefined {
 /** The address as it is written, brackets included. */
 export function formatListenAddress(address: ListenAddress): string {
   return `${isIPv6(address.host) ? `[${address.host}]` : address.host}:${address.port}`;
+}
+
+/** `[host:]port`, `unix:PATH`, `systemd` or `systemd:NAME`. A relative path stays one. */
+export function parseListenPlace(text: string): ListenPlace | undefined {
+  const [, manager, name] = /^(systemd)(?::([\x21-\x39\x3b-\x7e]{1,255}))?$/.exec(text) ?? [];
+  if (manager !== undefined) return { kind: 'systemd', name };
+  if (text.startsWith('unix:')) return text.length > 5 ? { kind: 'unix', path: text.slice(5) } : undefined;
+  const address = parseListenAddress(text);
+  return address === undefined ? undefined : { kind: 'tcp', ...address };
+}
+
+/** The place as it is written. */
+export function formatListenPlace(place: ListenPlace): string {
+  switch (place.kind) {
+    case 'tcp':
+      return formatListenAddress(place);
+    case 'unix':
+      return `unix:${place.path}`;
+    case 'systemd':
+      return place.name === undefined ? 'systemd' : `systemd:${place.name}`;
+  }
 }
 
 /** Whether the text is a host: a name, an IPv4 address, or an IPv6 address in brackets. No port. */

@@ -4,7 +4,8 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { findJsonFault } from './json-fault.ts';
 import { describeIssues, type Problem } from './problems.ts';
-import { type Config, configSchema } from './schema.ts';
+import { type Config, configSchema, type ListenerConfig, type RouteConfig } from './schema.ts';
+import type { SecretSource } from './values.ts';
 
 /** Everything that is wrong, at once. */
 export interface InvalidConfig {
@@ -54,14 +55,62 @@ function invalid(message: string): InvalidConfig {
 }
 
 function withAbsolutePaths(config: Config, directory: string): Config {
-  const { store } = config;
+  const { store, listen, routes } = config;
   return {
     ...config,
+    listen: listen.map((listener) => listenerIn(directory, listener)),
     store: store.type === 'disk' && store.dir !== undefined ? { ...store, dir: resolve(directory, store.dir) } : store,
-    routes: config.routes.map((route) =>
-      route.origin.caFile === undefined
-        ? route
-        : { ...route, origin: { ...route.origin, caFile: resolve(directory, route.origin.caFile) } },
-    ),
+    routes: routes.map((route) => routeIn(directory, route)),
   };
+}
+
+function listenerIn(directory: string, listener: ListenerConfig): ListenerConfig {
+  const { address, tls } = listener;
+  return {
+    ...listener,
+    address: address.kind === 'unix' ? { ...address, path: resolve(directory, address.path) } : address,
+    tls:
+      tls === undefined
+        ? undefined
+        : { ...tls, certificates: tls.certificates.map((pair) => withPaths(directory, pair, ['certFile', 'keyFile'])) },
+  };
+}
+
+function routeIn(directory: string, route: RouteConfig): RouteConfig {
+  const { origin, access, fields, errorPages } = route;
+  const { setSecret } = fields.toOrigin;
+  return {
+    ...route,
+    origin: withPaths(directory, origin, ['caFile', 'certFile', 'keyFile']),
+    access: {
+      ...access,
+      basic: secretIn(directory, access.basic),
+      bearer: secretIn(directory, access.bearer),
+      apiKey: secretIn(directory, access.apiKey),
+      signedUrls: secretIn(directory, access.signedUrls),
+    },
+    fields: {
+      ...fields,
+      toOrigin: { ...fields.toOrigin, setSecret: mapValues(setSecret, (source) => secretIn(directory, source)) },
+    },
+    errorPages: mapValues(errorPages, (path) => resolve(directory, path)),
+  };
+}
+
+function secretIn<S extends SecretSource | undefined>(directory: string, source: S): S {
+  return source?.kind === 'file' ? { ...source, name: resolve(directory, source.name) } : source;
+}
+
+/** A copy in which the paths of these names that are there are absolute. */
+function withPaths<T extends object>(directory: string, value: T, names: readonly (keyof T)[]): T {
+  const copy = { ...value };
+  for (const name of names) {
+    const path: unknown = copy[name];
+    if (typeof path === 'string') Object.assign(copy, { [name]: resolve(directory, path) });
+  }
+  return copy;
+}
+
+function mapValues<T, R>(record: Readonly<Record<string, T>>, change: (value: T) => R): Record<string, R> {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, change(value)]));
 }

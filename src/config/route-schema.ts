@@ -1,8 +1,10 @@
-/** The options of one route: what it matches, its origin, and how its responses are kept and cut. */
+/** The options of one route: what it matches, its origin and guard, and how its responses are kept and cut. */
 
 import * as z from 'zod';
 import { cacheSchema } from './cache-schema.ts';
-import { count, hostChoice, hostPattern, originUrl, pathPrefix, seconds, size } from './values.ts';
+import { accessSchema, corsSchema, fieldRulesSchema, routeLimitsSchema, securitySchema } from './guard-schema.ts';
+import { originSchema } from './origin-schema.ts';
+import { count, errorStatusOrClass, hostPattern, pathPrefix, seconds, size } from './values.ts';
 
 const match = z
   .strictObject({
@@ -23,76 +25,6 @@ const match = z
   .describe(
     'Which requests the route serves. Of several routes the one with the most exact host, then the longest path, is taken.',
   );
-
-const originOptions = z.strictObject({
-  url: originUrl.describe(
-    'Where the origin is, such as "http://127.0.0.1:3000"; a path in it is put before every path.',
-  ),
-  host: hostChoice
-    .default('origin')
-    .describe(
-      'The Host that the origin sees: "origin", its own; "keep", the one that the client sent; or a host name.',
-    ),
-  connectTimeoutSeconds: seconds(0.01, 600).default(10).describe('How long making a connection may take.'),
-  headersTimeoutSeconds: seconds(0.01, 86_400)
-    .default(60)
-    .describe('How long the origin may take, after a request, to send the head of its response.'),
-  bodyTimeoutSeconds: seconds(0.01, 86_400)
-    .default(60)
-    .describe('How long the origin may pause within the body of a response.'),
-  connections: count(1, 65_535).default(128).describe('The most connections to the origin at a time.'),
-  keepAliveTimeoutSeconds: seconds(0.01, 3600)
-    .default(4)
-    .describe('How long an idle connection is kept for the next request. Less than the origin keeps it.'),
-  caFile: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('A file of PEM certificates to trust for this origin in place of the usual ones. Relative to this file.'),
-  insecureTls: z
-    .boolean()
-    .default(false)
-    .describe('Accept any certificate from the origin. Whoever sits between can then read and change everything.'),
-  ranges: z
-    .enum(['auto', 'never', 'always'])
-    .default('auto')
-    .describe(
-      'Whether the origin is asked for parts of a representation: "auto" finds out whether it gives any, "never" asks for the whole, "always" goes on asking for parts whatever came before.',
-    ),
-  seekAheadBytes: size({ min: '0B', max: '1TB' })
-    .prefault(2_097_152)
-    .describe(
-      'A reader this far ahead of a transfer gets one of its own, where the origin gives parts, unless the transfer will be there within half a second.',
-    ),
-  closeDelimited: z
-    .enum(['relay', 'store'])
-    .default('relay')
-    .describe(
-      'A response whose end only the end of the connection tells may have been cut off unnoticed: "relay" passes it on without storing it, "store" trusts it.',
-    ),
-});
-
-const tlsOptions = originOptions.pick({ url: true, caFile: true, insecureTls: true }).loose();
-
-const origin = originOptions.superRefine(
-  (value, context) => {
-    const overTls = value.url.startsWith('https:');
-    if (!overTls && value.caFile !== undefined) {
-      context.addIssue({ code: 'custom', path: ['caFile'], message: 'means something for an https:// origin only' });
-    }
-    if (!overTls && value.insecureTls) {
-      context.addIssue({
-        code: 'custom',
-        path: ['insecureTls'],
-        message: 'means something for an https:// origin only',
-      });
-    }
-    if (value.insecureTls && value.caFile !== undefined) {
-      context.addIssue({ code: 'custom', path: ['caFile'], message: 'is not used while insecureTls is true' });
-    }
-  },
-  { when: ({ value }) => tlsOptions.safeParse(value).success },
-);
 
 const ranges = z
   .strictObject({
@@ -148,9 +80,18 @@ export const routeSchema = z.strictObject({
   name: z.string().min(1).max(100).optional().describe('A name for logs.'),
   match,
   stripPathPrefix: z.boolean().default(false).describe('Whether the origin gets the path without match.pathPrefix.'),
-  origin: z
-    .union([originUrl.transform((url) => ({ url })).pipe(origin), origin])
-    .describe('Where the responses come from: a URL, or a URL with options.'),
+  origin: originSchema,
+  access: accessSchema,
+  cors: corsSchema,
+  security: securitySchema,
+  fields: fieldRulesSchema,
+  limits: routeLimitsSchema,
+  errorPages: z
+    .record(errorStatusOrClass, z.string().min(1))
+    .default({})
+    .describe(
+      'Files that are sent in place of our own errors, by status or class, such as {"502": "./502.html", "5xx": "./error.html"}. Relative to this file.',
+    ),
   cache: cacheSchema,
   ranges,
   fill,

@@ -1,9 +1,10 @@
 /** Every option, once: validation, defaults, the JSON Schema and the documentation are made from it. */
 
 import * as z from 'zod';
+import { listenSchema } from './listener-schema.ts';
 import { matchConflicts } from './match-conflicts.ts';
 import { routeMatchSchema, routeSchema } from './route-schema.ts';
-import { addressRange, count, listenAddress, seconds, size, token } from './values.ts';
+import { addressRange, count, seconds, size, token, trustedPeer } from './values.ts';
 
 const storeOptions = z.strictObject({
   type: z
@@ -114,6 +115,25 @@ const limits = z
     idleTimeoutSeconds: seconds(0.01, 86_400)
       .default(120)
       .describe('How long a connection may stay without a byte in either direction while a request is under way.'),
+    responseTimeoutSeconds: seconds(0, 604_800)
+      .default(0)
+      .describe('How long a client may take for a whole response; 0 sets no limit.'),
+    minBytesPerSecond: count(0, 1_000_000_000)
+      .default(64)
+      .describe(
+        'A client that takes its response more slowly than this, over idleTimeoutSeconds, is cut off; 0 sets no limit.',
+      ),
+    connections: count(0, 10_000_000)
+      .default(20_000)
+      .describe('The most connections at a time; more are closed at once. 0 sets no limit.'),
+    connectionsPerClient: count(0, 1_000_000)
+      .default(1000)
+      .describe(
+        'The most connections from one address at a time, not counting trusted proxies; more are closed at once. 0 sets no limit.',
+      ),
+    streamsPerConnection: count(1, 10_000)
+      .default(100)
+      .describe('The most requests at a time on one connection of HTTP/2 (RFC 9113 §5.1.2).'),
   })
   .prefault({})
   .describe('What a client may send, and how long it may take.');
@@ -163,14 +183,27 @@ const routes = z
 /** The whole configuration. */
 export const configSchema = z.strictObject({
   $schema: z.string().optional().describe('Names the JSON Schema of this file, for editors.'),
-  listen: listenAddress
-    .prefault('127.0.0.1:8080')
+  listen: listenSchema.describe(
+    'Where to listen: a text, or a list of texts and of objects with options. A text is [host:]port (without a host 127.0.0.1; IPv6 in brackets; port 0 lets the system choose), "unix:PATH" for a Unix socket, or "systemd", or "systemd:NAME", for sockets that systemd has opened.',
+  ),
+  trustedProxies: z
+    .array(trustedPeer)
+    .max(1000)
+    .default([])
     .describe(
-      'Where to listen: [host:]port. Without a host 127.0.0.1; IPv6 in brackets; port 0 lets the system choose.',
+      'Addresses, and blocks such as "10.0.0.0/8", of proxies that are believed what they say of their clients; "unix" for all who connect to a Unix socket. What others say of that is dropped.',
+    ),
+  trustedFields: z
+    .enum(['x-forwarded', 'forwarded'])
+    .default('x-forwarded')
+    .describe(
+      'What they say it with: "x-forwarded" for X-Forwarded-For, -Proto and -Host, "forwarded" for Forwarded (RFC 7239). The other is dropped, because a proxy that does not know it passes on what clients say in it.',
     ),
   pseudonym: token
     .optional()
-    .describe("The name of this proxy in Via. Without it one is made of the machine's name and the port."),
+    .describe(
+      "The name of this proxy in Via and CDN-Loop. Without it one is made of the machine's name and where it listens.",
+    ),
   store,
   limits,
   log,
@@ -186,6 +219,8 @@ export type ConfigInput = z.input<typeof configSchema>;
 
 /** The configuration as it is used: every default filled in, every text parsed. */
 export type Config = z.output<typeof configSchema>;
+/** One listener of the configuration. */
+export type ListenerConfig = Config['listen'][number];
 /** One route of the configuration. */
 export type RouteConfig = Config['routes'][number];
 /** The store of the configuration. */

@@ -1,7 +1,7 @@
 /** The kinds of value that options have: sizes, seconds, counts, hosts, addresses. */
 
 import * as z from 'zod';
-import { formatListenAddress, isHostField, isHostName, parseListenAddress } from './address.ts';
+import { formatListenAddress, isHostField, isHostName, parseListenAddress, parseListenPlace } from './address.ts';
 import { parseAddressRange } from './address-range.ts';
 import { parseSize, sizePattern } from './units.ts';
 
@@ -34,11 +34,13 @@ export function count(min: number, max: number) {
   return z.int().min(min).max(max);
 }
 
-/** `[host:]port`, parsed. */
-export const listenAddress = z.string().transform((text, context) => {
-  const address = parseListenAddress(text);
-  if (address !== undefined) return address;
-  context.addIssue('expected [host:]port such as "8080", "0.0.0.0:8080" or "[::1]:8080"');
+/** Where to listen, parsed. */
+export const listenPlace = z.string().transform((text, context) => {
+  const place = parseListenPlace(text);
+  if (place !== undefined) return place;
+  context.addIssue(
+    'expected [host:]port such as "8080", "0.0.0.0:8080" or "[::1]:8080", "unix:PATH", "systemd" or "systemd:NAME"',
+  );
   return z.NEVER;
 });
 
@@ -63,6 +65,23 @@ export const addressRange = z.string().transform((text, context) => {
   context.addIssue('expected an IP address such as "192.0.2.7" or "::1", or a block such as "10.0.0.0/8"');
   return z.NEVER;
 });
+
+/** A peer by its address, by a block of addresses, or by having connected to a Unix socket. */
+export const trustedPeer = z.union([z.literal('unix'), addressRange], {
+  error: 'expected an IP address, a block such as "10.0.0.0/8", or "unix"',
+});
+
+/** Where a secret is. */
+export type SecretSource = { readonly kind: 'env' | 'file'; readonly name: string };
+
+/** Where a secret is, parsed: never the secret itself, which a configuration file is no place for. */
+export const secretSource = z
+  .string()
+  .regex(/^(?:env:[A-Za-z_]\w*|file:.+)$/, 'expected "env:NAME", a variable of the environment, or "file:PATH"')
+  .transform((text): SecretSource => {
+    const colon = text.indexOf(':');
+    return { kind: text.startsWith('env:') ? 'env' : 'file', name: text.slice(colon + 1) };
+  });
 
 /** A path prefix: origin-form, no query. */
 export const pathPrefix = z
@@ -133,6 +152,11 @@ export const statusOrClass = z
   .string()
   .regex(/^[2-5](?:xx|\d\d)$/, 'expected a status such as "404", or a class from "2xx" to "5xx"')
   .refine((status) => !unstorableStatuses.has(status), 'has no effect: responses with this status are never stored');
+
+/** A status such as `404`, or a class of statuses: those of errors. */
+export const errorStatusOrClass = z
+  .string()
+  .regex(/^[45](?:xx|\d\d)$/, 'expected the status of an error such as "502", or "4xx" or "5xx"');
 
 /** The URL of an origin, normalised; its path is put before every path. */
 export const originUrl = z.string().transform((text, context) => {

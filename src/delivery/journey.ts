@@ -10,10 +10,16 @@ import { errorResponse } from './problem.ts';
 
 /** One request on its road. */
 export class Journey {
-  /** The name of the route, once there is one. */
-  route: string | undefined;
   /** What the cache said, once it did. */
   answer: Answer | undefined;
+  /** The address of the client, where a proxy has told it; the peer's without that. */
+  client: string | undefined;
+  /** The name that the client's credentials belong to. */
+  user: string | undefined;
+  /** Called once when the response is over. */
+  onOver: ((delivery: Delivery) => void) | undefined;
+  #route: string | undefined;
+  #present: ((response: ProxyResponse) => ProxyResponse) | undefined;
   readonly #request: ProxyRequest;
   readonly #clock: Clock;
   readonly #emit: Emit;
@@ -24,10 +30,21 @@ export class Journey {
     this.#emit = emit;
   }
 
+  /** The route is known, and what its responses are given on their way out, whatever comes. */
+  enter(route: string, present: (response: ProxyResponse) => ProxyResponse): void {
+    this.#route = route;
+    this.#present = present;
+  }
+
   /** The response for the listener, which tells the end of the journey. */
   arrive(response: ProxyResponse, error?: ProxyError): ProxyResponse {
     const headAt = this.#clock.now();
-    return { ...response, onDelivered: (end) => this.#emit(this.#event(response.status, headAt, end, error)) };
+    const presented = this.#present === undefined ? response : this.#present(response);
+    const onDelivered = (end: Delivery): void => {
+      this.onOver?.(end);
+      this.#emit(this.#event(presented.status, headAt, end, error));
+    };
+    return { ...presented, onDelivered };
   }
 
   /** The response for a request that failed. */
@@ -47,7 +64,9 @@ export class Journey {
       target,
       version,
       peer: peer.address,
-      route: this.route,
+      client: this.client === peer.address ? undefined : this.client,
+      user: this.user,
+      route: this.#route,
       status,
       range: fieldValue(fields, 'range'),
       bytesSent: end.bytesSent,

@@ -6,12 +6,16 @@ import { errorKinds, type ProxyError } from '../http/proxy-error.ts';
 
 const titles: Readonly<Record<number, string>> = {
   400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
   404: 'Not Found',
   408: 'Request Timeout',
   412: 'Precondition Failed',
+  413: 'Content Too Large',
   414: 'URI Too Long',
   416: 'Range Not Satisfiable',
   417: 'Expectation Failed',
+  429: 'Too Many Requests',
   431: 'Request Header Fields Too Large',
   499: 'Client Closed Request',
   500: 'Internal Server Error',
@@ -36,5 +40,5 @@ export function problemResponse(status: number, detail: string, fields: Fields =
 /** A failed request's response. What the client did wrong is no matter of Proxy-Status' next hop, so it names us alone. */
 export function errorResponse(error: ProxyError): ProxyResponse {
   const { proxyStatus, sentence, status } = errorKinds[error.code];
-  return problemResponse(status, sentence, [['proxy-status', `rangeway; error=${proxyStatus}`]]);
+  return problemResponse(status, sentence, [['proxy-status', `rangeway; error=${proxyStatus}`], ...error.fields]);
 }

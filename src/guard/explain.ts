@@ -1,5 +1,6 @@
 /** Which requests are explained instead of answered. */
 
+import { changedRequest } from '../http/changed-request.ts';
 import { type Fields, fieldLines, hasField, listMembers, withoutFields } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { isClaim } from './forwarding.ts';
@@ -33,14 +34,7 @@ export function selectExplained(request: ProxyRequest, isTrusted: PeerList): Pro
   const [asked, method = request.method] = askingForm.exec(value) ?? [];
   if (asked === undefined || more.length > 0 || !isNamed(fields) || isForwarded(fields)) return undefined;
   if (!isTrusted(peer.address)) return undefined;
-  return {
-    ...request,
-    method,
-    fields: withoutFields(fields, new Set([explainField])),
-    // What a spread leaves out of an object of a class.
-    signal: request.signal,
-    sendInterim: (interim) => request.sendInterim(interim),
-  };
+  return changedRequest(request, { method, fields: withoutFields(fields, new Set([explainField])) });
 }
 
 function isNamed(fields: Fields): boolean {

@@ -9,8 +9,8 @@ import { withoutConnectionFields } from '../semantics/end-to-end.ts';
 import { isMethodOverride } from '../semantics/method.ts';
 import { surrogateCapability, surrogateControlField } from '../semantics/surrogate-control.ts';
 import { withVia } from '../semantics/via.ts';
+import type { Client } from './client.ts';
 import { withOneForwardLess } from './max-forwards.ts';
-import { plainAddress } from './peers.ts';
 
 /** What of a route decides the fields of its requests. */
 export type ForwardingRules = Pick<Route, 'host' | 'originUrl'> & {
@@ -78,14 +78,19 @@ const ownResponseFields: ReadonlySet<string> = new Set([
  * The authority is passed on in its normal form, the one that routing and the cache key know, so that its spelling cannot
  * decide a stored response either.
  */
-export function forwardedRequestFields(request: ForwardedRequest, rules: ForwardingRules, pseudonym: string): Fields {
+export function forwardedRequestFields(
+  request: ForwardedRequest,
+  client: Client,
+  rules: ForwardingRules,
+  pseudonym: string,
+): Fields {
   const authority = normaliseAuthority(request.authority, request.scheme);
   const passed = withoutConnectionFields(request.fields).filter(([name]) => !isDropped(name, request.method));
   const endToEnd = withOneForwardLess(request.method, withEncodings(passed, rules));
   return [
     ['host', hostFor(rules, authority)],
     ...withVia(endToEnd, request.version, pseudonym),
-    ...forwardingFields(request, authority),
+    ...forwardingFields(request, client, authority),
     ...capabilityFields(rules),
   ];
 }
@@ -126,8 +131,7 @@ function hostFor({ host, originUrl }: ForwardingRules, authority: string | undef
   return host === 'keep' ? (authority ?? originUrl.host) : host.name;
 }
 
-function forwardingFields(request: ForwardedRequest, authority: string | undefined): Field[] {
-  const address = plainAddress(request.peer.address);
+function forwardingFields(request: ForwardedRequest, { address }: Client, authority: string | undefined): Field[] {
   const fields: Field[] = [
     ['x-forwarded-for', address],
     ['x-forwarded-proto', request.scheme],

@@ -13,12 +13,19 @@ export interface AddressRange {
 /** Tells whether a peer with this address is on a list. */
 export type PeerList = (address: string) => boolean;
 
-/** Creates a list. IPv4 peers of a socket that listens on IPv6 too count as IPv4; what is no address is on no list. */
-export function createPeerList(ranges: readonly AddressRange[]): PeerList {
+/**
+ * Creates a list. IPv4 peers of a socket that listens on IPv6 too count as IPv4. `unix` stands for peers without an
+ * address, those of Unix sockets; other texts that are no addresses are on no list.
+ */
+export function createPeerList(peers: readonly (AddressRange | 'unix')[]): PeerList {
   // One for each family, because in one list `::/0` would hold IPv4 addresses too.
   const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
-  for (const { address, prefixLength, family } of ranges) lists[family].addSubnet(address, prefixLength, family);
+  for (const peer of peers) {
+    if (peer !== 'unix') lists[peer.family].addSubnet(peer.address, peer.prefixLength, peer.family);
+  }
+  const hasUnix = peers.includes('unix');
   return (address) => {
+    if (address === '') return hasUnix;
     const plain = plainAddress(address);
     const version = isIP(plain);
     if (version === 0) return false;

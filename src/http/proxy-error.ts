@@ -1,5 +1,7 @@
 /** Everything that a request can fail with: one table of codes, statuses and sentences. */
 
+import type { Fields } from './fields.ts';
+
 interface ErrorKind {
   /** The status that the client gets when no head was sent yet. */
   readonly status: number;
@@ -48,6 +50,54 @@ export const errorKinds = {
     proxyStatus: 'http_request_error',
     sentence: 'The request body ended before it was whole.',
   },
+  body_too_large: {
+    status: 413,
+    source: 'client',
+    proxyStatus: 'http_request_error',
+    sentence: 'The body of the request is too large.',
+  },
+  client_forbidden: {
+    status: 403,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'This address may not have this.',
+  },
+  credentials_required: {
+    status: 401,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'This needs credentials.',
+  },
+  credentials_refused: {
+    status: 401,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'These credentials are not valid here.',
+  },
+  signature_refused: {
+    status: 403,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'The signature of this URL is missing, not valid, or has expired.',
+  },
+  rate_limited: {
+    status: 429,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'Too many requests in a short time.',
+  },
+  too_many_requests: {
+    status: 429,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'Too many requests at a time.',
+  },
+  origin_share_spent: {
+    status: 429,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'Too much was fetched for what was read of it; what is stored can still be had.',
+  },
   client_gone: {
     status: 499,
     source: 'client',
@@ -71,6 +121,18 @@ export const errorKinds = {
     source: 'client',
     proxyStatus: 'http_request_denied',
     sentence: 'The request asks for a stored response only (only-if-cached) and there is none that may be used.',
+  },
+  origin_busy: {
+    status: 503,
+    source: 'internal',
+    proxyStatus: 'connection_limit_reached',
+    sentence: 'Too much is being fetched from the origin already.',
+  },
+  origin_ill: {
+    status: 503,
+    source: 'origin',
+    proxyStatus: 'destination_unavailable',
+    sentence: 'No origin is well.',
   },
   origin_unresolved: {
     status: 502,
@@ -159,12 +221,15 @@ export type ErrorCode = keyof typeof errorKinds;
 export class ProxyError extends Error {
   readonly code: ErrorCode;
   readonly detail: string | undefined;
+  /** What the client is told besides, such as a challenge or when to come back. */
+  readonly fields: Fields;
 
-  constructor(code: ErrorCode, options: { detail?: string; cause?: unknown } = {}) {
+  constructor(code: ErrorCode, options: { detail?: string; cause?: unknown; fields?: Fields } = {}) {
     super(errorKinds[code].sentence, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'ProxyError';
     this.code = code;
     this.detail = options.detail;
+    this.fields = options.fields ?? [];
   }
 
   get status(): number {

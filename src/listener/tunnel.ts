@@ -5,7 +5,7 @@ import { isIP, type Socket } from 'node:net';
 import { createProxyServer, type ProxyServer, type ServerOptions } from 'http-proxy-3';
 import { errorResponse } from '../delivery/problem.ts';
 import { type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
-import type { ProxyResponse } from '../http/message.ts';
+import type { Delivery, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { originError } from '../origin/origin-error.ts';
 import { withoutConnectionFields } from '../semantics/end-to-end.ts';
@@ -27,10 +27,20 @@ export interface TunnelRoute {
   readonly tls?: { readonly ca?: string | undefined; readonly rejectUnauthorized?: boolean | undefined } | undefined;
 }
 
+/** What was decided about a request for a tunnel. */
+export interface TunnelAdmission {
+  /** Where it leads. Throws, or rejects with, `ProxyError`; called once. */
+  route(): TunnelRoute | Promise<TunnelRoute>;
+  /** A response in place of a tunnel, as the client is to get it. */
+  present(response: ProxyResponse): ProxyResponse;
+  /** It is over, tunnel or not. */
+  leave(delivery: Delivery): void;
+}
+
 /** What a tunnel is made with. */
 export interface TunnelOptions {
-  /** Decides where a request goes, or refuses it. */
-  readonly routeOf: (request: RequestHead) => TunnelRoute | ProxyError;
+  /** Decides what becomes of a request. */
+  readonly admit: (request: RequestHead) => TunnelAdmission;
   readonly emit: Emit;
   /** Tells the time in epoch milliseconds. */
   readonly now: () => number;
@@ -61,7 +71,7 @@ export function createTunnel(options: TunnelOptions): Tunnel {
       const attempt = new Attempt(request, client, options);
       const handshake = createHandshake(request, client.socket);
       attempts.set(handshake, attempt);
-      attempt.start(proxy, handshake);
+      void attempt.start(proxy, handshake);
     },
   };
 }
@@ -81,6 +91,7 @@ class Attempt {
   readonly #request: RequestHead;
   readonly #client: TunnelClient;
   readonly #options: TunnelOptions;
+  readonly #admission: TunnelAdmission;
   #route: TunnelRoute = { url: '', target: '', fields: [] };
   #outgoing: ClientRequest | undefined;
   #stage: 'asking' | 'answered' | 'open' = 'asking';
@@ -91,17 +102,15 @@ class Attempt {
     this.#request = request;
     this.#client = client;
     this.#options = options;
+    this.#admission = options.admit(request);
   }
 
-  start(proxy: ProxyServer, handshake: IncomingMessage): void {
+  async start(proxy: ProxyServer, handshake: IncomingMessage): Promise<void> {
     const { socket, firstBytes } = this.#client;
     try {
-      const route = this.#options.routeOf(this.#request);
-      if (route instanceof ProxyError) {
-        this.#refuse(route);
-        return;
-      }
-      this.#route = route;
+      this.#route = await this.#admission.route();
+      const route = this.#route;
+      if (socket.destroyed) throw new ProxyError('client_gone');
       proxy.ws(handshake, socket, firstBytes, originOptions(route), (error) => this.#fail(error));
       // http-proxy-3 would relay another answer without backpressure and without regard to its framing.
       this.#outgoing?.removeAllListeners('response');
@@ -189,11 +198,12 @@ class Attempt {
     const onDelivered = ({ error }: { readonly error?: ProxyError | undefined }): void => {
       this.#report(response.status, this.#error ?? error);
     };
-    this.#client.answer({ ...response, closeConnection: true, onDelivered });
+    this.#client.answer({ ...this.#admission.present(response), closeConnection: true, onDelivered });
   }
 
   #report(status: number, error: ProxyError | undefined): void {
     const { authority, target, peer, receivedAt } = this.#request;
+    this.#admission.leave({ bytesSent: 0, complete: error === undefined, error });
     this.#options.emit({
       kind: 'tunnel',
       authority,

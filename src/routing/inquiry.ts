@@ -28,12 +28,12 @@ export function routeRequest(request: Pick<ProxyRequest, 'scheme' | 'authority' 
   return { route, authority, target };
 }
 
-/** The question to the cache; `forwarding` is what goes to the origin and comes back before the final response. */
+/** The question to the cache; `forwarding` is what goes to the origin, which way, and what comes back before the final response. */
 export function createInquiry(
   request: ProxyRequest,
   { route, authority, target }: Routed,
   router: Router,
-  forwarding: Pick<Inquiry, 'originFields' | 'onInterim'>,
+  forwarding: Pick<Inquiry, 'origin' | 'originFields' | 'onInterim'>,
 ): Inquiry {
   const keyIn = (owner: Route, { path, query }: Target) =>
     cacheKey({
@@ -53,7 +53,6 @@ export function createInquiry(
       return owner === undefined ? undefined : keyIn(owner, normal);
     },
     policy: policyOf(route),
-    origin: route.origin,
     rangeAbility: route.rangeAbility,
     originTarget: originTarget(route, target.path, target.query),
     ...forwarding,

@@ -9,7 +9,12 @@ export interface RequestEvent {
   /** As received; whoever writes it down redacts it. */
   readonly target: string;
   readonly version: string;
+  /** The address at the other end of the connection. */
   readonly peer: string;
+  /** The client's address, where a trusted proxy has told another one. */
+  readonly client: string | undefined;
+  /** The name that the client's credentials belong to. */
+  readonly user: string | undefined;
   readonly route: string | undefined;
   readonly status: number;
   /** The Range field as received. */

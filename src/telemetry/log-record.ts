@@ -91,6 +91,8 @@ function requestFields(event: RequestEvent) {
     totalMs: roundMs(event.durationMs),
     route: redactSome(event.route),
     peer: event.peer,
+    client: event.client,
+    user: redactSome(event.user),
     error: event.error,
     errorDetail: redactSome(event.errorDetail),
   };

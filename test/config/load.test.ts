@@ -21,7 +21,9 @@ function configOf(value: unknown) {
 describe('checkConfig fills in', () => {
   it('every default', () => {
     expect(configOf({ routes })).toEqual({
-      listen: { host: '127.0.0.1', port: 8080 },
+      listen: [{ address: { kind: 'tcp', host: '127.0.0.1', port: 8080 }, proxyProtocol: false }],
+      trustedProxies: [],
+      trustedFields: 'x-forwarded',
       store: {
         type: 'disk',
         dir: undefined,
@@ -38,6 +40,11 @@ describe('checkConfig fills in', () => {
         requestTimeoutSeconds: 0,
         keepAliveTimeoutSeconds: 65,
         idleTimeoutSeconds: 120,
+        responseTimeoutSeconds: 0,
+        minBytesPerSecond: 64,
+        connections: 20_000,
+        connectionsPerClient: 1000,
+        streamsPerConnection: 100,
       },
       log: { level: 'info', format: 'auto' },
       explain: {
@@ -52,6 +59,9 @@ describe('checkConfig fills in', () => {
           stripPathPrefix: false,
           origin: {
             url: 'http://127.0.0.1:3000/',
+            alternatives: [],
+            choice: 'first',
+            protocol: 'http1',
             host: 'origin',
             connectTimeoutSeconds: 10,
             headersTimeoutSeconds: 60,
@@ -62,7 +72,22 @@ describe('checkConfig fills in', () => {
             ranges: 'auto',
             seekAheadBytes: 2_097_152,
             closeDelimited: 'relay',
+            retries: { attempts: 2, budgetPercent: 20 },
+            health: { failures: 3, restSeconds: 10 },
           },
+          access: { deny: [], realm: 'Rangeway', forwardCredentials: false },
+          security: { contentTypeOptions: false },
+          fields: {
+            toOrigin: { remove: [], set: {}, add: {}, setSecret: {} },
+            toClient: { remove: [], set: {}, add: {} },
+          },
+          limits: {
+            requestsPerClient: 0,
+            fills: 0,
+            fillsPerClient: 0,
+            amplification: { factor: 10, freeBytes: 10e9, windowSeconds: 600 },
+          },
+          errorPages: {},
           cache: {
             enabled: true,
             targetedFields: ['rangeway-cache-control', 'cdn-cache-control'],
@@ -120,7 +145,7 @@ describe('checkConfig fills in', () => {
         { origin: { url: 'https://files.example', caFile: '/etc/ssl/ca.pem' } },
       ],
     });
-    expect(config.listen).toEqual({ host: '::1', port: 0 });
+    expect(config.listen).toMatchObject([{ address: { kind: 'tcp', host: '::1', port: 0 } }]);
     expect(config.store).toEqual({
       type: 'disk',
       dir: '/etc/rangeway/cache',
@@ -141,12 +166,13 @@ describe('checkConfig fills in', () => {
 
 describe('checkConfig tells', () => {
   const tooDistant =
-    'known here: $schema, listen, pseudonym, store, limits, log, explain, shutdownGraceSeconds, routes';
+    'known here: $schema, listen, trustedProxies, trustedFields, pseudonym, store, limits, log, explain, shutdownGraceSeconds, routes';
   const notAUrl = 'expected the URL of an origin such as "http://127.0.0.1:3000"';
   const meant = (path: string, url: string) => `${path}: expected the URL of an origin; did you mean "${url}"?`;
   const notASize = 'expected a size such as "512MiB" or "10GB"';
   const notAHost = 'expected a host name such as "media.example.org" or "*.example.org", without scheme and port';
-  const notAnAddress = 'expected [host:]port such as "8080", "0.0.0.0:8080" or "[::1]:8080"';
+  const notAnAddress =
+    'expected [host:]port such as "8080", "0.0.0.0:8080" or "[::1]:8080", "unix:PATH", "systemd" or "systemd:NAME"';
 
   it.each<[value: unknown, ...want: string[]]>([
     [[], ': expected an object, found a list'],
@@ -160,7 +186,7 @@ describe('checkConfig tells', () => {
     [{ routes, upstream: 1 }, `upstream: unknown option "upstream"; ${tooDistant}`],
     [{ routes, 'a b': 1 }, `["a b"]: unknown option "a b"; ${tooDistant}`],
     [{ routes: [{ ...routes[0], orgin: 1 }] }, 'routes[0].orgin: unknown option "orgin"; did you mean "origin"?'],
-    [{ routes, listen: 8080 }, 'listen: expected text, found 8080'],
+    [{ routes, listen: 8080 }, 'listen: expected text or a list, found 8080'],
     [
       { routes, explain: { peers: ['10.0.0.0/8', 'localhost'] } },
       'explain.peers[1]: expected an IP address such as "192.0.2.7" or "::1", or a block such as "10.0.0.0/8"',

@@ -1,5 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { ListenPlace } from '../../src/config/address.ts';
 import { defaultStoreDirectory } from '../../src/config/store-directory.ts';
+
+const at = (address: ListenPlace) => [{ address }];
 
 describe('defaultStoreDirectory', () => {
   it.each<[what: string, host: string, xdgCacheHome: string | undefined, want: string]>([
@@ -9,10 +12,18 @@ describe('defaultStoreDirectory', () => {
     ['nor does a relative one', 'localhost', 'cache', '/home/ada/.cache/rangeway/localhost-8080'],
     ['IPv6 without colons', '::1', undefined, '/home/ada/.cache/rangeway/__1-8080'],
   ])('%s', (_what, host, xdgCacheHome, want) => {
-    expect(defaultStoreDirectory({ host, port: 8080 }, { XDG_CACHE_HOME: xdgCacheHome }, '/home/ada')).toBe(want);
+    expect(
+      defaultStoreDirectory(at({ kind: 'tcp', host, port: 8080 }), { XDG_CACHE_HOME: xdgCacheHome }, '/home/ada'),
+    ).toBe(want);
   });
 
+  it.each<[place: ListenPlace, want: string]>([
+    [{ kind: 'unix', path: '/run/rangeway.sock' }, '/home/ada/.cache/rangeway/unix_run_rangeway.sock'],
+    [{ kind: 'systemd', name: undefined }, '/home/ada/.cache/rangeway/systemd'],
+    [{ kind: 'systemd', name: 'web' }, '/home/ada/.cache/rangeway/systemd-web'],
+  ])('of the listener %o', (place, want) => expect(defaultStoreDirectory(at(place), {}, '/home/ada')).toBe(want));
+
   it('none for port 0', () => {
-    expect(defaultStoreDirectory({ host: 'localhost', port: 0 }, {}, '/home/ada')).toBeUndefined();
+    expect(defaultStoreDirectory(at({ kind: 'tcp', host: 'localhost', port: 0 }), {}, '/home/ada')).toBeUndefined();
   });
 });

@@ -29,12 +29,12 @@ describe('selectExplained', () => {
   it('takes the field out of a request that is to be explained, and nothing else', () => {
     const request = requestWith([...asking, 'Range: bytes=0-9', 'Cookie: a=1']);
     const explained = selectExplained(request, isTrusted);
-    expect(explained).toEqual({
-      ...request,
-      sendInterim: expect.any(Function),
+    const { sendInterim: _sendInterim, signal, ...head } = request;
+    expect({ ...explained }).toEqual({
+      ...head,
       fields: fieldsOf('Host: a.test', 'Connection: Rangeway-Explain', 'Range: bytes=0-9', 'Cookie: a=1'),
     });
-    expect(explained?.signal).toBe(request.signal);
+    expect(explained?.signal).toBe(signal);
   });
 
   it('keeps what a request has by its class', () => {

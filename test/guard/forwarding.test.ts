@@ -1,7 +1,9 @@
 /** Which fields are passed on, and which are not. */
 
 import { describe, expect, it } from 'vitest';
+import type { Client } from '../../src/guard/client.ts';
 import { type ForwardingRules, forwardedRequestFields, forwardedResponseFields } from '../../src/guard/forwarding.ts';
+import { plainAddress } from '../../src/guard/peers.ts';
 import { fieldLines } from '../../src/http/fields.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { fieldsOf } from '../support/fields-of.ts';
@@ -30,6 +32,12 @@ function requestWith(given: Partial<ProxyRequest>): ProxyRequest {
   };
 }
 
+/** The peer itself. */
+const clientOf = (given: Partial<ProxyRequest>): Client => ({
+  address: plainAddress(requestWith(given).peer.address),
+  forwardedFor: [],
+});
+
 /** What every request gets. */
 const ours = (authority = 'a.test', port = '443') => [
   'x-forwarded-for: 192.0.2.7',
@@ -40,7 +48,7 @@ const ours = (authority = 'a.test', port = '443') => [
 ];
 
 const linesOf = (given: Partial<ProxyRequest>, byRoute: Partial<ForwardingRules> = {}): string[] =>
-  forwardedRequestFields(requestWith(given), { ...rules, ...byRoute }, 'rangeway').map(
+  forwardedRequestFields(requestWith(given), clientOf(given), { ...rules, ...byRoute }, 'rangeway').map(
     ([name, value]) => `${name}: ${value}`,
   );
 
@@ -161,6 +169,7 @@ describe('forwardedRequestFields', () => {
   ])('%j is sent on, %s', (lines, acceptEncoding, want) => {
     const fields = forwardedRequestFields(
       requestWith({ fields: fieldsOf(...lines) }),
+      clientOf({}),
       { ...rules, cache: { ...rules.cache, acceptEncoding } },
       'rangeway',
     );

@@ -33,6 +33,7 @@ function inquiryFor(target: string, query: RouteCaching['key']['query']) {
   const router = createRouter(routes);
   const request = requestFor(target);
   return createInquiry(request, routeRequest(request, router), router, {
+    origin: routeWith().origin,
     originFields: [],
     onInterim: () => undefined,
   });

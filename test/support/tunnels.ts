@@ -5,9 +5,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { type AddressInfo, createServer as createNetServer, type Server as NetServer, type Socket } from 'node:net';
 import { afterEach } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
-import { createTunnel, type TunnelOptions } from '../../src/listener/tunnel.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import type { RequestHead } from '../../src/listener/listener.ts';
+import { createTunnel, type TunnelOptions, type TunnelRoute } from '../../src/listener/tunnel.ts';
 import type { TunnelEvent } from '../../src/telemetry/events.ts';
 import { openListener, type TestListener, textResponse } from './open-listener.ts';
+
+/** Where a request for a tunnel goes, or why it goes nowhere. */
+export type RouteOf = (request: RequestHead) => TunnelRoute | ProxyError;
 
 /** The key of the example of RFC 6455 §1.3, and what an origin makes of it. */
 export const key = 'dGhlIHNhbXBsZSBub25jZQ==';
@@ -93,13 +98,21 @@ export const sentFields: Fields = [
 
 /** A listener with a tunnel, and the events of the tunnel. */
 export async function openTunnelListener(
-  routeOf: TunnelOptions['routeOf'],
+  routeOf: RouteOf,
   options: Partial<TunnelOptions> = {},
 ): Promise<TestListener & { readonly tunnelEvents: TunnelEvent[] }> {
   const tunnelEvents: TunnelEvent[] = [];
   let time = 1_000;
   const tunnel = createTunnel({
-    routeOf,
+    admit: (request) => ({
+      route() {
+        const route = routeOf(request);
+        if (route instanceof ProxyError) throw route;
+        return route;
+      },
+      present: (response) => response,
+      leave: () => {},
+    }),
     emit: (event) => {
       if (event.kind === 'tunnel') tunnelEvents.push(event);
     },
@@ -116,6 +129,6 @@ export async function openTunnelListener(
 }
 
 /** Routes everything to an origin, with a target that no URL parser would leave as it is. */
-export function routeTo(url: string, fields = sentFields): TunnelOptions['routeOf'] {
+export function routeTo(url: string, fields = sentFields): RouteOf {
   return () => ({ url, target: '/ws//../x?y&z=%20?', fields });
 }

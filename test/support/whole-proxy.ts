@@ -4,6 +4,10 @@ import { ByteBudget } from '../../src/cache/byte-budget.ts';
 import { createCache } from '../../src/cache/cache.ts';
 import type { FillPolicy } from '../../src/cache/fill-policy.ts';
 import type { Explanation } from '../../src/delivery/deliver-explanation.ts';
+import { openAccess } from '../../src/guard/access.ts';
+import { boundlessAllowances } from '../../src/guard/allowances.ts';
+import { createGate, type Gate } from '../../src/guard/gate.ts';
+import { plainPresentation } from '../../src/guard/presentation.ts';
 import type { Field, Fields } from '../../src/http/fields.ts';
 import { fieldValue } from '../../src/http/fields.ts';
 import type { Handler, InterimResponse, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
@@ -83,6 +87,8 @@ export interface WholeProxyOptions {
   readonly windowBytes?: number;
   readonly readAheadBytes?: number;
   readonly createStore?: () => Store;
+  /** What stands before the route; nothing without it. */
+  readonly gate?: Gate;
   /** Asked instead of the scripted origin, which then sees nothing. */
   readonly origin?: Origin;
 }
@@ -127,12 +133,17 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     ...options.route,
     cache: { ...defaultCaching, ...options.route?.cache },
   };
+  const gate =
+    options.gate ??
+    createGate({ access: openAccess, allowances: boundlessAllowances, presentation: plainPresentation });
   const handler = createProxy({
     router: createRouter([route]),
     cache,
     clock,
     emit,
     pseudonym: 'rangeway-test',
+    gateOf: () => gate,
+    trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },
     explainPeers: (address) => address === trustedPeer,
     random: (size) => new Uint8Array(size).fill(0xb0),
   });

@@ -10,6 +10,8 @@ const request: RequestEvent = {
   target: '/video.mp4',
   version: '1.1',
   peer: '192.0.2.7',
+  client: undefined,
+  user: undefined,
   route: undefined,
   status: 206,
   range: 'bytes=0-99',

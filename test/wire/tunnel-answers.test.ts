@@ -4,9 +4,9 @@ import type { ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import type { TunnelOptions } from '../../src/listener/tunnel.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { rawValues } from '../support/raw-client.ts';
+import type { RouteOf } from '../support/tunnels.ts';
 import {
   echoOrigin,
   handshake,
@@ -119,7 +119,7 @@ describe('a request for a tunnel', () => {
       500,
       'internal',
     ],
-  ] satisfies [string, TunnelOptions['routeOf'], number, string][])('that %s', async (_name, routeOf, status, code) => {
+  ] satisfies [string, RouteOf, number, string][])('that %s', async (_name, routeOf, status, code) => {
     await using listener = await openTunnelListener(routeOf);
     await using client = await listener.connect();
     client.send(handshake);

@@ -1,0 +1,202 @@
+/** The options of a route's guard: who may pass, with which fields, and how much. */
+
+import * as z from 'zod';
+import { addressRange, count, fieldName, names, seconds, secretSource, size, token } from './values.ts';
+
+/** Who may pass. */
+export const accessSchema = z
+  .strictObject({
+    allow: z
+      .array(addressRange)
+      .min(1)
+      .max(10_000)
+      .optional()
+      .describe('Only clients with these addresses, or in these blocks, may pass; others get 403. Without it: all.'),
+    deny: z
+      .array(addressRange)
+      .max(10_000)
+      .default([])
+      .describe('Clients with these addresses, or in these blocks, get 403, whatever "allow" says.'),
+    realm: z
+      .string()
+      .regex(/^[\x20-\x21\x23-\x5b\x5d-\x7e]{1,100}$/, 'expected text without quotes and backslashes')
+      .default('Rangeway')
+      .describe('What clients are told of that they are asked credentials for (RFC 9110 §11.5).'),
+    basic: secretSource
+      .optional()
+      .describe(
+        'Lets those pass who give a name and its password (RFC 7617): "file:PATH" or "env:NAME" of lines "name:hash", as "rangeway hash-password" makes them.',
+      ),
+    bearer: secretSource
+      .optional()
+      .describe('Lets those pass who give a token (RFC 6750): "file:PATH" or "env:NAME" of lines "name:token".'),
+    apiKey: secretSource
+      .optional()
+      .describe('Lets those pass who give a key in X-API-Key: "file:PATH" or "env:NAME" of lines "name:key".'),
+    signedUrls: secretSource
+      .optional()
+      .describe(
+        'Lets those pass whose URL is signed and has not expired: "file:PATH" or "env:NAME" of lines "id:secret". "rangeway sign" signs one.',
+      ),
+    forwardCredentials: z
+      .boolean()
+      .default(false)
+      .describe('Whether the origin gets the credentials that were asked for here. Then responses are seldom stored.'),
+  })
+  .superRefine(({ forwardCredentials, basic, bearer, apiKey, signedUrls }, context) => {
+    const isOpen = [basic, bearer, apiKey, signedUrls].every((source) => source === undefined);
+    if (!forwardCredentials || !isOpen) return;
+    context.addIssue({ code: 'custom', path: ['forwardCredentials'], message: 'no credentials are asked for here' });
+  })
+  .prefault({})
+  .describe('Who may pass. Of the credentials that are listed a client has to give one.');
+
+/** Scheme and authority, as browsers write them. */
+const webOrigin = z
+  .string()
+  .regex(/^(?:\*|https?:\/\/[a-z0-9._~-]+(?::\d{1,5})?|https?:\/\/\[[0-9a-f:]+\](?::\d{1,5})?|null)$/, {
+    error: 'expected an origin such as "https://app.example.org", in lower case and without a path, or "*"',
+  });
+
+/** Pages of other origins. */
+export const corsSchema = z
+  .strictObject({
+    origins: z
+      .array(webOrigin)
+      .min(1)
+      .max(1000)
+      .describe('The origins whose pages may read responses, such as "https://app.example.org"; "*" is for all.'),
+    credentials: z
+      .boolean()
+      .default(false)
+      .describe('Whether they may send cookies and credentials of the user. Not with "*".'),
+    methods: names(token, 20).prefault(['GET', 'HEAD']).describe('The methods that they may use.'),
+    requestFields: names(fieldName('Authorization'), 100)
+      .default([])
+      .describe(
+        'The fields that they may set, besides Range, If-Range and the other conditions, which they always may.',
+      ),
+    exposeFields: names(fieldName('X-Request-Id'), 100)
+      .default([])
+      .describe(
+        'The response fields that they may read, besides Accept-Ranges, Content-Range, Content-Length, Content-Encoding, ETag and Age, which they always may.',
+      ),
+    maxAgeSeconds: seconds(0, 86_400)
+      .default(7200)
+      .describe('How long a browser may remember what it was told about this.'),
+  })
+  .superRefine(({ origins, credentials }, context) => {
+    if (!credentials || !origins.includes('*')) return;
+    context.addIssue({ code: 'custom', path: ['credentials'], message: 'cannot be true for all origins ("*")' });
+  })
+  .optional()
+  .describe(
+    "Lets pages of other origins read responses (CORS), ranges too. Preflight requests are answered here, and what the origin says of this is replaced. Without it all of this is the origin's.",
+  );
+
+/** What the connection, or what is selected of a representation, decides: no rule may say otherwise. */
+const governedFields = new Set(
+  'connection content-length content-range host if-match if-modified-since if-none-match if-range if-unmodified-since keep-alive proxy-connection range te trailer transfer-encoding upgrade via'.split(
+    ' ',
+  ),
+);
+const ruleField = fieldName('X-Frame-Options').refine(
+  (name) => !governedFields.has(name),
+  'belongs to the connection, or to what is selected of a representation: it cannot be set or removed by rule',
+);
+const fieldText = z
+  .string()
+  .max(8192)
+  .regex(/^(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?$/, 'expected visible ASCII, with spaces inside only');
+
+function fieldRules(side: string) {
+  return z.strictObject({
+    remove: names(ruleField, 100).default([]).describe(`Fields that are taken out of what goes to the ${side}.`),
+    set: z
+      .record(ruleField, fieldText)
+      .default({})
+      .describe(`Fields that go to the ${side} with these values, in place of those that are there.`),
+    add: z
+      .record(ruleField, fieldText)
+      .default({})
+      .describe(`Fields that go to the ${side} with these values, besides those that are there.`),
+  });
+}
+
+/** Rules for fields. */
+export const fieldRulesSchema = z
+  .strictObject({
+    toOrigin: fieldRules('origin')
+      .extend({
+        setSecret: z
+          .record(ruleField, secretSource)
+          .prefault({})
+          .describe('Fields that go to the origin with a secret for value: "env:NAME" or "file:PATH".'),
+      })
+      .prefault({})
+      .describe('Rules for requests to the origin. The cache knows nothing of values that are set here.'),
+    toClient: fieldRules('client').prefault({}).describe('Rules for all responses of the route, errors too.'),
+  })
+  .prefault({})
+  .describe('Fields to set, add or remove.');
+
+/** Fields that tell browsers to be careful. */
+export const securitySchema = z
+  .strictObject({
+    strictTransportSecurity: fieldText
+      .optional()
+      .describe('Strict-Transport-Security, such as "max-age=63072000"; sent over TLS only (RFC 6797 §7.2).'),
+    contentTypeOptions: z.boolean().default(false).describe('Sends X-Content-Type-Options: nosniff.'),
+    frameOptions: z.enum(['DENY', 'SAMEORIGIN']).optional().describe('X-Frame-Options.'),
+    contentSecurityPolicy: fieldText.optional().describe('Content-Security-Policy, such as "default-src \'self\'".'),
+    referrerPolicy: fieldText.optional().describe('Referrer-Policy, such as "strict-origin-when-cross-origin".'),
+  })
+  .prefault({})
+  .describe("Fields that tell browsers to be careful, in place of the origin's.");
+
+/** How much a client gets. */
+export const routeLimitsSchema = z
+  .strictObject({
+    bodyBytes: size({ min: '0B', max: '1000TB' })
+      .optional()
+      .describe('The largest body of a request; a larger one gets 413. Without it: any.'),
+    requestsPerClient: count(0, 1_000_000)
+      .default(0)
+      .describe('The most requests of one client at a time; more get 429. 0 sets no limit.'),
+    rate: z
+      .strictObject({
+        requests: count(1, 1_000_000).describe('How many requests a client may make…'),
+        seconds: seconds(1, 86_400).describe('… in so many seconds.'),
+        burst: count(1, 1_000_000).optional().describe('How many of them at once. Without it: all.'),
+      })
+      .optional()
+      .describe(
+        'How many requests one client may make; more get 429 with Retry-After. Addresses of IPv6 count by their first 64 bits.',
+      ),
+    fills: count(0, 1_000_000)
+      .default(0)
+      .describe(
+        'The most exchanges with the origin at a time, of all clients together; requests that need one more get 503. 0 sets no limit.',
+      ),
+    fillsPerClient: count(0, 1_000_000)
+      .default(0)
+      .describe(
+        'The most exchanges with the origin that one client may cause at a time; more get 429. 0 sets no limit.',
+      ),
+    amplification: z
+      .strictObject({
+        factor: count(0, 1_000_000)
+          .default(10)
+          .describe('How many bytes may come from the origin for each byte that is delivered. 0 sets no limit.'),
+        freeBytes: size({ min: '0B', max: '1000TB' })
+          .prefault('10GB')
+          .describe('How many bytes may come besides, for one client or one entry.'),
+        windowSeconds: seconds(1, 86_400).default(600).describe('How soon what was used up is given back.'),
+      })
+      .prefault({})
+      .describe(
+        'Bytes that come from the origin, against bytes that clients get of them, for each client and each entry. Who is beyond gets what is stored, and 429 for what is not.',
+      ),
+  })
+  .prefault({})
+  .describe('How much a client gets.');

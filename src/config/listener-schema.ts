@@ -1,0 +1,84 @@
+/** The options of one listener: where it is, and what is spoken there. */
+
+import * as z from 'zod';
+import { count, listenPlace } from './values.ts';
+
+const certificate = z.strictObject({
+  certFile: z
+    .string()
+    .min(1)
+    .describe('A PEM file with the certificate and those between it and a root, its own first. Relative to this file.'),
+  keyFile: z.string().min(1).describe('The PEM file of its private key. Relative to this file.'),
+});
+
+const tls = z
+  .strictObject({
+    certificates: z
+      .array(certificate)
+      .min(1)
+      .max(1000)
+      .describe(
+        'The certificates, chosen by the name that a client asks for (SNI, RFC 6066 §3); who asks for none, or for another name, gets the first. The files are read again when they change.',
+      ),
+    minVersion: z
+      .enum(['1.2', '1.3'])
+      .default('1.2')
+      .describe('The lowest version of TLS; 1.2 with ephemeral keys and authenticated ciphers only.'),
+  })
+  .optional()
+  .describe('Speaks TLS, with HTTP/2 and HTTP/1.1 on one port (ALPN, RFC 7301).');
+
+const socketMode = z
+  .string()
+  .regex(/^0?[0-7]{3}$/, 'expected permissions such as "0660"')
+  .transform((text) => Number.parseInt(text, 8));
+
+const listenerOptions = z.strictObject({
+  address: listenPlace.describe('Where to listen: "[host:]port", "unix:PATH", "systemd" or "systemd:NAME".'),
+  tls,
+  http2: z
+    .boolean()
+    .optional()
+    .describe(
+      'Whether HTTP/2 is spoken besides HTTP/1.1. Without it: with TLS only. Without TLS it is for balancers, which begin with it unasked (RFC 9113 §3.3).',
+    ),
+  redirectToHttpsPort: count(1, 65_535)
+    .optional()
+    .describe('Answers every request here with a redirect to https on this port (RFC 9110 §15.4.9), 443 as a rule.'),
+  proxyProtocol: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Whether connections begin with the PROXY protocol, version 1 or 2, which tells who the client is. Only trustedProxies may then connect.',
+    ),
+  mode: socketMode
+    .optional()
+    .describe('The permissions of a Unix socket, such as "0660"; those of the umask without it.'),
+});
+
+const listener = listenerOptions.superRefine(
+  ({ address, tls, redirectToHttpsPort, mode }, context) => {
+    if (tls !== undefined && redirectToHttpsPort !== undefined) {
+      const message = 'is for a listener without tls';
+      context.addIssue({ code: 'custom', path: ['redirectToHttpsPort'], message });
+    }
+    if (mode !== undefined && address.kind !== 'unix') {
+      context.addIssue({ code: 'custom', path: ['mode'], message: 'means something for a Unix socket only' });
+    }
+  },
+  { when: ({ value }) => listenerOptions.loose().safeParse(value).success },
+);
+
+/** What is meant by no more than an address. */
+const listenerAt = listenPlace.transform((address): z.output<typeof listener> => ({ address, proxyProtocol: false }));
+
+/** All listeners; a text stands for one. */
+export const listenSchema = z
+  .union([
+    listenerAt.transform((only) => [only]),
+    z
+      .array(z.union([listenerAt, listener]))
+      .min(1)
+      .max(100),
+  ])
+  .prefault('127.0.0.1:8080');

@@ -1,0 +1,66 @@
+/** What stands before a route: who may pass, and what its responses are given on their way out. */
+
+import type { Delivery, ProxyRequest, ProxyResponse } from '../http/message.ts';
+import type { Routed } from '../routing/inquiry.ts';
+import type { Access } from './access.ts';
+import type { Allowance, Allowances } from './allowances.ts';
+import type { Client } from './client.ts';
+import type { Presentation } from './presentation.ts';
+
+/** What a gate says to a request. Refusals are thrown, as `ProxyError`. */
+export type Admission =
+  /** It goes on, without what was for us alone. */
+  | { readonly kind: 'passed'; readonly routed: Routed; readonly request: ProxyRequest; readonly allowance: Allowance }
+  /** It goes no further: a preflight request (CORS). */
+  | { readonly kind: 'answered'; readonly response: ProxyResponse };
+
+/** One gate. */
+export interface Gate {
+  admit(request: ProxyRequest, client: Client, routed: Routed, note: GateNotes): Admission | Promise<Admission>;
+  /** The response as this client is to get it, whoever made it. */
+  present(request: ProxyRequest, response: ProxyResponse): ProxyResponse;
+}
+
+/** What a gate tells on its way, whatever comes of it. */
+export interface GateNotes {
+  /** The name that the client's credentials belong to. */
+  user: string | undefined;
+  /** Called once when the response is over. */
+  onOver: ((delivery: Delivery) => void) | undefined;
+}
+
+/** What a gate is made of. */
+export interface GateParts {
+  readonly access: Access;
+  readonly allowances: Allowances;
+  readonly presentation: Presentation;
+}
+
+/**
+ * Creates a gate. Addresses come first, then preflight requests, which carry no credentials; then limits, which slow down
+ * those who guess credentials; then these.
+ */
+export function createGate({ access, allowances, presentation }: GateParts): Gate {
+  return {
+    admit(request, client, routed, notes) {
+      access.checkAddress(client);
+      const answered = presentation.answerPreflight(request);
+      if (answered !== undefined) return { kind: 'answered', response: answered };
+      const allowance = allowances.enter(request, client, routed);
+      notes.onOver = (delivery) => allowance.leave(delivery);
+      const passed = access.checkCredentials(request, routed);
+      if (!(passed instanceof Promise)) return pass(passed, allowance, notes);
+      return passed.then((later) => pass(later, allowance, notes));
+    },
+    present: (request, response) => presentation.present(request, response),
+  };
+}
+
+function pass(
+  { request, routed, user }: Awaited<ReturnType<Access['checkCredentials']>>,
+  allowance: Allowance,
+  notes: GateNotes,
+): Admission {
+  notes.user = user;
+  return { kind: 'passed', routed, request, allowance };
+}

@@ -1,0 +1,58 @@
+/** From the configuration to a store. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { homedir, tmpdir } from 'node:os';
+import { join, sep } from 'node:path';
+import type { Config, StoreConfig } from '../config/schema.ts';
+import { defaultStoreDirectory } from '../config/store-directory.ts';
+import { openDiskStore } from '../store/disk/disk-store.ts';
+import { createMemoryStore } from '../store/memory/memory-store.ts';
+import { createMemoryTier } from '../store/memory/memory-tier.ts';
+import type { Store } from '../store/store.ts';
+import { createTieredStore } from '../store/tiered-store.ts';
+import type { Emit } from '../telemetry/events.ts';
+import { randomId, systemClock } from './system.ts';
+
+/** Blocks that were read from the disk before they are asked for may take this share of what memory the store has. */
+const READ_AHEAD_SHARE = 1 / 4;
+
+type MemoryStoreConfig = Extract<StoreConfig, { type: 'memory' }>;
+
+/** The configuration of a store that knows where it is. */
+export type PlacedStoreConfig =
+  | MemoryStoreConfig
+  | (Exclude<StoreConfig, MemoryStoreConfig> & { readonly dir: string });
+
+/** Gives a disk store its directory. One for this start alone is removed with the resources. */
+export async function withDirectory(
+  { store, listen }: Config,
+  resources: AsyncDisposableStack,
+): Promise<PlacedStoreConfig> {
+  if (store.type === 'memory') return store;
+  const stated = store.dir ?? defaultStoreDirectory(listen, process.env, homedir());
+  if (stated !== undefined) return { ...store, dir: stated };
+  const dir = await mkdtemp(join(tmpdir(), 'rangeway-'));
+  resources.defer(() => rm(dir, { recursive: true, force: true }));
+  return { ...store, dir };
+}
+
+/** Opens it. Rejects with `StoreFault` when its directory cannot be used. */
+export async function openStore(store: PlacedStoreConfig, emit: Emit): Promise<Store> {
+  const { now } = systemClock;
+  const maxEntryBytes = store.maxObjectSizeBytes;
+  if (store.type === 'memory') return createMemoryStore({ ...store, maxEntryBytes, now, randomId });
+  const disk = await openDiskStore({ ...store, maxEntryBytes, now, randomId, emit });
+  return createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), disk, now);
+}
+
+/** How many bytes may be read ahead; a store in memory has nothing to read ahead. */
+export function readAheadBytes(store: StoreConfig): number {
+  return store.type === 'memory' ? 0 : store.memoryBytes * READ_AHEAD_SHARE;
+}
+
+/** Where a store keeps things, as a shell writes it. */
+export function describePlace(store: PlacedStoreConfig): string {
+  if (store.type === 'memory') return 'memory';
+  const home = `${homedir()}${sep}`;
+  return store.dir.startsWith(home) ? `~${sep}${store.dir.slice(home.length)}` : store.dir;
+}
