@@ -25,14 +25,16 @@ const health = z
       .describe('Asks every origin now and then. Without it only requests tell.'),
   })
   .prefault({})
-  .describe('When an origin is not asked. One that has no alternative is always asked.');
+  .describe(
+    'When an origin is not asked. One that has no alternative is always asked; where none is well, the one that has rested longest.',
+  );
 
 const retries = z
   .strictObject({
     attempts: count(0, 10)
       .default(2)
       .describe(
-        'How often a request is sent again, to the next origin if there is one, when no response came: those whose method is idempotent and which have no body, and any that were not sent at all.',
+        'How often a request is sent again, to another origin if there is one: when no response came, those whose method is idempotent and which have no body, and any that were not sent at all; when another origin may do better than 502, 503 or 504, GET and HEAD.',
       ),
     budgetPercent: count(0, 100)
       .default(20)
@@ -51,7 +53,9 @@ const originOptions = z.strictObject({
   choice: z
     .enum(['first', 'spread'])
     .default('first')
-    .describe('Of several origins: "first", the first that is well; or "spread", the one with the fewest requests.'),
+    .describe(
+      'Of several origins: "first", the first that is well; or "spread", the one with the fewest requests. Parts of one representation are asked of the one that it came from.',
+    ),
   protocol: z
     .enum(['http1', 'http2'])
     .default('http1')
@@ -68,7 +72,9 @@ const originOptions = z.strictObject({
   bodyTimeoutSeconds: seconds(0.01, 86_400)
     .default(60)
     .describe('How long the origin may pause within the body of a response.'),
-  connections: count(1, 65_535).default(128).describe('The most connections to one origin at a time.'),
+  connections: count(1, 65_535)
+    .default(128)
+    .describe('The most connections to one origin at a time; over HTTP/2 each carries up to 100 requests.'),
   keepAliveTimeoutSeconds: seconds(0.01, 3600)
     .default(4)
     .describe('How long an idle connection is kept for the next request. Less than the origin keeps it.'),
@@ -108,7 +114,8 @@ const originOptions = z.strictObject({
   health,
 });
 
-const tlsOptions = originOptions
+/** What the options below are compared with. */
+const comparedOptions = originOptions
   .pick({
     url: true,
     alternatives: true,
@@ -117,28 +124,51 @@ const tlsOptions = originOptions
     keyFile: true,
     insecureTls: true,
     protocol: true,
+    health: true,
   })
   .loose();
+
+type OriginOptions = z.output<typeof originOptions>;
+type Complain = (path: readonly (string | number)[], message: string) => void;
 
 const forTlsOnly = 'means something for an https:// origin only';
 
 const origin = originOptions.superRefine(
   (value, context) => {
-    const complain = (name: string, message: string) => context.addIssue({ code: 'custom', path: [name], message });
-    const { url, alternatives, caFile, certFile, keyFile, insecureTls, protocol } = value;
-    if (![url, ...alternatives].some((each) => each.startsWith('https:'))) {
-      for (const name of ['caFile', 'certFile', 'keyFile'] as const) {
-        if (value[name] !== undefined) complain(name, forTlsOnly);
-      }
-      if (insecureTls) complain('insecureTls', forTlsOnly);
-      if (protocol === 'http2') complain('protocol', `"http2" ${forTlsOnly}`);
-    }
-    if (insecureTls && caFile !== undefined) complain('caFile', 'is not used while insecureTls is true');
-    if (certFile !== undefined && keyFile === undefined) complain('keyFile', 'is required with certFile');
-    if (certFile === undefined && keyFile !== undefined) complain('certFile', 'is required with keyFile');
+    const complain: Complain = (path, message) => context.addIssue({ code: 'custom', path: [...path], message });
+    compareAlternatives(value, complain);
+    compareTls(value, complain);
   },
-  { when: ({ value }) => tlsOptions.safeParse(value).success },
+  { when: ({ value }) => comparedOptions.safeParse(value).success },
 );
+
+function compareAlternatives({ url, alternatives, health: { check } }: OriginOptions, complain: Complain): void {
+  for (const [index, each] of alternatives.entries()) {
+    if (each === url) complain(['alternatives', index], 'is the same as url');
+    else if (pathOf(each) !== pathOf(url)) complain(['alternatives', index], 'must have the same path as url');
+  }
+  if (alternatives.length > 0 || check === undefined) return;
+  complain(['health', 'check'], 'means something with alternatives only: a lone origin is always asked');
+}
+
+function compareTls(value: OriginOptions, complain: Complain): void {
+  const { url, alternatives, caFile, certFile, keyFile, insecureTls, protocol } = value;
+  if (![url, ...alternatives].some((each) => each.startsWith('https:'))) {
+    for (const name of ['caFile', 'certFile', 'keyFile'] as const) {
+      if (value[name] !== undefined) complain([name], forTlsOnly);
+    }
+    if (insecureTls) complain(['insecureTls'], forTlsOnly);
+    if (protocol === 'http2') complain(['protocol'], `"http2" ${forTlsOnly}`);
+  }
+  if (insecureTls && caFile !== undefined) complain(['caFile'], 'is not used while insecureTls is true');
+  if (certFile !== undefined && keyFile === undefined) complain(['keyFile'], 'is required with certFile');
+  if (certFile === undefined && keyFile !== undefined) complain(['certFile'], 'is required with keyFile');
+}
+
+/** The path that is put before every path; a Unix socket has none. */
+function pathOf(url: string): string {
+  return url.startsWith('unix:') ? '' : new URL(url).pathname.replace(/\/$/, '');
+}
 
 /** Where the responses come from: a URL, or one with options. */
 export const originSchema = z

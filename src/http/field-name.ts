@@ -3,7 +3,7 @@
 /** Words that are not written with one capital first, as they stand between the hyphens of a field name. */
 const specialWords: ReadonlyMap<string, string> = new Map(
   ['CDN', 'CH', 'DNS', 'DNT', 'DPR', 'GPC', 'HTTP2', 'ID', 'IP', 'MD5', 'MIME', 'NEL', 'P3P', 'TE', 'UA', 'URI', 'URL']
-    .concat(['ETag', 'SOAPAction', 'SourceMap', 'WebSocket', 'WWW', 'XSS'])
+    .concat(['ETag', 'RateLimit', 'SOAPAction', 'SourceMap', 'WebSocket', 'WWW', 'XSS'])
     .map((word) => [word.toLowerCase(), word]),
 );
 

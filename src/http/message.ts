@@ -1,6 +1,7 @@
 /** Requests and responses as plain values; no protocol and no socket is known here. */
 
 import type { Fields } from './fields.ts';
+import type { Problem } from './problem.ts';
 import type { ProxyError } from './proxy-error.ts';
 
 /**
@@ -8,6 +9,8 @@ import type { ProxyError } from './proxy-error.ts';
  * Iterating throws a `ProxyError` when the body breaks off: what came before it must then never look whole.
  */
 export interface BodyStream extends AsyncIterable<Uint8Array> {
+  /** The trailer fields (RFC 9110 §6.5), known once the body was read to its end; absent where there cannot be any. */
+  readonly trailers?: (() => Fields) | undefined;
   close(): void;
 }
 
@@ -72,6 +75,8 @@ export interface ProxyResponse {
   readonly body: Body;
   /** Whether the connection must end after this response. */
   readonly closeConnection?: boolean;
+  /** What it is about, where it is an error of our own: whoever knows the client gives it the form that this one prefers. */
+  readonly problem?: Problem;
   /** Called once, when the response is over for the listener. Does not throw. */
   readonly onDelivered?: ((delivery: Delivery) => void) | undefined;
 }

@@ -26,6 +26,18 @@ export const errorKinds = {
     proxyStatus: 'http_request_denied',
     sentence: 'This method is not served here.',
   },
+  method_not_allowed: {
+    status: 405,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'This method is not allowed here.',
+  },
+  expectation_failed: {
+    status: 417,
+    source: 'client',
+    proxyStatus: 'http_request_error',
+    sentence: 'The only expectation that is met here is 100-continue.',
+  },
   target_too_long: {
     status: 414,
     source: 'client',
@@ -74,6 +86,18 @@ export const errorKinds = {
     proxyStatus: 'http_request_denied',
     sentence: 'These credentials are not valid here.',
   },
+  credentials_unchecked: {
+    status: 503,
+    source: 'internal',
+    proxyStatus: 'http_request_denied',
+    sentence: 'Too many credentials are being checked.',
+  },
+  key_refused: {
+    status: 403,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'This needs a key, and there is none in the request that is valid here.',
+  },
   signature_refused: {
     status: 403,
     source: 'client',
@@ -98,6 +122,24 @@ export const errorKinds = {
     proxyStatus: 'http_request_denied',
     sentence: 'Too much was fetched for what was read of it; what is stored can still be had.',
   },
+  too_many_connections: {
+    status: 503,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'Too many connections at a time.',
+  },
+  tls_handshake_failed: {
+    status: 400,
+    source: 'client',
+    proxyStatus: 'tls_protocol_error',
+    sentence: 'The TLS handshake failed.',
+  },
+  proxy_header_refused: {
+    status: 400,
+    source: 'client',
+    proxyStatus: 'http_request_denied',
+    sentence: 'The connection did not begin with the PROXY protocol of a trusted proxy.',
+  },
   client_gone: {
     status: 499,
     source: 'client',
@@ -119,7 +161,7 @@ export const errorKinds = {
   not_in_cache: {
     status: 504,
     source: 'client',
-    proxyStatus: 'http_request_denied',
+    proxyStatus: 'proxy_internal_response',
     sentence: 'The request asks for a stored response only (only-if-cached) and there is none that may be used.',
   },
   origin_busy: {
@@ -127,12 +169,6 @@ export const errorKinds = {
     source: 'internal',
     proxyStatus: 'connection_limit_reached',
     sentence: 'Too much is being fetched from the origin already.',
-  },
-  origin_ill: {
-    status: 503,
-    source: 'origin',
-    proxyStatus: 'destination_unavailable',
-    sentence: 'No origin is well.',
   },
   origin_unresolved: {
     status: 502,
@@ -155,8 +191,14 @@ export const errorKinds = {
   origin_tls_failed: {
     status: 502,
     source: 'origin',
+    proxyStatus: 'tls_protocol_error',
+    sentence: 'The TLS handshake with the origin failed.',
+  },
+  origin_certificate_refused: {
+    status: 502,
+    source: 'origin',
     proxyStatus: 'tls_certificate_error',
-    sentence: "The origin's TLS certificate or handshake was not accepted.",
+    sentence: "The origin's TLS certificate was not accepted.",
   },
   origin_reset: {
     status: 502,

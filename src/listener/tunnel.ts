@@ -8,6 +8,9 @@ import { type Fields, hasField, withField, withoutFields } from '../http/fields.
 import type { Delivery, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { originError } from '../origin/origin-error.ts';
+import type { Hold } from '../origin/origin-group.ts';
+import { hostOfOrigin, socketPathOf } from '../origin/place.ts';
+import { isOriginFailure, isUnwell } from '../origin/resend.ts';
 import { withoutConnectionFields } from '../semantics/end-to-end.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { RequestHead, Tunnel, TunnelClient } from './listener.ts';
@@ -17,14 +20,28 @@ import { wireFields } from './response-head.ts';
 
 /** Where a tunnel leads, and what the origin is asked with. */
 export interface TunnelRoute {
-  /** The origin's base, such as `https://origin.example:8443`. */
+  /** The origin, such as `https://origin.example:8443` or `unix:/run/app.sock`. A path of a URL is not used. */
   readonly url: string;
   /** The target in origin-form, as the origin is to get it. */
   readonly target: string;
   /** End-to-end fields only, our own (Via, X-Forwarded-For) among them. Host is the origin's where they have none. */
   readonly fields: Fields;
-  /** How an https origin is verified: `ca` holds the certificates to trust, in PEM. Node's defaults when absent. */
-  readonly tls?: { readonly ca?: string | undefined; readonly rejectUnauthorized?: boolean | undefined } | undefined;
+  /** How an https origin is verified, and what it is shown, in PEM. Node's defaults when absent. */
+  readonly tls?: TunnelTls | undefined;
+  /** How long it may take to connect, and the origin to answer then; those of all tunnels when absent. */
+  readonly timeouts?: { readonly connectMs: number; readonly answerMs: number } | undefined;
+  /** Told what came of asking this origin, and when it is over; absent where there is no other one. */
+  readonly hold?: Pick<Hold, 'report' | 'release'> | undefined;
+}
+
+/** As much of TLS as is decided for each route. */
+export interface TunnelTls {
+  /** The certificates to trust. */
+  readonly ca?: string | undefined;
+  readonly rejectUnauthorized?: boolean | undefined;
+  /** The client certificate and its key. */
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
 }
 
 /** What was decided about a request for a tunnel. */
@@ -44,9 +61,9 @@ export interface TunnelOptions {
   readonly emit: Emit;
   /** Tells the time in epoch milliseconds. */
   readonly now: () => number;
-  /** How long the connection to an origin may take. */
+  /** How long the connection to an origin may take, where its route does not say. */
   readonly connectTimeoutMs: number;
-  /** How long the origin may then be silent before it answers. */
+  /** How long the origin may then take to answer. */
   readonly answerTimeoutMs: number;
 }
 
@@ -96,6 +113,7 @@ class Attempt {
   #outgoing: ClientRequest | undefined;
   #stage: 'asking' | 'answered' | 'open' = 'asking';
   #isConnected = false;
+  #deadline: NodeJS.Timeout | undefined;
   #error: ProxyError | undefined;
 
   constructor(request: RequestHead, client: TunnelClient, options: TunnelOptions) {
@@ -111,7 +129,8 @@ class Attempt {
       this.#route = await this.#admission.route();
       const route = this.#route;
       if (socket.destroyed) throw new ProxyError('client_gone');
-      proxy.ws(handshake, socket, firstBytes, originOptions(route), (error) => this.#fail(error));
+      const originOptions = { ...selectOrigin(route), connectTimeout: this.#connectTimeoutMs };
+      proxy.ws(handshake, socket, firstBytes, originOptions, (error) => this.#fail(error));
       // http-proxy-3 would relay another answer without backpressure and without regard to its framing.
       this.#outgoing?.removeAllListeners('response');
       this.#outgoing?.once('response', (answer) => this.#relay(answer));
@@ -124,7 +143,7 @@ class Attempt {
   prepare(outgoing: ClientRequest): void {
     const { target, fields, url } = this.#route;
     this.#outgoing = outgoing;
-    const host = hasField(fields, 'host') ? fields : withField(fields, 'host', new URL(url).host);
+    const host = hasField(fields, 'host') ? fields : withField(fields, 'host', hostOfOrigin(new URL(url)));
     const sent = withoutFields(withoutConnectionFields(host), framingFields);
     for (const name of outgoing.getHeaderNames()) outgoing.removeHeader(name);
     for (const [name, value = ''] of Object.entries(withUpgrade(sent))) outgoing.setHeader(name, value);
@@ -133,13 +152,24 @@ class Attempt {
     outgoing.once('socket', (socket) => {
       socket.once(this.#isTls ? 'secureConnect' : 'connect', () => {
         this.#isConnected = true;
+        this.#await(outgoing);
       });
     });
-    outgoing.setTimeout(this.#options.answerTimeoutMs, () => outgoing.destroy(new ProxyError('origin_timeout')));
     outgoing.once('upgrade', (answer, socket) => this.#open(answer, socket));
     this.#client.socket.once('close', () => {
       if (this.#stage === 'asking') outgoing.destroy(new ProxyError('client_gone'));
     });
+  }
+
+  /** From now on the origin may take so long, however it fills the time. */
+  #await(outgoing: ClientRequest): void {
+    const timeoutMs = this.#route.timeouts?.answerMs ?? this.#options.answerTimeoutMs;
+    this.#deadline = setTimeout(() => outgoing.destroy(new ProxyError('origin_timeout')), timeoutMs);
+    outgoing.once('close', () => clearTimeout(this.#deadline));
+  }
+
+  get #connectTimeoutMs(): number {
+    return this.#route.timeouts?.connectMs ?? this.#options.connectTimeoutMs;
   }
 
   get #isTls(): boolean {
@@ -149,6 +179,8 @@ class Attempt {
   /** Runs before http-proxy-3 writes the 101 with the answer's fields and connects the two sockets. */
   #open(answer: IncomingMessage, originSocket: Socket): void {
     this.#stage = 'open';
+    clearTimeout(this.#deadline);
+    this.#route.hold?.report('well', 'it opened a tunnel');
     const { socket } = this.#client;
     answer.headers = withUpgrade(endToEndFields(answer));
     originSocket.once('close', () => socket.destroySoon());
@@ -161,6 +193,9 @@ class Attempt {
 
   #relay(answer: IncomingMessage): void {
     this.#stage = 'answered';
+    clearTimeout(this.#deadline);
+    const status = answer.statusCode ?? 502;
+    this.#route.hold?.report(isUnwell({ status }) ? 'failed' : 'well', `status ${status}`);
     const length = answer.headers['content-length'];
     const sizeBytes = length === undefined ? undefined : Number(length);
     const stream = new MessageBody(answer, {
@@ -168,13 +203,13 @@ class Attempt {
       brokenOff: 'origin_body_short',
       onClose: () => answer.destroy(),
     });
-    const status = answer.statusCode ?? 502;
     this.#answer({ status, fields: endToEndFields(answer), body: { kind: 'stream', sizeBytes, stream } });
   }
 
   /** Called for whatever ends the origin's side with an error, before the answer and after it. */
   #fail(thrown: Error): void {
     const error = this.#nameError(thrown);
+    if (isOriginFailure(error)) this.#route.hold?.report('failed', error.code);
     if (this.#stage === 'asking') this.#refuse(error);
     else this.#error ??= error;
   }
@@ -203,6 +238,7 @@ class Attempt {
 
   #report(status: number, error: ProxyError | undefined): void {
     const { authority, target, peer, receivedAt } = this.#request;
+    this.#route.hold?.release();
     this.#admission.leave({ bytesSent: 0, complete: error === undefined, error });
     this.#options.emit({
       kind: 'tunnel',
@@ -217,14 +253,19 @@ class Attempt {
   }
 }
 
-/** Whom http-proxy-3 connects to. */
-function originOptions({ url, tls = {} }: TunnelRoute): ServerOptions {
+/** Whom http-proxy-3 connects to. It looks for a socket and for certificates in the target, even where that is a URL. */
+function selectOrigin({ url, tls = {} }: TunnelRoute): ServerOptions {
   // A text that is no URL would be taken for a path of some other host.
-  const target = new URL(url);
-  const { ca, rejectUnauthorized = true } = tls;
+  const place = new URL(url);
+  const socketPath = socketPathOf(place);
+  if (socketPath !== undefined) {
+    return { target: Object.assign(new URL(`http://${hostOfOrigin(place)}`), { socketPath }) };
+  }
+  const { ca, cert, key, rejectUnauthorized = true } = tls;
   // Node would ask for the certificate of the name in Host, which may be the client's name for the origin.
-  const name = target.hostname.replace(/^\[|\]$/g, '');
+  const name = place.hostname.replace(/^\[|\]$/g, '');
   const ssl = { servername: isIP(name) === 0 ? name : '' };
+  const target = Object.assign(place, { cert, key });
   return { target, ssl, secure: rejectUnauthorized, ...(ca === undefined ? {} : { ca }) };
 }
 

@@ -6,11 +6,21 @@ import { readFraming } from './framing.ts';
 import type { OriginRequest, OriginResponse } from './origin.ts';
 import { originError, type Stage } from './origin-error.ts';
 import { type Flow, ReceivedBody } from './received-body.ts';
+import { keptTrailers } from './trailers.ts';
 
 /** Steers the connection that an exchange has got. */
 export interface Control extends Flow {
   /** The field lines of the head that has arrived, names and values in turn. */
   readonly rawHeaders?: unknown;
+  /** Those of the trailer section, once the body has ended. */
+  readonly rawTrailers?: unknown;
+}
+
+/** What carries an exchange. */
+export interface Carrier {
+  readonly isTls: boolean;
+  /** As Via writes it (RFC 9110 §7.6.3). */
+  readonly version: '1.1' | '2';
 }
 
 /** An origin that sends more interim responses than this for one request never means to answer it. */
@@ -24,7 +34,7 @@ export class Exchange {
   /** Resolves with the final head, or rejects with a `ProxyError`. */
   readonly response: Promise<OriginResponse>;
   readonly #request: OriginRequest;
-  readonly #isTls: boolean;
+  readonly #carrier: Carrier;
   readonly #settle: PromiseWithResolvers<OriginResponse>;
   readonly #onAbort = (): void => this.#abort(goneError(this.#request.signal));
   #stage: Stage = 'connecting';
@@ -34,9 +44,9 @@ export class Exchange {
   /** Why the exchange has failed. */
   #error: ProxyError | undefined;
 
-  constructor(request: OriginRequest, isTls: boolean) {
+  constructor(request: OriginRequest, carrier: Carrier) {
     this.#request = request;
-    this.#isTls = isTls;
+    this.#carrier = carrier;
     this.#settle = Promise.withResolvers();
     this.response = this.#settle.promise;
     request.signal.addEventListener('abort', this.#onAbort, { once: true });
@@ -61,25 +71,27 @@ export class Exchange {
     this.#body?.push(chunk);
   }
 
-  onResponseEnd(): void {
+  onResponseEnd(control: Control): void {
     this.#leave();
-    this.#body?.end();
+    this.#body?.end(keptTrailers(fieldsOf(control.rawTrailers)));
   }
 
   onResponseError(_control: Control | null, error: unknown): void {
-    this.#fail(originError(error, this.#stage, this.#isTls));
+    this.#fail(originError(error, this.#stage, this.#carrier.isTls));
   }
 
   #inform(status: number, fields: Fields): void {
     this.#interims++;
     // No upgrade was asked for, and a status below 100 has no class (RFC 9110 §15).
-    if (status <= 101) this.#abort(illFramed(`status ${status}`));
+    if (status < 100 || status === 101) this.#abort(illFramed(`status ${status}`));
     else if (this.#interims > maxInterims) this.#abort(illFramed(`more than ${maxInterims} interim responses`));
-    else this.#request.onInterim?.({ status, fields });
+    // A 100 says that a body may be sent, which was not asked (RFC 9110 §15.2.1).
+    else if (status > 100) this.#request.onInterim?.({ status, fields });
   }
 
   #start(status: number, fields: Fields): void {
-    const reading = readFraming(this.#request.method, status, fields);
+    const { version } = this.#carrier;
+    const reading = readFraming(this.#request.method, status, fields, version);
     if (status > 599) this.#abort(illFramed(`status ${status}`));
     else if (reading.kind === 'ill_framed') this.#abort(illFramed(reading.reason));
     else {
@@ -91,7 +103,7 @@ export class Exchange {
         abort: (reason) => this.#abort(reason),
       });
       // The parser does not tell the minor version: an HTTP/1.0 origin is written down as 1.1 too.
-      this.#settle.resolve({ status, fields, version: '1.1', framing, sizeBytes, body: this.#body });
+      this.#settle.resolve({ status, fields, version, framing, sizeBytes, body: this.#body });
     }
   }
 
@@ -116,7 +128,7 @@ export class Exchange {
 }
 
 /** A reason that is already a `ProxyError` is kept: whoever gave up a fill says why. Any other abort is a client that left. */
-function goneError(signal: AbortSignal): ProxyError {
+export function goneError(signal: AbortSignal): ProxyError {
   const reason: unknown = signal.reason;
   return reason instanceof ProxyError ? reason : new ProxyError('client_gone', { cause: reason });
 }

@@ -12,12 +12,14 @@ export type FramingReading =
  * RFC 9112 §6.3, for a client that sends no TE: `chunked` is then the only transfer coding it can undo (§6.1). Stricter than
  * §6.3 where a response has Content-Length beside Transfer-Encoding or twice: either is a sign of response splitting.
  * A response to HEAD, a 204 and a 304 have no body, whatever their fields say of one; `sizeBytes` is undefined for them.
+ *
+ * In HTTP/2 END_STREAM ends a body as surely as a last chunk does, and Transfer-Encoding has no place (RFC 9113 §8.1, §8.2.2).
  */
-export function readFraming(method: string, status: number, fields: Fields): FramingReading {
+export function readFraming(method: string, status: number, fields: Fields, version: '1.1' | '2'): FramingReading {
   const codings = fieldLines(fields, 'transfer-encoding');
   const lengths = fieldLines(fields, 'content-length');
   if (codings.length > 0 && lengths.length > 0) return illFramed('Content-Length beside Transfer-Encoding');
-  if (codings.length > 1 || (codings[0] ?? 'chunked').toLowerCase() !== 'chunked') {
+  if (codings.length > (version === '2' ? 0 : 1) || (codings[0] ?? 'chunked').toLowerCase() !== 'chunked') {
     return illFramed(`Transfer-Encoding: ${codings.join(', ')}`);
   }
   const sizeBytes = parseLength(lengths);
@@ -25,7 +27,8 @@ export function readFraming(method: string, status: number, fields: Fields): Fra
 
   if (method === 'HEAD' || status === 204 || status === 304) return framed('none', undefined);
   if (codings.length > 0) return framed('chunked', undefined);
-  return sizeBytes === undefined ? framed('close', undefined) : framed('length', sizeBytes);
+  if (sizeBytes !== undefined) return framed('length', sizeBytes);
+  return framed(version === '2' ? 'chunked' : 'close', undefined);
 }
 
 /** Bytes that cannot be counted exactly are refused rather than rounded. */

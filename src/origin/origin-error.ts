@@ -5,6 +5,17 @@ import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
 /** How far an exchange had come: it had no connection yet, waited for the final head, or read the body. */
 export type Stage = 'connecting' | 'waiting' | 'reading';
 
+/** A failure of an exchange with an origin that knows whether the origin can have acted on the request. */
+export class OriginError extends ProxyError {
+  /** Whether it is sure that the origin has not acted on the request (RFC 9110 §9.2.2, RFC 9113 §8.7). */
+  readonly isUnsent: boolean;
+
+  constructor(code: ErrorCode, options: { detail?: string; cause?: unknown; isUnsent: boolean }) {
+    super(code, options);
+    this.isUnsent = options.isUnsent;
+  }
+}
+
 /** The name of the HTTP parser's errors; their codes are not always there. */
 const parserError = 'HTTPParserError';
 
@@ -25,7 +36,7 @@ export function originError(thrown: unknown, stage: Stage, isTls: boolean): Prox
   const error = firstError(thrown);
   const code = errorCode(error, stage, isTls);
   const parts = [error.code, error.message].filter((part) => part !== undefined && part !== '');
-  return new ProxyError(code, { cause: thrown, detail: parts.join(': ') });
+  return new OriginError(code, { cause: thrown, detail: parts.join(': '), isUnsent: stage === 'connecting' });
 }
 
 interface SystemError extends Error {
@@ -57,7 +68,13 @@ function connectingCode({ code, syscall }: SystemError, isTls: boolean): ErrorCo
   if (code === 'ETIMEDOUT') return 'origin_connect_timeout';
   if (syscall === 'connect') return 'origin_refused';
   if (code === undefined || code.startsWith('UND_ERR')) return 'internal';
-  return isTls ? 'origin_tls_failed' : 'origin_refused';
+  if (!isTls) return 'origin_refused';
+  return isCertificateFault(code) ? 'origin_certificate_refused' : 'origin_tls_failed';
+}
+
+/** OpenSSL's reasons not to trust a certificate have names of their own; all other errors begin with E. */
+function isCertificateFault(code: string): boolean {
+  return code === 'ERR_TLS_CERT_ALTNAME_INVALID' || !/^E(?:[A-Z]+$|RR_)/.test(code);
 }
 
 function waitingCode({ name, code, message }: SystemError): ErrorCode {

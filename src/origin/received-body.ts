@@ -1,5 +1,6 @@
 /** The body of a response between the connection that pushes it and the reader that pulls it. */
 
+import type { Fields } from '../http/fields.ts';
 import type { BodyStream } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 
@@ -42,6 +43,9 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
   #waiting: Waiting | undefined;
   #isTaken = false;
   #isClosed = false;
+  #trailers: Fields = [];
+  /** Those that came behind the last byte; none before it was read. */
+  readonly trailers = (): Fields => this.#trailers;
 
   constructor(sizeBytes: number | undefined, flow: Flow) {
     this.#missingBytes = sizeBytes ?? Number.NaN;
@@ -65,9 +69,14 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
     }
   }
 
-  /** The last byte was pushed. */
-  end(): void {
+  /** The last byte was pushed; these fields came behind it. Where the framing promises more, the body is short. */
+  end(trailers: Fields = []): void {
+    if (this.#missingBytes > 0) {
+      this.fail(new ProxyError('origin_body_short'));
+      return;
+    }
     this.#state = 'ended';
+    this.#trailers = trailers;
     this.#waiting?.resolve({ done: true, value: undefined });
     this.#waiting = undefined;
   }

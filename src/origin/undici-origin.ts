@@ -1,15 +1,18 @@
 /** An HTTP/1.1 origin over undici: one pool of connections, and nothing done to what travels over them. */
 
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import { buildConnector, type Dispatcher, Pool } from 'undici';
 import { wireFieldName } from '../http/field-name.ts';
 import type { Fields } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { Exchange } from './exchange.ts';
 import type { Origin, OriginRequest } from './origin.ts';
+import { hostOfOrigin, socketPathOf } from './place.ts';
 
 /** Where an origin is, and how long it may take. */
 export interface UndiciOriginOptions {
-  /** An `http:` or `https:` URL. Only its scheme and authority are used here; routing joins its path. */
+  /** An `http:`, `https:` or `unix:` URL. Only its scheme and authority are used here; routing joins its path. */
   readonly url: string;
   /** To connect, TLS handshake included. */
   readonly connectTimeoutMs: number;
@@ -21,11 +24,17 @@ export interface UndiciOriginOptions {
   readonly connections: number;
   /** How long an idle connection is kept at most; an origin's Keep-Alive hint may shorten it. */
   readonly keepAliveTimeoutMs: number;
-  readonly tls: {
-    /** PEM certificates that are trusted instead of the system's. */
-    readonly ca?: string | undefined;
-    readonly rejectUnauthorized: boolean;
-  };
+  readonly tls: OriginTls;
+}
+
+/** How an origin over TLS is verified, and what it is shown. */
+export interface OriginTls {
+  /** PEM certificates that are trusted instead of the system's. */
+  readonly ca?: string | undefined;
+  readonly rejectUnauthorized: boolean;
+  /** The client certificate and its key, in PEM; both or none. */
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
 }
 
 /** The largest head or trailer section that is read; an origin that sends more is cut. */
@@ -51,13 +60,18 @@ const connectionFields: ReadonlySet<string> = new Set([
  * `fetch` throws a `ProxyError`: see `originError` for the codes, and `client_gone` (or the signal's reason, where that
  * is a `ProxyError`) for a request that was aborted. `close` cuts what is running; who wants it finished waits before.
  *
- * Two limits. undici cuts an origin that sends a 100 nobody asked for, though RFC 9110 §15.2 would have it read over. And Node
- * does not tell whether TLS was closed in order (RFC 9112 §9.8): a body that ends with its connection may have been cut there.
+ * Four limits. undici cuts an origin that sends a 100 nobody asked for, though RFC 9110 §15.2 would have it read over. It does
+ * not tell HTTP/1.0 from 1.1, so that chunks of the former are taken for a body as they are (RFC 9112 §6.1), and the connection
+ * closed. It closes an idle connection that speaks, but what comes in the moment in which a request leaves can only be taken
+ * for its response. And Node does not tell whether TLS was closed in order (RFC 9112 §9.8): a body that ends with its
+ * connection may have been cut there.
  */
-export function createUndiciOrigin(options: UndiciOriginOptions): Origin {
+export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareConnection): Origin {
   const url = new URL(options.url);
-  const pool = new Pool(url.origin, {
-    connect: createConnector(options),
+  // The pool's own URL says only whether there is TLS; over a Unix socket there is none.
+  const base = socketPathOf(url) === undefined ? url.origin : `http://${hostOfOrigin(url)}`;
+  const pool = new Pool(base, {
+    connect: createConnector(options, spare),
     connections: options.connections,
     pipelining: 1,
     allowH2: false,
@@ -74,7 +88,7 @@ export function createUndiciOrigin(options: UndiciOriginOptions): Origin {
   return {
     async fetch(request) {
       refuseUnsendable(request);
-      const exchange = new Exchange(request, isTls);
+      const exchange = new Exchange(request, { isTls, version: '1.1' });
       if (!request.signal.aborted) pool.dispatch(dispatchOptions(request, url.hostname), exchange);
       return exchange.response;
     },
@@ -83,7 +97,7 @@ export function createUndiciOrigin(options: UndiciOriginOptions): Origin {
 }
 
 /** undici sends no asterisk-form (RFC 9112 §3.2.4) and makes tunnels of CONNECT. */
-function refuseUnsendable({ method, target, body }: OriginRequest): void {
+export function refuseUnsendable({ method, target, body }: OriginRequest): void {
   if (target.startsWith('/') && method !== 'CONNECT') return;
   body?.close();
   throw new ProxyError('method_refused', { detail: `${method} ${target} cannot be sent to an origin` });
@@ -114,21 +128,56 @@ function wireFields(fields: Fields, bodySizeBytes: number | undefined): string[]
   return wire;
 }
 
+/** A connection that was made for something else, and is there for the first request that wants one. */
+export interface SpareConnection {
+  take(): Socket | undefined;
+}
+
 /** Connects by the URL alone: its host is what is resolved, asked for by SNI (never an IP address, RFC 6066 §3) and verified. */
-function createConnector({ connectTimeoutMs, tls }: UndiciOriginOptions): buildConnector.connector {
-  const connect = buildConnector({
-    timeout: connectTimeoutMs,
-    allowH2: false,
-    rejectUnauthorized: tls.rejectUnauthorized,
-    ...(tls.ca === undefined ? {} : { ca: tls.ca }),
-  });
+function createConnector(options: UndiciOriginOptions, spare?: SpareConnection): buildConnector.connector {
+  const connect = buildConnector(connectorOptions(options, false));
   return ({ servername: _servername, ...target }, callback) => {
+    const kept = spare?.take();
+    if (kept !== undefined) return queueMicrotask(() => callback(null, kept));
     connect(target, (...[error, socket]) => {
       if (error !== null) return callback(error, null);
       socket.on('error', hideReset);
       callback(null, socket);
     });
   };
+}
+
+/**
+ * Makes connections that offer HTTP/2 before HTTP/1.1 (ALPN, RFC 7301); `alpnProtocol` of one says which was taken. The
+ * promise is rejected as a connection of `createUndiciOrigin` fails.
+ */
+export function createAlpnDialer(options: UndiciOriginOptions): () => Promise<TLSSocket> {
+  const { protocol, host, hostname, port } = new URL(options.url);
+  const connect = buildConnector(connectorOptions(options, true));
+  const address = { protocol, host, hostname: hostname.replace(/^\[|\]$/g, ''), port };
+  return () =>
+    new Promise((resolve, reject) => {
+      connect(address, (...[error, socket]) => {
+        if (error !== null) return reject(error);
+        socket.on('error', hideReset);
+        resolve(socket as TLSSocket);
+      });
+    });
+}
+
+function connectorOptions({ url, connectTimeoutMs, tls }: UndiciOriginOptions, allowH2: boolean) {
+  const { ca, cert, key, rejectUnauthorized } = tls;
+  const socketPath = socketPathOf(new URL(url));
+  const options: buildConnector.BuildOptions & { readonly preferH2: boolean } = {
+    timeout: connectTimeoutMs,
+    allowH2,
+    preferH2: allowH2,
+    rejectUnauthorized,
+    ...(socketPath === undefined ? {} : { socketPath }),
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined || key === undefined ? {} : { cert, key }),
+  };
+  return options;
 }
 
 /**

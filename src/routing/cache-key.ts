@@ -16,7 +16,7 @@ export interface CacheKeyParts {
 }
 
 /** What of a route is in the keys of its responses. */
-export type ScopedRoute = Pick<Route, 'originUrl' | 'match' | 'stripPathPrefix' | 'host'> & {
+export type ScopedRoute = Pick<Route, 'originUrl' | 'match' | 'stripPathPrefix' | 'host' | 'toOrigin'> & {
   readonly cache: Pick<RouteCaching, 'key'>;
 };
 
@@ -30,15 +30,16 @@ export function cacheKey({ originScope, scheme, authority, path, query }: CacheK
 }
 
 /**
- * Names all that decides what an origin is asked for a URI: its URL, the prefix that is stripped, and the Host that it
- * sees; and which parameters the URI has lost, because it then stands for several. A store outlives a configuration; where
- * one of these changes, nothing stored before is reused.
+ * Names all that decides what an origin is asked for a URI: its URL, the prefix that is stripped, the Host that it sees, and
+ * the fields that the operator adds or takes out; and which parameters the URI has lost, because it then stands for several.
+ * A store outlives a configuration; where one of these changes, nothing stored before is reused.
  */
 export function originScope(route: ScopedRoute): string {
   const { host, match, originUrl, stripPathPrefix } = route;
   const facts: string[] = [];
   if (stripPathPrefix) facts.push(`strip=${match.pathPrefix}`);
   if (host !== 'origin') facts.push(host === 'keep' ? 'keep-host' : `host=${host.name.toLowerCase()}`);
+  if (route.toOrigin !== undefined) facts.push(`fields=${route.toOrigin.scope}`);
   // The last one, because a name may hold anything.
   if (route.cache.key.query !== 'all') facts.push(`query=${formatSelection(route.cache.key.query)}`);
   return originUrl.href + facts.map((fact) => `#${fact}`).join('');

@@ -8,7 +8,7 @@ import { normaliseAuthority } from './authority.ts';
 import { cacheKey, originScope } from './cache-key.ts';
 import type { Route } from './route.ts';
 import { originTarget, type Router } from './router.ts';
-import { normaliseTarget, type Target } from './target.ts';
+import { hidesStepUp, normaliseTarget, type Target } from './target.ts';
 
 /** Where a request goes. */
 export interface Routed {
@@ -18,11 +18,15 @@ export interface Routed {
   readonly target: Target;
 }
 
-/** Finds the route of a request. Throws `ProxyError`: `malformed_request` for an authority that is none, `no_route`. */
+/**
+ * Finds the route of a request. Throws `ProxyError`: `malformed_request` for an authority that is none, or a path of which the
+ * origin may take another way than routing; `no_route`.
+ */
 export function routeRequest(request: Pick<ProxyRequest, 'scheme' | 'authority' | 'target'>, router: Router): Routed {
   const authority = request.authority === '' ? '' : normaliseAuthority(request.authority, request.scheme);
   if (authority === undefined) throw new ProxyError('malformed_request', { detail: 'the authority is not valid' });
   const target = normaliseTarget(request.target);
+  if (hidesStepUp(target.path)) throw new ProxyError('malformed_request', { detail: 'the path hides a step up' });
   const route = router(authority, target.path);
   if (route === undefined) throw new ProxyError('no_route');
   return { route, authority, target };
@@ -33,7 +37,7 @@ export function createInquiry(
   request: ProxyRequest,
   { route, authority, target }: Routed,
   router: Router,
-  forwarding: Pick<Inquiry, 'origin' | 'originFields' | 'onInterim'>,
+  forwarding: Pick<Inquiry, 'origin' | 'client' | 'originFields' | 'onInterim'>,
 ): Inquiry {
   const keyIn = (owner: Route, { path, query }: Target) =>
     cacheKey({

@@ -2,7 +2,9 @@
 
 import type { FillPolicy } from '../cache/fill-policy.ts';
 import type { CachePolicy } from '../cache/inquiry.ts';
+import type { Fields } from '../http/fields.ts';
 import type { Origin } from '../origin/origin.ts';
+import type { Hold } from '../origin/origin-group.ts';
 import type { RangeAbility } from '../origin/range-ability.ts';
 
 /** Which requests a route serves. */
@@ -18,6 +20,21 @@ export interface RouteMatch {
 
 /** The Host that the origin sees: its own, the client's, or a name. */
 export type HostPolicy = 'origin' | 'keep' | { readonly name: string };
+
+/** What the operator decided about the fields that an origin gets. */
+export interface OriginFieldRules {
+  /**
+   * Names of the fields that are taken out of every request, those that are set among them; in lower case, and with hyphens for
+   * all other signs, as old gateways read names.
+   */
+  readonly removed: ReadonlySet<string>;
+  /** Besides, of those that are taken out where the response is shared (GET, HEAD). */
+  readonly removedFromShared: ReadonlySet<string>;
+  /** What each request is given on its way, secrets among it. The cache does not see it. */
+  readonly constant: Fields;
+  /** Names all of this in the keys of responses: another text for other rules, and nothing that tells a secret. */
+  readonly scope: string;
+}
 
 /** How the responses of a route are stored and reused. */
 export interface RouteCaching extends Omit<CachePolicy, 'isEnabled' | 'wantsDigest' | 'fill' | 'closeDelimited'> {
@@ -39,16 +56,25 @@ export interface Route {
   readonly match: RouteMatch;
   /** Whether the origin gets the path without `match.pathPrefix`. */
   readonly stripPathPrefix: boolean;
-  /** Where the origin is; its path is put before every path. */
+  /** Where the origin is, the first one of several; its path is put before every path. `unix:` and a path: a socket. */
   readonly originUrl: URL;
   readonly origin: Origin;
-  /** How an `https:` origin is verified; for tunnels, which do not go through `origin`. */
+  /** Chooses an origin for a tunnel, which does not go through `origin`. Undefined where there is one only. */
+  readonly holdOrigin?: (() => Hold) | undefined;
+  /** How an `https:` origin is verified, and what it is shown; for tunnels. */
   readonly tls: {
     /** PEM certificates that are trusted instead of the system's. */
     readonly ca: string | undefined;
     readonly rejectUnauthorized: boolean;
+    /** The client certificate and its key, in PEM. */
+    readonly cert?: string | undefined;
+    readonly key?: string | undefined;
   };
+  /** How long an origin may take, for tunnels: to be connected to, and to answer then. Undefined: as long as anywhere. */
+  readonly timeouts?: { readonly connectMs: number; readonly answerMs: number } | undefined;
   readonly host: HostPolicy;
+  /** None where the operator has no rules for it. */
+  readonly toOrigin?: OriginFieldRules | undefined;
   readonly cache: RouteCaching;
   readonly ranges: {
     /** The most ranges in one request; a Range field with more is ignored (RFC 9110 §14.2). */

@@ -1,5 +1,6 @@
 /** Finds the route of a request, and the target that its origin is asked for. */
 
+import { basePathOf } from '../origin/place.ts';
 import { hostOf } from './authority.ts';
 import type { Route } from './route.ts';
 import { normaliseTarget } from './target.ts';
@@ -37,8 +38,7 @@ export function createRouter(routes: readonly Route[]): Router {
 export function originTarget(route: Route, path: string, query: string): string {
   if (!path.startsWith('/')) return path;
   const below = route.stripPathPrefix ? path.slice(withoutFinalSlash(prefixOf(route)).length) : path;
-  const base = withoutFinalSlash(route.originUrl.pathname);
-  return `${base}${below.startsWith('/') ? below : `/${below}`}${query}`;
+  return `${basePathOf(route.originUrl)}${below.startsWith('/') ? below : `/${below}`}${query}`;
 }
 
 function candidatesOf(route: Route): Candidate[] {

@@ -21,6 +21,15 @@ export function normaliseTarget(target: string): Target {
 }
 
 /**
+ * Whether a normalised path hides a step up: a segment `..` beside an encoded slash or a backslash, or with a parameter. Some
+ * origins take it for one after they have decoded the path, so that `/public/..%2Fadmin` is of one route here and of another
+ * there, and what it brings is kept under a name that looks harmless.
+ */
+export function hidesStepUp(path: string): boolean {
+  return path.includes('..') && /(?:[/\\]|%2F|%5C)\.\.(?:$|[/\\;]|%2F|%5C)/.test(path);
+}
+
+/**
  * A stray percent sign must not be completed by what is decoded after it: `%%341` is no `%41`. So the digits after one keep
  * their encoding.
  */

@@ -1,5 +1,8 @@
 /** What is known of request methods. */
 
+/** What Allow says where the origin is not asked (RFC 9110 §10.2.1): the methods of the RFCs that are passed on. */
+export const allowedMethods = 'GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE';
+
 const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PROPFIND', 'REPORT', 'SEARCH', 'TRACE']);
 
 /**
@@ -9,6 +12,14 @@ const safeMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PRO
  */
 export function isSafeMethod(method: string): boolean {
   return safeMethods.has(method);
+}
+
+/**
+ * Whether doing it twice is doing it once (RFC 9110 §9.2.2), so that it may be sent again when it is not known whether it
+ * arrived.
+ */
+export function isIdempotentMethod(method: string): boolean {
+  return isSafeMethod(method) || method === 'PUT' || method === 'DELETE';
 }
 
 /** Request fields by which some origins take a request for one of another method. */

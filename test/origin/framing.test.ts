@@ -6,7 +6,7 @@ import { fieldsOf } from '../support/fields-of.ts';
 
 /** Framing and size, or that there is none to trust. */
 function readingOf(method: string, status: number, ...lines: string[]): string {
-  const reading = readFraming(method, status, fieldsOf(...lines));
+  const reading = readFraming(method, status, fieldsOf(...lines), '1.1');
   return reading.kind === 'ill_framed' ? 'ill_framed' : `${reading.framing} ${reading.sizeBytes}`;
 }
 

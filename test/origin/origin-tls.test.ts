@@ -41,13 +41,13 @@ describe('TLS to an origin', () => {
 
   it('refuses an unknown authority', async () => {
     await using server = await openScriptedOrigin({ tls: testCertificate }, good);
-    expect(await answerOf(server.url, { tls: { rejectUnauthorized: true } })).toBe('origin_tls_failed');
+    expect(await answerOf(server.url, { tls: { rejectUnauthorized: true } })).toBe('origin_certificate_refused');
     expect(server.requests.length).toBe(0);
   });
 
   it('refuses a certificate for another name, even where Host has a name that it is for', async () => {
     await using server = await openScriptedOrigin({ host: '127.0.0.2', tls: testCertificate }, good);
-    expect(await answerOf(server.url, { hostField: 'a.example.org' })).toBe('origin_tls_failed');
+    expect(await answerOf(server.url, { hostField: 'a.example.org' })).toBe('origin_certificate_refused');
     expect(server.requests.length).toBe(0);
   });
 

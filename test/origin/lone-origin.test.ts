@@ -1,11 +1,12 @@
-/** One retry for a request whose connection was closed under it, and for no other. */
+/** A lone origin: requests whose connection was closed under them are sent again, and no others. */
 
 import { describe, expect, it } from 'vitest';
 import type { BodyStream } from '../../src/http/message.ts';
-import type { OriginRequest } from '../../src/origin/origin.ts';
-import { createRetryingOrigin } from '../../src/origin/retrying-origin.ts';
+import type { Origin, OriginRequest } from '../../src/origin/origin.ts';
+import { createOriginGroup } from '../../src/origin/origin-group.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
 import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
+import { realClock } from '../support/real-clock.ts';
 import { openScriptedOrigin, type Play } from '../support/scripted-origin.ts';
 import { originOptions } from './origin-options.ts';
 
@@ -31,7 +32,24 @@ const abc: BodyStream = {
   close: () => undefined,
 };
 
-describe('a retrying origin', () => {
+/** One that sends a request again once. */
+function createLoneOrigin(url: string): Origin {
+  return createOriginGroup({
+    members: [
+      { url: new URL(url), origin: createUndiciOrigin(originOptions({ url, connections: 1 })), host: undefined },
+    ],
+    choice: 'first',
+    retries: { attempts: 1, budgetPercent: 0 },
+    health: { failures: 1, restMs: 60_000 },
+    clock: realClock,
+    random: () => 0.5,
+    onHealth: (_url, isWell, reason) => {
+      throw new Error(`a lone origin became ${isWell ? 'well' : 'ill'}: ${reason}`);
+    },
+  });
+}
+
+describe('a lone origin', () => {
   it.each<[name: string, script: Play[], given: Partial<OriginRequest>, want: string, sent: number]>([
     ['a GET that is answered', [good], {}, 'good', 1],
     ['a GET that is cut off', [cut, good], {}, 'good', 2],
@@ -45,10 +63,13 @@ describe('a retrying origin', () => {
     ['a GET with an ill-framed answer', ['nonsense\r\n\r\n', good], {}, 'origin_ill_framed', 1],
     ['a GET with a body', [cut, good], { body: abc, bodySizeBytes: 3 }, 'origin_reset', 1],
     ['a POST', [cut, good], { method: 'POST' }, 'origin_reset', 1],
-    ['a DELETE', [cut, good], { method: 'DELETE' }, 'origin_reset', 1],
+    ['a DELETE, which is idempotent', [cut, good], { method: 'DELETE' }, 'good', 2],
+    ['a PUT with a body', [cut, good], { method: 'PUT', body: abc, bodySizeBytes: 3 }, 'origin_reset', 1],
+    ['a PATCH', [cut, good], { method: 'PATCH' }, 'origin_reset', 1],
+    ['a GET that gets 503', ['HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno', good], {}, 'no', 1],
   ])('%s', async (_name, script, given, want, sent) => {
     await using server = await openScriptedOrigin(...script);
-    const origin = createRetryingOrigin(createUndiciOrigin(originOptions({ url: server.url })));
+    const origin = createLoneOrigin(server.url);
     const got = await origin.fetch(originRequest(given)).then(readBody, (thrown: unknown) => codeOf(thrown));
     expect(typeof got === 'string' ? got : (got.error ?? got.bytes.toString())).toBe(want);
     expect(server.requests.length).toBe(sent);
@@ -58,7 +79,7 @@ describe('a retrying origin', () => {
 
   it('forgives a kept-alive connection that is closed when it is used again', async () => {
     await using server = await openScriptedOrigin(good, cut, good);
-    const origin = createRetryingOrigin(createUndiciOrigin(originOptions({ url: server.url, connections: 1 })));
+    const origin = createLoneOrigin(server.url);
     await readBody(await origin.fetch(originRequest()));
     expect((await readBody(await origin.fetch(originRequest()))).bytes.toString()).toBe('good');
     expect(server.requests.map(({ connection }) => connection)).toEqual([1, 1, 2]);
@@ -71,7 +92,7 @@ describe('a retrying origin', () => {
       aborter.abort();
       exchange.cut();
     }, good);
-    const origin = createRetryingOrigin(createUndiciOrigin(originOptions({ url: server.url })));
+    const origin = createLoneOrigin(server.url);
     const fetching = origin.fetch(originRequest({ signal: aborter.signal }));
     await expect(fetching).rejects.toMatchObject({ code: 'client_gone' });
     expect(server.requests.length).toBe(1);
@@ -80,7 +101,7 @@ describe('a retrying origin', () => {
 
   it('passes interim responses on', async () => {
     await using server = await openScriptedOrigin(`HTTP/1.1 103 Early Hints\r\n\r\n${good}`);
-    const origin = createRetryingOrigin(createUndiciOrigin(originOptions({ url: server.url })));
+    const origin = createLoneOrigin(server.url);
     const statuses: number[] = [];
     await readBody(await origin.fetch(originRequest({ onInterim: ({ status }) => statuses.push(status) })));
     expect(statuses).toEqual([103]);

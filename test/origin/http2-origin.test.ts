@@ -1,0 +1,237 @@
+/** HTTP/2 connections to an origin: when they are opened, shared, retired and given up. */
+
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { describe, expect, it } from 'vitest';
+import { createHttp2Origin } from '../../src/origin/http2-origin.ts';
+import type { Origin, OriginResponse } from '../../src/origin/origin.ts';
+import { createOriginGroup } from '../../src/origin/origin-group.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
+import {
+  endHeaders,
+  endStream,
+  type FrameExchange,
+  frame,
+  lines,
+  openFrameOrigin,
+  uint32,
+} from '../support/http2-frames.ts';
+import { openHttp2Server } from '../support/http2-server.ts';
+import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
+import { realClock } from '../support/real-clock.ts';
+import { testAuthority, testClientCertificate } from '../support/tls-certificate.ts';
+import { originOptions } from './origin-options.ts';
+
+const tls = { ca: testAuthority, rejectUnauthorized: true };
+
+function open(url: string, given: Partial<Parameters<typeof createHttp2Origin>[0]> = {}): Origin {
+  return createHttp2Origin({ ...originOptions({ url, tls }), clock: realClock, ...given });
+}
+
+/** SETTINGS_MAX_CONCURRENT_STREAMS. */
+const allowing = (streams: number) => Buffer.concat([Buffer.of(0, 3), uint32(streams)]);
+const answer = ({ send, stream }: FrameExchange): void => {
+  send(
+    frame('headers', endHeaders, stream, lines([':status', '200'])),
+    frame('data', endStream, stream, Buffer.from('good')),
+  );
+};
+const textOf = async (response: Promise<OriginResponse>): Promise<string> =>
+  response.then(
+    async (head) => (await readBody(head)).bytes.toString(),
+    (thrown: unknown) => codeOf(thrown),
+  );
+
+describe('connections', () => {
+  it('are opened one at a time, and shared', async () => {
+    await using server = await openHttp2Server({}, (stream) => stream.respond({}, { endStream: true }));
+    const origin = open(server.url);
+    await Promise.all(Array.from({ length: 60 }, () => origin.fetch(originRequest())));
+    expect(server.sessions.length).toBe(1);
+    await origin.close();
+  });
+
+  it('are opened up to their number where the origin allows few streams; what is beyond waits its turn', async () => {
+    const held: FrameExchange[] = [];
+    const arrived: (() => void)[] = [];
+    await using server = await openFrameOrigin({ settings: allowing(2) }, (exchange) => {
+      held.push(exchange);
+      for (const wake of arrived.splice(0)) wake();
+    });
+    const whenHeld = async (count: number) => {
+      while (held.length < count) await new Promise<void>((resolve) => arrived.push(resolve));
+    };
+    const origin = open(server.url, { connections: 2 });
+    // The first one brings the settings.
+    const first = textOf(origin.fetch(originRequest()));
+    await whenHeld(1);
+    answer(held[0] as FrameExchange);
+    expect(await first).toBe('good');
+
+    const answers = Array.from({ length: 9 }, () => textOf(origin.fetch(originRequest())));
+    await whenHeld(5);
+    const streams = held.slice(1, 5).map(({ connection }) => connection);
+    expect(streams.toSorted()).toEqual([1, 1, 2, 2]);
+    for (let count = 1; count <= 9; count++) {
+      await whenHeld(count + 1);
+      answer(held[count] as FrameExchange);
+    }
+    expect(await Promise.all(answers)).toEqual(Array.from({ length: 9 }, () => 'good'));
+    expect(new Set(server.exchanges.map(({ connection }) => connection)).size).toBe(2);
+    await origin.close();
+  });
+
+  it('that an origin gives no streams are told to take too long', async () => {
+    await using server = await openFrameOrigin({ settings: allowing(0) }, () => undefined);
+    const origin = open(server.url, { headersTimeoutMs: 300, connections: 1 });
+    expect(await textOf(origin.fetch(originRequest()))).toBe('origin_timeout');
+    await origin.close();
+  });
+
+  it('are closed after a time without requests', async () => {
+    const clock = createFakeClock();
+    await using server = await openHttp2Server({}, (stream) => stream.respond({}, { endStream: true }));
+    const origin = open(server.url, { clock, keepAliveTimeoutMs: 4000 });
+    await readBody(await origin.fetch(originRequest()));
+    await clock.whenPending(1);
+    const closed = once(server.sessions[0] as never, 'close');
+    clock.advance(4000);
+    await closed;
+    await readBody(await origin.fetch(originRequest()));
+    expect(server.sessions.length).toBe(2);
+    await origin.close();
+  });
+
+  it('that cannot be made fail all who wait for them, at once', async () => {
+    let connections = 0;
+    const server = createServer((socket) => {
+      connections += 1;
+      socket.on('error', () => undefined).once('data', () => socket.destroy());
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const origin = open(`https://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const failures = await Promise.all(Array.from({ length: 20 }, () => textOf(origin.fetch(originRequest()))));
+    expect(new Set(failures)).toEqual(new Set(['origin_tls_failed']));
+    expect(connections).toBe(1);
+    await origin.close();
+    server.close();
+    await once(server, 'close');
+  });
+
+  it('that are not answered in time fail', async () => {
+    const server = createServer((socket) => socket.on('error', () => undefined).resume()).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const origin = open(url, { connectTimeoutMs: 300 });
+    expect(await textOf(origin.fetch(originRequest()))).toBe('origin_connect_timeout');
+    await origin.close();
+    server.close();
+    await once(server, 'close');
+  });
+
+  it('are not waited for by who leaves', async () => {
+    const server = createServer((socket) => socket.on('error', () => undefined).resume()).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const origin = open(`https://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    const leaving = new AbortController();
+    const gone = textOf(origin.fetch(originRequest({ signal: leaving.signal })));
+    leaving.abort();
+    expect(await gone).toBe('client_gone');
+    await origin.close();
+    server.close();
+  });
+
+  it('verify the origin by its URL', async () => {
+    await using server = await openHttp2Server({}, (stream) => stream.respond({}, { endStream: true }));
+    const origin = open(server.url, { tls: { rejectUnauthorized: true } });
+    expect(await textOf(origin.fetch(originRequest()))).toBe('origin_certificate_refused');
+    const other = open(server.url.replace('127.0.0.1', '127.0.0.2'));
+    expect(await textOf(other.fetch(originRequest({ fields: [['host', 'localhost']] })))).toMatch(/^origin_/);
+    expect(server.requests.length).toBe(0);
+    await Promise.all([origin.close(), other.close()]);
+  });
+});
+
+describe('an origin that goes away', () => {
+  it('finishes what it has begun, and gets the rest over another connection', async () => {
+    const begun = Promise.withResolvers<FrameExchange>();
+    await using server = await openFrameOrigin({}, (exchange) => begun.resolve(exchange), answer);
+    const origin = open(server.url);
+    const first = textOf(origin.fetch(originRequest()));
+    const exchange = await begun.promise;
+    exchange.send(frame('goaway', 0, 0, uint32(exchange.stream, 0)));
+    // Until the news has come, requests still go the old way.
+    while (server.exchanges.at(-1)?.connection !== 2) await textOf(origin.fetch(originRequest()));
+    answer(exchange);
+    expect(await first).toBe('good');
+    await origin.close();
+  });
+
+  it.each<[name: string, play: (exchange: FrameExchange) => void]>([
+    ['says that it has not looked at them', ({ send }) => send(frame('goaway', 0, 0, uint32(0, 0)))],
+    ['refuses the stream', ({ send, stream }) => send(frame('reset', 0, stream, uint32(7)))],
+  ])('gets requests once more of which it %s, whatever their method', async (_name, play) => {
+    await using server = await openFrameOrigin({}, play, answer);
+    const group = createOriginGroup({
+      members: [{ url: new URL(server.url), origin: open(server.url), host: undefined }],
+      choice: 'first',
+      retries: { attempts: 1, budgetPercent: 0 },
+      health: { failures: 1, restMs: 1 },
+      clock: realClock,
+      random: () => 0.5,
+      onHealth: () => undefined,
+    });
+    expect(await textOf(group.fetch(originRequest({ method: 'POST' })))).toBe('good');
+    expect(server.exchanges.length).toBe(2);
+    await group.close();
+  });
+
+  it('may ask for HTTP/1.1 from then on', async () => {
+    await using server = await openHttp2Server({ allowHTTP1: true }, (stream) => stream.close(13));
+    server.server.on('request', (_request, response) => response.end('by HTTP/1.1'));
+    const origin = open(server.url);
+    await expect(origin.fetch(originRequest())).rejects.toMatchObject({ code: 'origin_reset', isUnsent: true });
+    // The server of this test answers whatever comes by either protocol.
+    const response = await origin.fetch(originRequest());
+    expect([response.version, (await readBody(response)).bytes.toString()]).toEqual(['1.1', 'by HTTP/1.1']);
+    await origin.close();
+  });
+
+  it('leaves nothing behind when it dies under many streams', async () => {
+    await using server = await openHttp2Server({}, (stream, { connection }) => {
+      stream.respond({});
+      stream.write('good');
+      if (connection === 1 && server.requests.length === 50) stream.session?.socket.destroy();
+      if (connection > 1) stream.end();
+    });
+    const origin = open(server.url);
+    const outcomes = await Promise.all(
+      Array.from({ length: 50 }, async () => {
+        const response = await origin.fetch(originRequest()).catch(codeOf);
+        return typeof response === 'string' ? response : (await readBody(response)).error;
+      }),
+    );
+    expect(new Set(outcomes)).toEqual(new Set(['origin_reset']));
+    expect(await textOf(origin.fetch(originRequest()))).toBe('good');
+    await origin.close();
+  });
+});
+
+describe('a client certificate', () => {
+  const shown = { ...tls, ...testClientCertificate };
+  it.each([
+    ['is shown', shown, '200'],
+    ['is missed by who wants one', tls, 'origin_reset|origin_tls_failed'],
+  ])('%s', async (_name, given, want) => {
+    await using server = await openHttp2Server({ requestCert: true, ca: testClientCertificate.cert }, (stream) => {
+      const socket = stream.session?.socket as TLSSocket | undefined;
+      stream.respond({ ':status': socket?.authorized === true ? 200 : 403 });
+      stream.end();
+    });
+    const origin = open(server.url, { tls: given });
+    const got = await origin.fetch(originRequest()).then(({ status }) => String(status), codeOf);
+    expect(got).toMatch(new RegExp(`^(${want})$`));
+    await origin.close();
+  });
+});

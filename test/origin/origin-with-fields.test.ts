@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest';
+import type { Origin, OriginRequest } from '../../src/origin/origin.ts';
+import { createOriginWithFields } from '../../src/origin/origin-with-fields.ts';
+import { fieldsOf } from '../support/fields-of.ts';
+import { originRequest } from '../support/origin-request.ts';
+
+function recordingOrigin() {
+  const asked: OriginRequest[] = [];
+  let isClosed = false;
+  const origin: Origin = {
+    fetch: (request) => {
+      asked.push(request);
+      return Promise.reject(new Error('no answer'));
+    },
+    close: async () => {
+      isClosed = true;
+    },
+  };
+  return { origin, asked, isClosed: () => isClosed };
+}
+
+describe('createOriginWithFields', () => {
+  it('adds the fields after those of each request, and changes nothing else', async () => {
+    const { origin, asked, isClosed } = recordingOrigin();
+    const given = createOriginWithFields(origin, fieldsOf('Authorization: a', 'X-A: 1'));
+    const request = originRequest({ fields: fieldsOf('Host: h', 'X-A: 0') });
+    await expect(given.fetch(request)).rejects.toThrow('no answer');
+    expect(asked).toEqual([{ ...request, fields: fieldsOf('Host: h', 'X-A: 0', 'Authorization: a', 'X-A: 1') }]);
+    expect(request.fields).toHaveLength(2);
+    await given.close();
+    expect(isClosed()).toBe(true);
+  });
+
+  it('is the origin itself where there are none', () => {
+    const { origin } = recordingOrigin();
+    expect(createOriginWithFields(origin, [])).toBe(origin);
+  });
+});

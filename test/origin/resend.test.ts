@@ -1,0 +1,85 @@
+/** Which requests are sent again: one row per situation. */
+
+import { describe, expect, it } from 'vitest';
+import type { BodyStream } from '../../src/http/message.ts';
+import { type ErrorCode, ProxyError } from '../../src/http/proxy-error.ts';
+import type { OriginResponse } from '../../src/origin/origin.ts';
+import { OriginError } from '../../src/origin/origin-error.ts';
+import { type Attempt, mayResend } from '../../src/origin/resend.ts';
+import { originRequest } from '../support/origin-request.ts';
+
+const sent = (code: ErrorCode): Attempt => ({ kind: 'failed', error: new OriginError(code, { isUnsent: false }) });
+const unsent = (code: ErrorCode): Attempt => ({ kind: 'failed', error: new OriginError(code, { isUnsent: true }) });
+const status = (code: number): Attempt => ({ kind: 'response', response: { status: code } as OriginResponse });
+const body: BodyStream = { async *[Symbol.asyncIterator]() {}, close: () => undefined };
+
+/** Methods, and what of them is sent again: to another origin, or by a lone one. */
+type Row = [name: string, attempt: Attempt, other: string, lone: string];
+
+const methods = ['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE', 'POST', 'PATCH', 'get'];
+const all = methods.join(' ');
+const reading = 'GET HEAD';
+const idempotent = 'GET HEAD OPTIONS PUT DELETE';
+
+describe('without a body', () => {
+  it.each<Row>([
+    ['refused', unsent('origin_refused'), all, ''],
+    ['unresolved', unsent('origin_unresolved'), all, ''],
+    ['not connected in time', unsent('origin_connect_timeout'), all, ''],
+    ['no TLS', unsent('origin_tls_failed'), all, ''],
+    ['refused as a client, after the handshake', sent('origin_tls_failed'), '', ''],
+    ['a stream that was refused', unsent('origin_reset'), all, all],
+    ['broken off', sent('origin_reset'), idempotent, idempotent],
+    ['no answer in time', sent('origin_timeout'), reading, ''],
+    ['ill-framed', sent('origin_ill_framed'), '', ''],
+    ['the client left', { kind: 'failed', error: new ProxyError('client_gone') }, '', ''],
+    ['a mistake of ours', { kind: 'failed', error: new Error('oops') }, '', ''],
+    ['502', status(502), reading, ''],
+    ['503', status(503), reading, ''],
+    ['504', status(504), reading, ''],
+    ['500', status(500), '', ''],
+    ['429', status(429), '', ''],
+    ['200', status(200), '', ''],
+  ])('%s', (_name, attempt, other, lone) => {
+    const resent = (hasOther: boolean) =>
+      methods
+        .filter((method) =>
+          mayResend(attempt, { request: originRequest({ method }), isAnswered: false, isBodyTouched: false, hasOther }),
+        )
+        .join(' ');
+    expect({ other: resent(true), lone: resent(false) }).toEqual({ other, lone });
+  });
+});
+
+describe('with a body', () => {
+  it.each<[name: string, attempt: Attempt, isBodyTouched: boolean, want: boolean]>([
+    ['refused', unsent('origin_refused'), false, true],
+    ['refused, the body touched', unsent('origin_refused'), true, false],
+    ['a stream that was refused', unsent('origin_reset'), false, true],
+    ['a stream that was refused, the body touched', unsent('origin_reset'), true, false],
+    ['broken off, the body touched', sent('origin_reset'), true, false],
+    ['broken off', sent('origin_reset'), false, false],
+    ['503', status(503), true, false],
+  ])('%s', (_name, attempt, isBodyTouched, want) => {
+    const request = originRequest({ method: 'PUT', body });
+    expect(mayResend(attempt, { request, isAnswered: false, isBodyTouched, hasOther: true })).toBe(want);
+  });
+});
+
+describe('nothing is sent again', () => {
+  it.each([unsent('origin_refused'), sent('origin_reset'), status(503)])(
+    'once the client has got something: %#',
+    (attempt) => {
+      const request = originRequest();
+      expect(mayResend(attempt, { request, isAnswered: true, isBodyTouched: false, hasOther: true })).toBe(false);
+    },
+  );
+
+  it.each([unsent('origin_refused'), sent('origin_reset'), status(503)])(
+    'for a client that has left: %#',
+    (attempt) => {
+      const request = originRequest({ signal: AbortSignal.abort() });
+      expect(mayResend(attempt, { request, isAnswered: false, isBodyTouched: false, hasOther: true })).toBe(false);
+    },
+  );
+});
