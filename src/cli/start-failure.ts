@@ -2,6 +2,7 @@
 
 import { formatListenPlace, type ListenPlace } from '../config/address.ts';
 import type { Config } from '../config/schema.ts';
+import { ListenFault } from '../listener/listen-fault.ts';
 import { StoreFault } from '../store/store.ts';
 
 interface SystemError {
@@ -17,6 +18,7 @@ interface SystemError {
 /** The reason in one line, without a stack. The configuration is the one that people wrote, no directory filled in. */
 export function describeStartFailure(error: unknown, config: Pick<Config, 'listen' | 'store'>): string {
   if (error instanceof StoreFault && error.reason === 'in_use') return describeStoreInUse(config);
+  if (error instanceof ListenFault) return firstLine(error.message);
   const systemError = findSystemError(error);
   if (systemError?.syscall === 'listen' || systemError?.syscall === 'bind' || systemError?.syscall === 'getaddrinfo') {
     return describeListenFailure(systemError, config.listen);
@@ -62,7 +64,9 @@ function describeListenFailure(error: SystemError, listen: Config['listen']): st
 /** Whether an error names this place. */
 function isConcerned(place: ListenPlace, { address, port, hostname }: SystemError): boolean {
   if (place.kind === 'unix') return address === place.path;
-  return place.kind === 'tcp' && (port === undefined || port === place.port) && (hostname ?? place.host) === place.host;
+  if (place.kind !== 'tcp' || (hostname ?? place.host) !== place.host) return false;
+  // The address of a Unix socket has no port; a name that is not known has neither.
+  return port === undefined ? address === undefined : port === place.port;
 }
 
 function formatPlaces(listen: Config['listen']): string {

@@ -1,6 +1,8 @@
 /** The options of one listener: where it is, and what is spoken there. */
 
 import * as z from 'zod';
+import type { ListenPlace } from './address.ts';
+import { listenConflicts } from './listen-conflicts.ts';
 import { count, listenPlace } from './values.ts';
 
 const certificate = z.strictObject({
@@ -56,18 +58,15 @@ const listenerOptions = z.strictObject({
     .describe('The permissions of a Unix socket, such as "0660"; those of the umask without it.'),
 });
 
-const listener = listenerOptions.superRefine(
-  ({ address, tls, redirectToHttpsPort, mode }, context) => {
-    if (tls !== undefined && redirectToHttpsPort !== undefined) {
-      const message = 'is for a listener without tls';
-      context.addIssue({ code: 'custom', path: ['redirectToHttpsPort'], message });
-    }
-    if (mode !== undefined && address.kind !== 'unix') {
-      context.addIssue({ code: 'custom', path: ['mode'], message: 'means something for a Unix socket only' });
-    }
-  },
-  { when: ({ value }) => listenerOptions.loose().safeParse(value).success },
-);
+const listener = listenerOptions.superRefine(({ address, tls, redirectToHttpsPort, mode }, context) => {
+  if (tls !== undefined && redirectToHttpsPort !== undefined) {
+    const message = 'is for a listener without tls';
+    context.addIssue({ code: 'custom', path: ['redirectToHttpsPort'], message });
+  }
+  if (mode !== undefined && address.kind !== 'unix') {
+    context.addIssue({ code: 'custom', path: ['mode'], message: 'means something for a Unix socket only' });
+  }
+});
 
 /** What is meant by no more than an address. */
 const listenerAt = listenPlace.transform((address): z.output<typeof listener> => ({ address, proxyProtocol: false }));
@@ -79,6 +78,11 @@ export const listenSchema = z
     z
       .array(z.union([listenerAt, listener]))
       .min(1)
-      .max(100),
+      .max(100)
+      .superRefine((listeners: readonly { readonly address: ListenPlace }[], context) => {
+        for (const { index, message } of listenConflicts(listeners.map(({ address }) => address))) {
+          context.addIssue({ code: 'custom', path: [index], message });
+        }
+      }),
   ])
   .prefault('127.0.0.1:8080');

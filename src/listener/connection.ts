@@ -46,12 +46,14 @@ export class Connection {
   /** To be answered after the running exchanges. */
   #refusal: ProxyError | undefined;
   /** How much had been received when the connection last had nothing to do. */
-  #settledBytes = 0;
+  #settledBytes: number;
 
-  constructor(socket: Socket, options: ConnectionOptions) {
+  constructor(socket: Socket, peer: Peer, options: ConnectionOptions) {
     this.socket = socket;
+    this.peer = peer;
     this.#options = options;
-    this.peer = { address: plainAddress(socket.remoteAddress ?? ''), port: socket.remotePort ?? 0 };
+    // What was put back of what the connection began with is yet to be read.
+    this.#settledBytes = socket.bytesRead - socket.readableLength;
     // Node's server closes with destroySoon, which loses the response where the client is still sending.
     socket.destroySoon = () => this.end();
     socket.once('close', () => {
@@ -201,9 +203,4 @@ export class Connection {
     if (this.socket.writable) this.socket.write(formatLastProblem(error, this.#options.now()), 'latin1');
     this.end();
   }
-}
-
-/** The IPv4 address of a client that an IPv6 socket has accepted (RFC 4291 §2.5.5.2), and any other as it is. */
-function plainAddress(address: string): string {
-  return address.replace(/^::ffff:(?=[0-9]+\.)/i, '');
 }

@@ -1,14 +1,18 @@
 /** One request and its response on an HTTP/1 connection. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Fields, fieldLines, listMembers } from '../http/fields.ts';
 import type { InterimResponse, ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { Connection, RunningExchange } from './connection.ts';
 import type { RequestHead } from './listener.ts';
 import { MessageBody } from './message-body.ts';
+import { parseFields } from './receive.ts';
 import { ReceivedRequest, type RequestOwner } from './received-request.ts';
 import type { RequestFraming } from './request-framing.ts';
-import { interimLines } from './response-head.ts';
+import type { ResponseHead, ResponseOutlet } from './respond.ts';
+import { headLines, interimLines, reasonPhrase, trailerLines } from './response-head.ts';
+import { takenBytes } from './taken-bytes.ts';
 
 /** A rest of a request that is at most so long is read and dropped, because a new connection costs more than that. */
 const drainedBytes = 64 * 1024;
@@ -23,8 +27,8 @@ export interface ExchangeParts {
 }
 
 /** Lives from the request's head until its response is whole or the client is gone. */
-export class Exchange implements RunningExchange, RequestOwner {
-  readonly response: ServerResponse;
+export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
+  readonly #response: ServerResponse;
   readonly #connection: Connection;
   readonly #message: IncomingMessage;
   readonly #expectsContinue: boolean;
@@ -39,19 +43,20 @@ export class Exchange implements RunningExchange, RequestOwner {
   constructor({ connection, message, response, expectsContinue }: ExchangeParts) {
     this.#connection = connection;
     this.#message = message;
-    this.response = response;
+    this.#response = response;
     this.#expectsContinue = expectsContinue;
     // Node would send chunks to a client of HTTP/1.0 that sends TE; RFC 9112 §6.1 forbids it.
     if (message.httpVersion === '1.0') response.useChunkedEncodingByDefault = false;
     response.once('close', () => this.#settle());
     connection.begin(this);
+    // Node lets keep-alive win there, against RFC 9112 §9.3.
+    if (message.httpVersion === '1.0' && saysClose(message)) connection.finish();
   }
 
   get method(): string {
     return this.#message.method ?? '';
   }
 
-  /** Whether the response is over: the client has all of it, or will not get more. */
   get isSettled(): boolean {
     return this.#isSettled;
   }
@@ -69,11 +74,19 @@ export class Exchange implements RunningExchange, RequestOwner {
   }
 
   get isWaitingForClient(): boolean {
-    return this.#body?.isAwaited === true || this.#onRoom !== undefined || this.response.writableLength > 0;
+    return this.#body?.isAwaited === true || this.isBehind;
+  }
+
+  get isBehind(): boolean {
+    return this.#onRoom !== undefined || this.#response.writableLength > 0;
+  }
+
+  get takenBytes(): number {
+    return takenBytes(this.#connection.socket);
   }
 
   /** Whether the connection cannot carry another response after this one's. */
-  get isLast(): boolean {
+  get #isLast(): boolean {
     return this.#connection.isLast(this) || (this.#hasLongRest && this.#body?.isUnwanted === true);
   }
 
@@ -87,6 +100,8 @@ export class Exchange implements RunningExchange, RequestOwner {
         onStart: () => this.#askForBody(),
       });
     }
+    // Node ends the connection after a response that came without 100.
+    if (this.#expectsContinue && this.#body === undefined) this.#connection.finish();
     return new ReceivedRequest(head, this.#body, sizeBytes, this);
   }
 
@@ -94,7 +109,7 @@ export class Exchange implements RunningExchange, RequestOwner {
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
-      if (this.#isSettled && !this.response.writableFinished) this.#abort.abort(new ProxyError('client_gone'));
+      if (this.#isSettled && !this.#response.writableFinished) this.#abort.abort(new ProxyError('client_gone'));
     }
     return this.#abort.signal;
   }
@@ -103,25 +118,45 @@ export class Exchange implements RunningExchange, RequestOwner {
   sendInterim({ status, fields }: InterimResponse): void {
     if (this.#message.httpVersion !== '1.1' || status < 102 || status > 199) return;
     const lines = interimLines(fields);
-    this.#beforeHead(() => writeInterim(this.response, status, lines));
+    this.#beforeHead(() => writeInterim(this.#response, status, lines));
   }
 
   breakBody(error: ProxyError): void {
     this.#body?.fail(error);
   }
 
-  /** The response's body ends where the connection ends. */
-  delimitByClose(): void {
-    this.#isCloseDelimited = true;
+  writeHead({ status, fields, contentLength, content, isLast, now }: ResponseHead): void {
+    const lines = headLines(fields, { contentLength, isLast: isLast || this.#isLast, now });
+    this.#response.writeHead(status, reasonPhrase(status), lines);
+    const isDelimited = contentLength !== undefined || this.#response.chunkedEncoding;
+    this.#isCloseDelimited = content === 'stream' && !isDelimited;
   }
 
-  /** Calls back once, at once if it is over already, with whether the client was sent all of the response. */
+  flushHead(): void {
+    this.#response.flushHeaders();
+  }
+
+  write(chunk: Uint8Array): boolean {
+    return this.#response.write(chunk);
+  }
+
+  /** Node gathers the head and what is written in the same tick into one write, without a copy. */
+  end(chunks: readonly Uint8Array[], trailers: Fields): void {
+    // Other responses have no place for them (RFC 9112 §7.1.2), and only a client that says so expects them there.
+    if (trailers.length > 0 && this.#response.chunkedEncoding && this.#acceptsTrailers) {
+      this.#response.addTrailers(trailerLines(trailers));
+    }
+    const last = chunks.at(-1);
+    for (const chunk of chunks.slice(0, -1)) this.#response.write(chunk);
+    if (last === undefined) this.#response.end();
+    else this.#response.end(last);
+  }
+
   whenSettled(callback: (isWhole: boolean) => void): void {
     if (this.#isSettled) callback(false);
     else this.#onSettled = callback;
   }
 
-  /** Resolves when the client has taken enough for more to be written, or will take no more. */
   room(): Promise<void> {
     return new Promise((resolve) => {
       const onRoom = (): void => {
@@ -129,21 +164,25 @@ export class Exchange implements RunningExchange, RequestOwner {
         resolve();
       };
       this.#onRoom = onRoom;
-      this.response.once('drain', onRoom);
+      this.#response.once('drain', onRoom);
     });
   }
 
-  /** The response cannot become whole; the client must see that, once what was written is out as far as it goes. */
   breakOff(): void {
     if (this.#isSettled) return;
     this.#isBroken = true;
-    this.response.flushHeaders();
+    this.#response.flushHeaders();
     setImmediate(() => this.#connection.cutAt(this));
   }
 
-  /** Takes no further request on the connection. */
   finishConnection(): void {
     this.#connection.finish();
+  }
+
+  /** RFC 9110 §10.1.4. */
+  get #acceptsTrailers(): boolean {
+    const lines = fieldLines(parseFields(this.#message.rawHeaders), 'te');
+    return lines.flatMap(listMembers).some((coding) => coding.toLowerCase() === 'trailers');
   }
 
   get #hasLongRest(): boolean {
@@ -152,13 +191,13 @@ export class Exchange implements RunningExchange, RequestOwner {
 
   /** The connection is gone. Node before 24.9 does not tell it to a response that waits behind others. */
   connectionClosed(): void {
-    if (this.response.socket === null) this.#settle();
+    if (this.#response.socket === null) this.#settle();
   }
 
   #settle(): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
-    const isWhole = this.response.writableFinished;
+    const isWhole = this.#response.writableFinished;
     if (isWhole) this.#leaveRest();
     else this.#abort?.abort(new ProxyError('client_gone'));
     this.#onRoom?.();
@@ -173,7 +212,7 @@ export class Exchange implements RunningExchange, RequestOwner {
   }
 
   #askForBody(): void {
-    if (this.#expectsContinue) this.#beforeHead(() => this.response.writeContinue());
+    if (this.#expectsContinue) this.#beforeHead(() => this.#response.writeContinue());
   }
 
   /**
@@ -181,9 +220,9 @@ export class Exchange implements RunningExchange, RequestOwner {
    * it must not be given it yet: Node would put the head in front of it.
    */
   #beforeHead(write: () => void): void {
-    if (this.#isSettled || this.response.headersSent) return;
-    if (this.response.socket === null) {
-      this.response.once('socket', () => this.#beforeHead(write));
+    if (this.#isSettled || this.#response.headersSent) return;
+    if (this.#response.socket === null) {
+      this.#response.once('socket', () => this.#beforeHead(write));
       return;
     }
     try {
@@ -192,6 +231,10 @@ export class Exchange implements RunningExchange, RequestOwner {
       // A field that Node does not let pass; the final response comes without the interim one.
     }
   }
+}
+
+function saysClose({ headers }: IncomingMessage): boolean {
+  return listMembers(headers.connection).some((option) => option.toLowerCase() === 'close');
 }
 
 function writeInterim(response: ServerResponse, status: number, lines: readonly string[]): void {

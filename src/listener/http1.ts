@@ -1,124 +1,104 @@
-/** The listener for HTTP/1.x, on Node's server. */
+/** HTTP/1.x, on Node's server. */
 
 import { createServer, type IncomingMessage, type Server, type ServerOptions, ServerResponse } from 'node:http';
-import { type AddressInfo, Server as NetServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { errorResponse } from '../delivery/problem.ts';
 import { listMembers } from '../http/fields.ts';
-import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
-import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import type { Peer } from '../http/message.ts';
+import { ProxyError } from '../http/proxy-error.ts';
 import { Connection } from './connection.ts';
 import { Exchange } from './exchange.ts';
-import type { Listener, ListenerAddress, ListenerLimits, ListenerOptions } from './listener.ts';
+import type { ListenerLimits } from './listener.ts';
+import { createPace } from './pace.ts';
 import { type ClientError, readParserError } from './parser-error.ts';
-import { type Reception, receiveHead } from './receive.ts';
-import { respond } from './respond.ts';
+import type { ConnectionServer, ProtocolOptions } from './protocol.ts';
+import { methodError, type Reception, receiveHead } from './receive.ts';
+import { answer, type ResponseContext, respond } from './respond.ts';
+import { unreferencedTimers } from './rounds.ts';
 
 /** Node looks for requests that take too long at such intervals, at most and at least. */
 const longestCheckMs = 5_000;
 const shortestCheckMs = 20;
 
-/**
- * Opens a listener for HTTP/1.0 and HTTP/1.1 (RFC 9112). Rejects with Node's error, its `code` such as EADDRINUSE or
- * EACCES included, when the address cannot be bound.
- */
-export async function openHttp1Listener(options: ListenerOptions): Promise<Listener> {
-  const listener = new Http1Listener(options);
-  await listener.bind();
-  return listener;
+/** Creates what speaks HTTP/1.0 and HTTP/1.1 (RFC 9112). */
+export function createHttp1Server(options: ProtocolOptions): ConnectionServer {
+  return new Http1Server(options);
 }
 
-class Http1Listener implements Listener {
-  readonly #options: ListenerOptions;
-  readonly #scheme: 'http' | 'https';
+class Http1Server implements ConnectionServer {
+  readonly #options: ProtocolOptions;
+  /** Owns no port: it is given connections. */
   readonly #server: Server;
   readonly #connections = new Map<Duplex, Connection>();
-  #address: ListenerAddress = { host: '', port: 0, url: '' };
-  #stopped: Promise<void> | undefined;
+  readonly #context: ResponseContext;
+  #isDraining = false;
   /** Called when the last connection is gone. */
   #onEmpty: (() => void) | undefined;
-  #cut = 0;
 
-  constructor(options: ListenerOptions) {
+  constructor(options: ProtocolOptions) {
     this.#options = options;
-    this.#scheme = options.scheme ?? 'http';
+    const { handler, limits, now, after = unreferencedTimers } = options;
+    this.#context = { handler, now, pace: createPace({ limits, now, after }) };
     this.#server = createServer(serverOptions(options.limits, (message) => this.#shouldTunnel(message)));
     // Node would leave out the fields above its limit without a word; receiveHead counts them.
     this.#server.maxHeadersCount = 0;
     this.#server.timeout = options.limits.idleTimeoutMs;
-    this.#server.on('connection', (socket) => this.#meet(socket));
     this.#server.on('request', (message, response) => this.#receive(message, response, false));
     this.#server.on('checkContinue', (message, response) => this.#receive(message, response, true));
-    // RFC 9110 §10.1.1: an expectation that is not known may be left to the origin.
+    // Node would answer an unknown expectation by itself, and not as we do.
     this.#server.on('checkExpectation', (message, response) => this.#receive(message, response, false));
     this.#server.on('upgrade', (message, socket, head) => this.#tunnel(message, socket, head));
     this.#server.on('connect', (_message, socket) => this.#refuseConnect(socket));
     this.#server.on('clientError', (error: ClientError, socket) => this.#refuse(error, socket));
     this.#server.on('timeout', (socket) => this.#timeOut(socket));
+    // Begins Node's search for slow requests, which a server that owns a port begins when it listens.
+    this.#server.emit('listening');
   }
 
-  get address(): ListenerAddress {
-    return this.#address;
-  }
-
-  bind(): Promise<void> {
-    const { host, port, emit } = this.#options;
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#server.once('error', reject);
-    this.#server.listen({ host, port }, () => {
-      this.#server.off('error', reject);
-      // A connection that could not be accepted, for want of file descriptors for example.
-      this.#server.on('error', ({ message }) => {
-        emit({ kind: 'refusal', peer: undefined, status: 500, error: 'internal', detail: message });
-      });
-      this.#address = listenerAddress(this.#server.address() as AddressInfo, this.#scheme);
-      resolve();
-    });
-    return promise;
-  }
-
-  async close(graceMs: number): Promise<{ readonly cut: number }> {
-    this.#stopped ??= this.#stop();
-    const timer = setTimeout(() => this.#cutRest(), graceMs);
-    await this.#stopped;
-    clearTimeout(timer);
-    return { cut: this.#cut };
-  }
-
-  async #stop(): Promise<void> {
-    const stopped = Promise.withResolvers<void>();
-    const emptied = Promise.withResolvers<void>();
-    // http.Server's own close destroys connections whose response was handed over but is not sent yet.
-    NetServer.prototype.close.call(this.#server, () => stopped.resolve());
-    this.#onEmpty = emptied.resolve;
-    if (this.#connections.size === 0) emptied.resolve();
-    for (const connection of this.#connections.values()) connection.drain();
-    // What has arrived already is read before a connection counts as idle: one turn of the event loop.
-    setImmediate(() => setImmediate(() => this.#endIdle()));
-    await Promise.all([stopped.promise, emptied.promise]);
-    // Stops Node's search for slow requests.
-    this.#server.close();
-  }
-
-  #endIdle(): void {
-    for (const connection of this.#connections.values()) if (connection.isIdle) connection.end();
-  }
-
-  #cutRest(): void {
-    for (const connection of this.#connections.values()) {
-      if (!connection.isIdle && !connection.isEnded) this.#cut += 1;
-      connection.cut();
-    }
-  }
-
-  #meet(socket: Socket): void {
-    const connection = new Connection(socket, this.#options);
+  serve(socket: Socket, peer: Peer): void {
+    if (socket.destroyed) return;
+    this.#server.emit('connection', socket);
+    const connection = new Connection(socket, peer, this.#options);
     this.#connections.set(socket, connection);
     socket.once('close', () => {
       this.#connections.delete(socket);
       if (this.#connections.size === 0) this.#onEmpty?.();
     });
-    if (this.#stopped !== undefined) connection.drain();
+    if (socket.isPaused()) socket.resume();
+    if (this.#isDraining) this.#drain([connection]);
+  }
+
+  drain(): void {
+    this.#isDraining = true;
+    this.#drain([...this.#connections.values()]);
+  }
+
+  cut(): number {
+    let count = 0;
+    for (const connection of this.#connections.values()) {
+      if (!connection.isIdle && !connection.isEnded) count += 1;
+      connection.cut();
+    }
+    return count;
+  }
+
+  async close(): Promise<void> {
+    const emptied = Promise.withResolvers<void>();
+    this.#onEmpty = emptied.resolve;
+    if (this.#connections.size > 0) await emptied.promise;
+    // Stops the search for slow requests. Before, it would destroy connections whose last response is not sent yet.
+    this.#server.close();
+  }
+
+  /** What has arrived already is read before a connection counts as idle: one turn of the event loop. */
+  #drain(connections: readonly Connection[]): void {
+    for (const connection of connections) connection.drain();
+    setImmediate(() =>
+      setImmediate(() => {
+        for (const connection of connections) if (connection.isIdle) connection.end();
+      }),
+    );
   }
 
   #receive(message: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
@@ -130,30 +110,17 @@ class Http1Listener implements Listener {
     const reception = this.#receiveHead(message, connection);
     const exchange = new Exchange({ connection, message, response, expectsContinue });
     if (reception.kind === 'refused') this.#answerRefusal(connection, exchange, reception.error);
-    else this.#answer(exchange, exchange.receive(reception.head, reception.framing));
+    else answer(exchange, exchange.receive(reception.head, reception.framing), this.#context);
   }
 
   #receiveHead(message: IncomingMessage, { peer }: Connection): Reception {
-    const { limits, now } = this.#options;
-    return receiveHead(message, { scheme: this.#scheme, peer, receivedAt: now(), limits });
-  }
-
-  #answer(exchange: Exchange, request: ProxyRequest): void {
-    const { handler, now } = this.#options;
-    const answer = (response: ProxyResponse): void => respond(exchange, response, now);
-    const fail = (thrown: unknown): void => answer(errorResponse(toProxyError(thrown)));
-    try {
-      const response = handler(request);
-      if ('then' in response) response.then(answer, fail);
-      else answer(response);
-    } catch (thrown) {
-      fail(thrown);
-    }
+    const { scheme, limits, now } = this.#options;
+    return receiveHead(message, { scheme, peer, receivedAt: now(), limits });
   }
 
   #answerRefusal(connection: Connection, exchange: Exchange, error: ProxyError): void {
     connection.reportRefusal(error);
-    respond(exchange, { ...errorResponse(error), closeConnection: true }, this.#options.now);
+    respond(exchange, { ...errorResponse(error), closeConnection: true }, this.#context);
   }
 
   /**
@@ -193,7 +160,7 @@ class Http1Listener implements Listener {
     tunnel.open(reception.head, {
       socket: connection.socket,
       firstBytes,
-      answer: (response) => respond(takeOver(), response, this.#options.now),
+      answer: (response) => respond(takeOver(), response, this.#context),
     });
   }
 
@@ -201,7 +168,7 @@ class Http1Listener implements Listener {
     const connection = this.#connections.get(socket);
     socket.on('error', () => {});
     // Node has let go of the connection, which can no longer carry the responses that are due on it.
-    if (connection?.mayTunnel === true) connection.refuse(new ProxyError('method_refused', { detail: 'CONNECT' }));
+    if (connection?.mayTunnel === true) connection.refuse(methodError('CONNECT'));
     else socket.destroy();
   }
 
@@ -257,8 +224,4 @@ function takeOverResponse(connection: Connection, message: IncomingMessage): Exc
   socket.on('drain', () => response.emit('drain'));
   response.once('finish', () => connection.end());
   return new Exchange({ connection, message, response, expectsContinue: false });
-}
-
-function listenerAddress({ address, family, port }: AddressInfo, scheme: string): ListenerAddress {
-  return { host: address, port, url: `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}` };
 }

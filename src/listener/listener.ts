@@ -1,8 +1,7 @@
-/** What a listener is: it speaks a protocol to clients and passes their requests to a handler. */
+/** What a listener is: it speaks to clients and passes their requests to a handler. */
 
 import type { Socket } from 'node:net';
-import type { Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
-import type { Emit } from '../telemetry/events.ts';
+import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 
 /** Limits on what a client may send and on how long it may take. All of them are of the client's side only. */
 export interface ListenerLimits {
@@ -23,29 +22,20 @@ export interface ListenerLimits {
   readonly keepAliveTimeoutMs: number;
   /** How long a client that is waited for may neither read nor send. 0 is no limit. */
   readonly idleTimeoutMs: number;
-}
-
-/** What a listener is opened with. */
-export interface ListenerOptions {
-  /** The host to bind, a name or an address, and the port; port 0 takes any free one. */
-  readonly host: string;
-  readonly port: number;
-  /** What clients speak; of the target URIs that they send in whole, only those of this scheme are served. `http` when absent. */
-  readonly scheme?: 'http' | 'https';
-  readonly handler: Handler;
-  readonly emit: Emit;
-  /** Tells the time in epoch milliseconds. */
-  readonly now: () => number;
-  readonly limits: ListenerLimits;
-  /** Takes WebSocket upgrades. Without it they are answered like any request. */
-  readonly tunnel?: Tunnel | undefined;
+  /** From the head of a response to its end. 0 is no limit. */
+  readonly responseTimeoutMs: number;
+  /** A client that takes a response more slowly than this, over `idleTimeoutMs`, is cut off. 0 is no limit. */
+  readonly minBytesPerSecond: number;
+  /** The most requests at a time on one connection of HTTP/2. */
+  readonly streamsPerConnection: number;
 }
 
 /** Where a listener can be reached. */
 export interface ListenerAddress {
+  /** Empty, and the port 0, for a Unix socket. */
   readonly host: string;
   readonly port: number;
-  /** Such as `http://127.0.0.1:8080`. */
+  /** Such as `https://127.0.0.1:8443`, or `unix:/run/rangeway.sock`. */
   readonly url: string;
 }
 

@@ -1,8 +1,14 @@
 /** The body of a message that Node receives, as a stream to be pulled. */
 
-import type { IncomingMessage } from 'node:http';
+import type { Readable } from 'node:stream';
 import type { BodyStream } from '../http/message.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
+
+/** A message of HTTP/1, or a stream of HTTP/2. */
+export interface Message extends Readable {
+  /** Whether all of it has come. Where it is not told, that is known from its end. */
+  readonly complete?: boolean;
+}
 
 /** How a body is read. */
 export interface MessageBodyOptions {
@@ -10,6 +16,10 @@ export interface MessageBodyOptions {
   readonly sizeBytes: number | undefined;
   /** What it is called when the body ends before it is whole. */
   readonly brokenOff: ErrorCode;
+  /** Whether a message that has ended is whole; it is when this is absent. */
+  readonly isWhole?: (() => boolean) | undefined;
+  /** Called for each chunk that is taken from the message, with its length. */
+  readonly onChunk?: ((sizeBytes: number) => void) | undefined;
   /** Called once, before the first byte is asked for. */
   readonly onStart?: (() => void) | undefined;
   /** Called once, when the body is closed before its end. */
@@ -26,7 +36,7 @@ interface Waiting {
  * closed while somebody reads it, makes its reader throw: it never looks whole.
  */
 export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefined> {
-  readonly #message: IncomingMessage;
+  readonly #message: Message;
   readonly #options: MessageBodyOptions;
   readonly #chunks: Uint8Array[] = [];
   #state: 'unread' | 'reading' | 'ended' = 'unread';
@@ -35,7 +45,7 @@ export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefi
   #waiting: Waiting | undefined;
   #takenBytes = 0;
 
-  constructor(message: IncomingMessage, options: MessageBodyOptions) {
+  constructor(message: Message, options: MessageBodyOptions) {
     this.#message = message;
     this.#options = options;
   }
@@ -50,9 +60,19 @@ export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     return this.#isClosed || this.#state === 'unread';
   }
 
+  /** Bytes that have been read. */
+  get takenBytes(): number {
+    return this.#takenBytes;
+  }
+
+  /** Whether all of it was read. */
+  get isEnded(): boolean {
+    return this.#state === 'ended';
+  }
+
   /** Bytes that have yet to be received: none, a number, or Infinity when it is not known. */
   get missingBytes(): number {
-    if (this.#message.complete) return 0;
+    if (this.#message.complete === true) return 0;
     const { sizeBytes } = this.#options;
     return sizeBytes === undefined
       ? Number.POSITIVE_INFINITY
@@ -120,6 +140,7 @@ export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefi
 
   #take(chunk: Uint8Array): void {
     this.#takenBytes += chunk.length;
+    this.#options.onChunk?.(chunk.length);
     if (this.#isClosed) return;
     this.#message.pause();
     if (this.#waiting === undefined) this.#chunks.push(chunk);
@@ -128,6 +149,10 @@ export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefi
   }
 
   #end(): void {
+    if (this.#options.isWhole?.() === false) {
+      this.#breakOff();
+      return;
+    }
     if (this.#error === undefined) this.#state = 'ended';
     this.#waiting?.resolve({ done: true, value: undefined });
     this.#waiting = undefined;

@@ -1,9 +1,10 @@
 /** From Node's message to the head of a request, or a refusal. */
 
 import { type IncomingMessage, METHODS } from 'node:http';
-import { type Field, type Fields, fieldLines } from '../http/fields.ts';
+import { type Field, type Fields, fieldLines, fieldValue } from '../http/fields.ts';
 import type { Peer } from '../http/message.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
+import { allowedMethods } from '../semantics/method.ts';
 import type { ListenerLimits, RequestHead } from './listener.ts';
 import { type RequestFraming, readRequestFraming } from './request-framing.ts';
 import { isAuthority, readTarget } from './target.ts';
@@ -22,8 +23,14 @@ export interface ReceptionContext {
   readonly limits: Pick<ListenerLimits, 'targetBytes' | 'fieldsBytes' | 'maxFieldCount'>;
 }
 
+/**
+ * Known methods that no resource here may be asked with: they would have us tell what we were sent, credentials included
+ * (RFC 9110 §9.3.8), and connect to wherever the client wants (§9.3.6).
+ */
+const forbiddenMethods: ReadonlySet<string> = new Set(['CONNECT', 'TRACE']);
+
 /** Methods that Node's parser reads and a request may have here; it also reads those of RTSP. */
-const servedMethods: ReadonlySet<string> = new Set(METHODS.filter((name) => name !== 'CONNECT' && name !== 'TRACE'));
+export const servedMethods: ReadonlySet<string> = new Set(METHODS.filter((name) => !forbiddenMethods.has(name)));
 
 /** Per field line: the colon, the space after it, CR and LF. */
 const lineOverheadBytes = 4;
@@ -37,7 +44,7 @@ export function receiveHead(message: IncomingMessage, context: ReceptionContext)
   const method = message.method ?? '';
   const version = message.httpVersion;
   if (version !== '1.1' && version !== '1.0') return refused('malformed_request', `HTTP/${version}`);
-  if (!servedMethods.has(method)) return refused('method_refused', method);
+  if (!servedMethods.has(method)) return { kind: 'refused', error: methodError(method) };
 
   const text = message.url ?? '';
   if (text.length > limits.targetBytes) return refused('target_too_long', `${text.length} bytes`);
@@ -53,12 +60,20 @@ export function receiveHead(message: IncomingMessage, context: ReceptionContext)
   if (fault !== undefined) return refused('malformed_request', fault);
   const framing = readRequestFraming(version, received);
   if (framing.kind === 'refused') return refused('malformed_request', framing.reason);
+  if (!isExpectationMet(version, received)) return refused('expectation_failed', fieldValue(received, 'expect') ?? '');
 
   const authority = reading.authority ?? hosts[0] ?? '';
   const fields = reading.authority === undefined ? received : withHost(received, authority);
   const { peer, receivedAt } = context;
   const head: RequestHead = { method, scheme, authority, target: reading.target, version, fields, peer, receivedAt };
   return { kind: 'received', head, framing };
+}
+
+/** Why a method is not served: 405 for one that is known but allowed nowhere (RFC 9110 §15.5.6), else 501 (§15.6.2). */
+export function methodError(method: string): ProxyError {
+  return forbiddenMethods.has(method)
+    ? new ProxyError('method_not_allowed', { detail: method, fields: [['allow', allowedMethods]] })
+    : new ProxyError('method_refused', { detail: method });
 }
 
 /** Node's alternating names and values as field lines. Its parser has taken the white space around the values off. */
@@ -70,7 +85,8 @@ export function parseFields(rawHeaders: readonly string[]): Fields {
   return fields;
 }
 
-function fieldsSize(fields: Fields): number {
+/** The size of a header section as limits count it, in bytes. */
+export function fieldsSize(fields: Fields): number {
   let sizeBytes = 0;
   for (const [name, value] of fields) sizeBytes += name.length + value.length + lineOverheadBytes;
   return sizeBytes;
@@ -84,10 +100,20 @@ function hostFault(version: string, hosts: readonly string[]): string | undefine
   return isAuthority(host) ? undefined : 'the value of Host is invalid';
 }
 
+/**
+ * RFC 9110 §10.1.1: there is one expectation, and HTTP/1.0 has none. What is nearly that one is refused too, for it is what
+ * recipients disagree about: whether a body follows at once.
+ */
+export function isExpectationMet(version: string, fields: Fields): boolean {
+  const expectation = version === '1.0' ? undefined : fieldValue(fields, 'expect');
+  return expectation === undefined || expectation.toLowerCase() === '100-continue';
+}
+
 function withHost(fields: Fields, authority: string): Fields {
   return [['host', authority], ...fields.filter(([name]) => name !== 'host')];
 }
 
-function refused(code: ErrorCode, detail: string): Reception {
+/** A request that goes no further. */
+export function refused(code: ErrorCode, detail: string): Reception {
   return { kind: 'refused', error: new ProxyError(code, { detail }) };
 }

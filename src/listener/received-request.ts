@@ -1,4 +1,4 @@
-/** The request of an HTTP/1 exchange, as a handler sees it. */
+/** The request of an exchange, as a handler sees it. */
 
 import type { Fields } from '../http/fields.ts';
 import type { BodyStream, InterimResponse, Peer, ProxyRequest } from '../http/message.ts';

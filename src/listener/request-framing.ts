@@ -9,12 +9,17 @@ export type RequestFraming =
   | { readonly kind: 'chunked' }
   | { readonly kind: 'refused'; readonly reason: string };
 
+/** Old gateways read `_` in a name, and any other sign, as they read `-`. */
+const framingLike = /^(?:transfer[^a-z0-9-]encoding|content[^a-z0-9-]length)$/;
+
 /**
  * RFC 9112 §6.1 and §6.3. Whatever two recipients could read in two ways is refused: Content-Length beside
  * Transfer-Encoding or sent twice, a length that is no plain number, any coding but `chunked`, and Transfer-Encoding
- * from a client of HTTP/1.0.
+ * from a client of HTTP/1.0. So are fields whose names some recipients take for one of these.
  */
 export function readRequestFraming(version: string, fields: Fields): RequestFraming {
+  const disguised = fields.find(([name]) => framingLike.test(name));
+  if (disguised !== undefined) return refused(`${disguised[0]} looks like a field of framing`);
   const codings = fieldLines(fields, 'transfer-encoding');
   const lengths = fieldLines(fields, 'content-length');
   if (codings.length > 0) {

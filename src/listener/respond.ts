@@ -1,11 +1,64 @@
-/** Writes a response to an HTTP/1 client. */
+/** Writes a response to a client, whatever protocol it speaks. */
 
-import type { ServerResponse } from 'node:http';
 import { errorResponse } from '../delivery/problem.ts';
-import type { Body, Delivery, ProxyResponse } from '../http/message.ts';
+import type { Fields } from '../http/fields.ts';
+import type { Body, Delivery, Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
-import type { Exchange } from './exchange.ts';
-import { headLines, reasonPhrase } from './response-head.ts';
+import type { Pace } from './pace.ts';
+import { selectTrailers } from './trailers.ts';
+
+/** The head of a response, before a protocol has given it its form. */
+export interface ResponseHead {
+  readonly status: number;
+  /** End-to-end fields, without those that frame. */
+  readonly fields: Fields;
+  /** What Content-Length says; undefined when it is not there. */
+  readonly contentLength: number | undefined;
+  /** What comes after the head: nothing, all of it at once, or a stream whose length is `contentLength`. */
+  readonly content: 'none' | 'bytes' | 'stream';
+  /** Whether trailer fields may follow the content. */
+  readonly mayTrail: boolean;
+  /** Whether the connection ends after the response. It may also end for reasons of its own. */
+  readonly isLast: boolean;
+  /** Epoch milliseconds, for a response without Date (RFC 9110 §6.6.1). */
+  readonly now: number;
+}
+
+/** The side of an exchange that its response is written to. */
+export interface ResponseOutlet {
+  readonly method: string;
+  /** Whether the response is over: the client has all of it, or will not get more. */
+  readonly isSettled: boolean;
+  /** Whether the client has yet to take something that was written. */
+  readonly isBehind: boolean;
+  /** Bytes that the client has taken so far, with those of their framing; never fewer than before. */
+  readonly takenBytes: number;
+  /** Writes the head. Throws where a protocol cannot write it, and has written nothing of it then. */
+  writeHead(head: ResponseHead): void;
+  /** Sends the head, where it was held back to travel with content. */
+  flushHead(): void;
+  /** Writes content. Returns whether more may be written at once. */
+  write(chunk: Uint8Array): boolean;
+  /** Resolves when the client has taken enough for more to be written, or will take no more. */
+  room(): Promise<void>;
+  /** Writes the rest of the content, and then the trailer fields, where the client can have them. */
+  end(chunks: readonly Uint8Array[], trailers: Fields): void;
+  /** The response cannot become whole; the client must see that, once what was written is out as far as it goes. */
+  breakOff(): void;
+  /** Takes no further request on the connection. */
+  finishConnection(): void;
+  /** Calls back once, at once if it is over already, with whether the client was sent all of the response. */
+  whenSettled(callback: (isWhole: boolean) => void): void;
+}
+
+/** What responses are written with. */
+export interface ResponseContext {
+  readonly handler: Handler;
+  /** Tells the time in epoch milliseconds. */
+  readonly now: () => number;
+  /** Sees to it that clients take their responses. */
+  readonly pace: Pace;
+}
 
 interface Progress {
   bytesSent: number;
@@ -14,33 +67,49 @@ interface Progress {
 
 type StreamedBody = Extract<Body, { kind: 'stream' }>;
 
+/** Has a request answered, and its response written. What a handler throws, against its promise, is answered too. */
+export function answer(outlet: ResponseOutlet, request: ProxyRequest, context: ResponseContext): void {
+  const write = (response: ProxyResponse): void => respond(outlet, response, context);
+  const fail = (thrown: unknown): void => write(errorResponse(toProxyError(thrown)));
+  try {
+    const response = context.handler(request);
+    if ('then' in response) response.then(write, fail);
+    else write(response);
+  } catch (thrown) {
+    fail(thrown);
+  }
+}
+
 /**
  * Writes a response and sees to its end: the stream is closed and `onDelivered` called exactly once, whatever happens. A
  * response that cannot be written as it is becomes a 500. Never throws.
  */
-export function respond(exchange: Exchange, response: ProxyResponse, now: () => number): void {
+export function respond(outlet: ResponseOutlet, response: ProxyResponse, { now, pace }: ResponseContext): void {
   const progress: Progress = { bytesSent: 0, error: undefined };
   const { body } = response;
-  exchange.whenSettled((isWhole) => {
+  const release = outlet.isSettled ? undefined : pace.watch(outlet, (error) => giveUp(outlet, error, progress));
+  outlet.whenSettled((isWhole) => {
+    release?.();
     if (body.kind === 'stream') body.stream.close();
     response.onDelivered?.(deliveryOf(progress, isWhole));
   });
-  if (exchange.isSettled) return;
-  progress.error = writeHead(exchange, response, now());
-  if (progress.error === undefined) writeBody(exchange, response, progress);
-  else writeFailure(exchange, progress.error, now());
+  if (outlet.isSettled) return;
+  progress.error = writeHead(outlet, response, now());
+  if (progress.error === undefined) writeBody(outlet, response, progress);
+  else writeFailure(outlet, progress.error, now());
 }
 
 /** Returns why the head could not be written. */
-function writeHead(exchange: Exchange, response: ProxyResponse, now: number): ProxyError | undefined {
+function writeHead(outlet: ResponseOutlet, response: ProxyResponse, now: number): ProxyError | undefined {
   const fault = responseFault(response);
   if (fault !== undefined) return new ProxyError('internal', { detail: fault });
-  if (response.closeConnection === true) exchange.finishConnection();
-  const contentLength = lengthField(exchange.method, response);
-  const isLast = response.closeConnection === true || exchange.isLast;
+  const { status, fields, body, closeConnection: isLast = false } = response;
+  if (isLast) outlet.finishConnection();
+  const content = hasContent(outlet.method, status) ? body.kind : 'none';
+  const mayTrail = body.kind === 'stream' && content === 'stream' && body.stream.trailers !== undefined;
+  const contentLength = lengthField(outlet.method, response);
   try {
-    const lines = headLines(response.fields, { contentLength, isLast, now });
-    exchange.response.writeHead(response.status, reasonPhrase(response.status), lines);
+    outlet.writeHead({ status, fields, contentLength, content, mayTrail, isLast, now });
     return undefined;
   } catch (thrown) {
     // Node refuses field values with characters that would split the response.
@@ -68,52 +137,34 @@ function hasContent(method: string, status: number): boolean {
   return method !== 'HEAD' && status !== 204 && status !== 205 && status !== 304;
 }
 
-function writeBody(exchange: Exchange, { status, body }: ProxyResponse, progress: Progress): void {
-  if (!hasContent(exchange.method, status)) {
-    exchange.response.end();
-    return;
-  }
-  switch (body.kind) {
-    case 'none':
-      exchange.response.end();
-      return;
-    case 'bytes':
-      progress.bytesSent = body.sizeBytes;
-      writeChunks(exchange.response, body.chunks);
-      return;
-    case 'stream':
-      if (body.sizeBytes === undefined && !exchange.response.chunkedEncoding) exchange.delimitByClose();
-      void pump(exchange, body, progress);
-      return;
+function writeBody(outlet: ResponseOutlet, { status, body }: ProxyResponse, progress: Progress): void {
+  if (body.kind === 'none' || !hasContent(outlet.method, status)) {
+    outlet.end([], []);
+  } else if (body.kind === 'bytes') {
+    progress.bytesSent = body.sizeBytes;
+    outlet.end(body.chunks, []);
+  } else {
+    void pump(outlet, body, progress);
   }
 }
 
-/** Node gathers the head and what is written in the same tick into one write, without a copy. */
-function writeChunks(response: ServerResponse, chunks: readonly Uint8Array[]): void {
-  const last = chunks.at(-1);
-  for (const chunk of chunks.slice(0, -1)) response.write(chunk);
-  if (last === undefined) response.end();
-  else response.end(last);
-}
-
-async function pump(exchange: Exchange, body: StreamedBody, progress: Progress): Promise<void> {
-  const { response } = exchange;
+async function pump(outlet: ResponseOutlet, body: StreamedBody, progress: Progress): Promise<void> {
   // A head does not wait long for bytes to travel with.
-  const flush = setImmediate(() => response.flushHeaders());
+  const flush = setImmediate(() => outlet.flushHead());
   try {
     for await (const chunk of body.stream) {
       clearImmediate(flush);
-      if (exchange.isSettled) return;
+      if (outlet.isSettled) return;
       checkLength(progress.bytesSent + chunk.length, body, 'more');
       progress.bytesSent += chunk.length;
-      if (chunk.length > 0 && !response.write(chunk)) await exchange.room();
-      if (exchange.isSettled) return;
+      if (chunk.length > 0 && !outlet.write(chunk)) await outlet.room();
+      if (outlet.isSettled) return;
     }
     checkLength(progress.bytesSent, body, 'fewer');
-    response.end();
+    outlet.end([], selectTrailers(body.stream));
   } catch (thrown) {
-    progress.error = toProxyError(thrown);
-    exchange.breakOff();
+    progress.error ??= toProxyError(thrown);
+    outlet.breakOff();
   } finally {
     clearImmediate(flush);
     body.stream.close();
@@ -126,12 +177,19 @@ function checkLength(bytes: number, { sizeBytes = bytes }: StreamedBody, which: 
   throw new ProxyError('internal', { detail: `the body has ${which} bytes than the ${sizeBytes} that were promised` });
 }
 
-function writeFailure(exchange: Exchange, error: ProxyError, now: number): void {
+function writeFailure(outlet: ResponseOutlet, error: ProxyError, now: number): void {
   const { status, fields, body } = errorResponse(error);
-  exchange.finishConnection();
+  outlet.finishConnection();
+  const content = hasContent(outlet.method, status) ? 'bytes' : 'none';
   const contentLength = body.kind === 'none' ? 0 : body.sizeBytes;
-  exchange.response.writeHead(status, reasonPhrase(status), headLines(fields, { contentLength, isLast: true, now }));
-  writeChunks(exchange.response, body.kind === 'bytes' ? body.chunks : []);
+  outlet.writeHead({ status, fields, contentLength, content, mayTrail: false, isLast: true, now });
+  outlet.end(content === 'bytes' && body.kind === 'bytes' ? body.chunks : [], []);
+}
+
+/** The client does not take its response in time. */
+function giveUp(outlet: ResponseOutlet, error: ProxyError, progress: Progress): void {
+  progress.error ??= error;
+  outlet.breakOff();
 }
 
 function deliveryOf({ bytesSent, error }: Progress, isWhole: boolean): Delivery {

@@ -19,6 +19,11 @@ const framingFields: ReadonlySet<string> = new Set([
   'upgrade',
 ]);
 
+/** Whether only a listener may write a field, on any protocol (RFC 9112 §6, RFC 9113 §8.2.2). */
+export function isFramingField(name: string): boolean {
+  return framingFields.has(name);
+}
+
 /** What a listener adds to the fields of a response. */
 export interface HeadAdditions {
   /** What Content-Length says; undefined when it is not there. */
@@ -52,6 +57,11 @@ export function headLines(fields: Fields, additions: HeadAdditions): string[] {
 /** Names and values in turn for an interim response, which has no Date and no framing. */
 export function interimLines(fields: Fields): string[] {
   return fields.flatMap(([name, value]) => (framingFields.has(name) ? [] : [wireFieldName(name), value]));
+}
+
+/** Trailer fields as `addTrailers` takes them. */
+export function trailerLines(fields: Fields): [string, string][] {
+  return fields.map(([name, value]) => [wireFieldName(name), value]);
 }
 
 /** Fields as Node's client and its proxies take them: by wire name, with the lines of one name in a list. */

@@ -91,6 +91,13 @@ export interface OriginEvent {
   readonly detail: string | undefined;
 }
 
+/** Something about a listener that an operator should know. */
+export interface ListenerEvent {
+  readonly kind: 'listener';
+  readonly level: 'info' | 'warn' | 'error';
+  readonly message: string;
+}
+
 /** The server's own life. */
 export interface LifeEvent {
   readonly kind: 'life';
@@ -101,7 +108,15 @@ export interface LifeEvent {
 }
 
 /** Anything the core tells. */
-export type ServerEvent = RequestEvent | RefusalEvent | TunnelEvent | FillEvent | StoreEvent | OriginEvent | LifeEvent;
+export type ServerEvent =
+  | RequestEvent
+  | RefusalEvent
+  | TunnelEvent
+  | FillEvent
+  | StoreEvent
+  | OriginEvent
+  | ListenerEvent
+  | LifeEvent;
 
 /** Takes an event; never throws. */
 export type Emit = (event: ServerEvent) => void;

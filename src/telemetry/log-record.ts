@@ -3,6 +3,7 @@
 import type {
   FillEvent,
   LifeEvent,
+  ListenerEvent,
   OriginEvent,
   RefusalEvent,
   RequestEvent,
@@ -23,12 +24,14 @@ export type LogFields =
   | ReturnType<typeof fillFields>
   | ReturnType<typeof storeFields>
   | ReturnType<typeof originFields>
+  | ReturnType<typeof listenerFields>
   | ReturnType<typeof lifeFields>;
 
 /** How important an event is. The faults of clients are ordinary; those of origins and of the store want attention. */
 export function levelOf(event: ServerEvent): LineLevel {
   switch (event.kind) {
     case 'store':
+    case 'listener':
       return event.level;
     case 'origin':
       return 'warn';
@@ -46,9 +49,17 @@ function levelOfError(error: string | undefined): LineLevel {
   return error?.startsWith('origin_') || error === 'bytes_gone' ? 'warn' : 'info';
 }
 
-/** The sentence of a line: what a store or the server says itself, otherwise the kind of the event. */
+/** The sentence of a line: what a store, an origin's route, a listener or the server says itself, otherwise the kind of the event. */
 export function messageOf(event: ServerEvent): string {
-  return event.kind === 'life' || event.kind === 'store' ? redact(event.message) : event.kind;
+  switch (event.kind) {
+    case 'life':
+    case 'store':
+    case 'origin':
+    case 'listener':
+      return redact(event.message);
+    default:
+      return event.kind;
+  }
 }
 
 /** The fields of a line. */
@@ -66,6 +77,8 @@ export function fieldsOf(event: ServerEvent): LogFields {
       return storeFields(event);
     case 'origin':
       return originFields(event);
+    case 'listener':
+      return listenerFields(event);
     case 'life':
       return lifeFields(event);
   }
@@ -140,6 +153,10 @@ function storeFields(event: StoreEvent) {
 
 function originFields(event: OriginEvent) {
   return { event: event.kind, route: event.route, detail: redactSome(event.detail) };
+}
+
+function listenerFields(event: ListenerEvent) {
+  return { event: event.kind };
 }
 
 function lifeFields(event: LifeEvent) {

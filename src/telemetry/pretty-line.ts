@@ -54,6 +54,7 @@ function formatEvent(line: LogLine, paint: Paint): string[] {
     case 'store':
     case 'origin':
       return [line.msg, ...(line.detail === undefined ? [] : [paint.dim(`(${line.detail})`)])];
+    case 'listener':
     case 'life':
       return [line.msg];
   }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { describeStartFailure } from '../../src/cli/start-failure.ts';
 import { checkConfig } from '../../src/config/load.ts';
+import { ListenFault } from '../../src/listener/listen-fault.ts';
 import { StoreFault } from '../../src/store/store.ts';
 
 function systemError(code: string, syscall: string, path?: string): Error {
@@ -41,9 +42,21 @@ describe('describeStartFailure', () => {
       new StoreFault('io', 'It cannot be created: why', { cause: systemError('ENOENT', 'mkdir', '/var/x') }),
     ],
     ['cannot start. The store is newer. Choose another.', new StoreFault('io', 'The store is newer. Choose another.')],
+    ['cannot use /etc/a.pem: it is no certificate', new ListenFault('cannot use /etc/a.pem: it is no certificate')],
     ['cannot start: it is late', new Error('it is late\nvery')],
     ['cannot start: late', 'late'],
   ])('%s', (want, error) => expect(describeStartFailure(error, configWith({}))).toBe(want));
+
+  it.each<[code: string, want: string]>([
+    ['EADDRINUSE', 'cannot listen on unix:/run/b: another process listens there'],
+    ['EACCES', 'cannot listen on unix:/run/b: no permission to make this socket'],
+  ])('%s at one of several Unix sockets', (code, want) => {
+    const listen = ['8080', 'unix:/run/a', 'unix:/run/b'];
+    const checked = checkConfig({ listen, routes: [{ origin: 'http://127.0.0.1:3000' }] }, '/');
+    if (checked.kind === 'invalid') throw new Error(JSON.stringify(checked.problems));
+    const error = Object.assign(systemError(code, 'listen'), { address: '/run/b' });
+    expect(describeStartFailure(error, checked.config)).toBe(want);
+  });
 
   it.each<[store: object, want: string]>([
     [{}, 'cannot listen on [::1]:80: a Rangeway seems to run there already; choose another address with --listen'],

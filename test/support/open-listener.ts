@@ -1,10 +1,17 @@
-/** An HTTP/1 listener for tests, with its events and its requests on record. */
+/** A listener for tests, with its events and its requests on record. */
 
-import type { Handler, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
-import { openHttp1Listener } from '../../src/listener/http1.ts';
-import type { Listener, ListenerLimits, ListenerOptions } from '../../src/listener/listener.ts';
+import { mkdtemp, rm } from 'node:fs/promises';
+import type { Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect as connectTls } from 'node:tls';
+import type { Handler, Peer, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
+import { type Certificates, openCertificates } from '../../src/listener/certificates.ts';
+import type { Listener, ListenerLimits } from '../../src/listener/listener.ts';
+import { type ListenerOptions, openListener as open } from '../../src/listener/open-listener.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { RawClient } from './raw-client.ts';
+import { testAuthority, writeTestCertificate } from './tls-certificate.ts';
 
 /** What tests open a listener with unless they say otherwise: nothing runs out of time. */
 export const testLimits: ListenerLimits = {
@@ -15,6 +22,9 @@ export const testLimits: ListenerLimits = {
   requestTimeoutMs: 0,
   keepAliveTimeoutMs: 0,
   idleTimeoutMs: 0,
+  responseTimeoutMs: 0,
+  minBytesPerSecond: 0,
+  streamsPerConnection: 100,
 };
 
 /** The time that responses without Date are dated with. */
@@ -22,6 +32,7 @@ export const testNow = Date.UTC(2026, 0, 2, 3, 4, 5);
 
 export interface TestListener extends AsyncDisposable {
   readonly listener: Listener;
+  /** 0 for a Unix socket. */
   readonly port: number;
   readonly events: ServerEvent[];
   /** What the handler was given. */
@@ -29,17 +40,61 @@ export interface TestListener extends AsyncDisposable {
   connect(): Promise<RawClient>;
 }
 
-type Overrides = Partial<Omit<ListenerOptions, 'limits'>> & { readonly limits?: Partial<ListenerLimits> };
+/** What carries HTTP/1.1 to the listener. `looked` is TCP where the listener looks for HTTP/2 first. */
+export type Carrier = 'tcp' | 'tls' | 'proxy-protocol' | 'looked' | 'unix';
 
-/** Opens a listener on a free port of 127.0.0.1. Its end cuts what is still running. */
-export async function openListener(handler: Handler, overrides: Overrides = {}): Promise<TestListener> {
+let usualCarrier: Carrier = 'tcp';
+
+/** From now on listeners that do not say what carries them are carried by this, for whole files of tests. */
+export function carryBy(carrier: Carrier): void {
+  usualCarrier = carrier;
+}
+
+/** What depends on what carries a listener that does not say it. */
+export const usually = {
+  get carrier(): Carrier {
+    return usualCarrier;
+  },
+  get scheme(): 'http' | 'https' {
+    return usualCarrier === 'tls' ? 'https' : 'http';
+  },
+  /** Whether a connection can be reset, which tells it from one that ends. */
+  get hasResets(): boolean {
+    return usualCarrier !== 'unix';
+  },
+  /** The address of a client, as the listener knows it. */
+  get address(): string {
+    return usualCarrier === 'unix' ? '' : '127.0.0.1';
+  },
+  /** A client as the listener knows it. */
+  peer({ socket }: RawClient): Peer {
+    return { address: this.address, port: socket.localPort ?? 0 };
+  },
+  /** A request whose target has the scheme http, or https for a wrong one, as it is said here. */
+  spoken(request: string): string {
+    if (usualCarrier !== 'tls') return request;
+    return request.replace(/(?<=^\w+ http)s?(?=:)/i, (end) => (end === '' ? 's' : ''));
+  },
+};
+
+type Overrides = Partial<Omit<ListenerOptions, 'limits'>> & {
+  readonly limits?: Partial<ListenerLimits>;
+  readonly carrier?: Carrier;
+};
+
+/** Opens a listener on a free port of 127.0.0.1, or at a Unix socket. Its end cuts what is still running. */
+export async function openListener(
+  handler: Handler,
+  { carrier = usualCarrier, ...overrides }: Overrides = {},
+): Promise<TestListener> {
+  await using resources = new AsyncDisposableStack();
   const events: ServerEvent[] = [];
   const requests: ProxyRequest[] = [];
-  const listener = await openHttp1Listener({
-    host: '127.0.0.1',
-    port: 0,
+  const listener = await open({
+    place: { kind: 'tcp', host: '127.0.0.1', port: 0 },
     emit: (event) => events.push(event),
     now: () => testNow,
+    ...(await carrierOptions(carrier, resources)),
     ...overrides,
     handler: (request) => {
       requests.push(request);
@@ -47,17 +102,66 @@ export async function openListener(handler: Handler, overrides: Overrides = {}):
     },
     limits: { ...testLimits, ...overrides.limits },
   });
-  const { port } = listener.address;
+  resources.defer(() => listener.close(0).then(() => undefined));
+  const { port, url } = listener.address;
+  const kept = resources.move();
   return {
     listener,
     port,
     events,
     requests,
-    connect: () => RawClient.open(port),
-    async [Symbol.asyncDispose]() {
-      await listener.close(0);
-    },
+    connect: () => RawClient.open(port === 0 ? url.slice('unix:'.length) : port, beginnings[carrier]),
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
   };
+}
+
+/** What the client does first. */
+const beginnings: Readonly<Record<Carrier, (socket: Socket) => Socket | Promise<Socket>>> = {
+  tcp: (socket) => socket,
+  looked: (socket) => socket,
+  unix: (socket) => socket,
+  tls: secure,
+  'proxy-protocol': (socket) => {
+    socket.write(`PROXY TCP4 127.0.0.1 192.0.2.1 ${socket.localPort} 80\r\n`);
+    return socket;
+  },
+};
+
+async function secure(socket: Socket): Promise<Socket> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const secured = connectTls({ socket, ca: testAuthority, servername: 'localhost' }, resolve);
+  secured.once('error', reject);
+  await promise;
+  secured.off('error', reject);
+  return secured;
+}
+
+async function carrierOptions(carrier: Carrier, resources: AsyncDisposableStack): Promise<Partial<ListenerOptions>> {
+  switch (carrier) {
+    case 'tcp':
+      return {};
+    case 'looked':
+      return { http2: true };
+    case 'proxy-protocol':
+      return { proxyProtocolFrom: (address) => address === '127.0.0.1' };
+    case 'tls':
+      return { certificates: await openTestCertificates(await temporaryDirectory(resources)) };
+    case 'unix': {
+      const path = join(await temporaryDirectory(resources), 'socket');
+      return { place: { kind: 'unix', path, mode: undefined } };
+    }
+  }
+}
+
+async function openTestCertificates(dir: string): Promise<Certificates> {
+  const files = [await writeTestCertificate(dir)];
+  return openCertificates({ files, minVersion: '1.2', emit: () => {}, now: () => testNow });
+}
+
+async function temporaryDirectory(resources: AsyncDisposableStack): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'rangeway-listener-'));
+  resources.defer(() => rm(dir, { recursive: true, force: true }));
+  return dir;
 }
 
 /** A 200 whose body is this text, in memory. */

@@ -21,14 +21,17 @@ export function rawValues(response: Pick<RawResponse, 'lines'>, name: string): s
 /** One connection. Text is sent and read as latin1, so that a character is a byte. */
 export class RawClient implements AsyncDisposable {
   readonly socket: Socket;
+  /** What carries it: itself, or the connection below TLS. */
+  readonly #carrier: Socket;
   /** Resolves when the connection is gone, with the error's code if there was one. */
   readonly closed: Promise<string | undefined>;
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
   #errorCode: string | undefined;
 
-  private constructor(socket: Socket) {
+  private constructor(socket: Socket, carrier: Socket) {
     this.socket = socket;
+    this.#carrier = carrier;
     const { promise, resolve } = Promise.withResolvers<string | undefined>();
     this.closed = promise;
     socket.on('error', (error: NodeJS.ErrnoException) => {
@@ -38,13 +41,18 @@ export class RawClient implements AsyncDisposable {
     this.#chunks = socket.iterator({ destroyOnReturn: false });
   }
 
-  static async open(port: number): Promise<RawClient> {
-    const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+  /** Connects to a port of 127.0.0.1, or to a Unix socket. `begin` makes of the connection what is then spoken on. */
+  static async open(
+    place: number | string,
+    begin: (socket: Socket) => Socket | Promise<Socket> = (socket) => socket,
+  ): Promise<RawClient> {
+    const carrier =
+      typeof place === 'number' ? connect({ port: place, host: '127.0.0.1', noDelay: true }) : connect({ path: place });
     await new Promise<void>((resolve, reject) => {
-      socket.once('connect', resolve);
-      socket.once('error', reject);
+      carrier.once('connect', resolve);
+      carrier.once('error', reject);
     });
-    return new RawClient(socket);
+    return new RawClient(await begin(carrier), carrier);
   }
 
   send(bytes: string | Uint8Array): void {
@@ -70,7 +78,9 @@ export class RawClient implements AsyncDisposable {
 
   /** Leaves without a word. */
   reset(): void {
-    this.socket.resetAndDestroy();
+    // Unix sockets have no reset.
+    if (this.#carrier.remoteAddress === undefined) this.#carrier.destroy();
+    else this.#carrier.resetAndDestroy();
   }
 
   /** Reads some bytes; fewer only where the connection ends. */

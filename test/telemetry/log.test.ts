@@ -51,6 +51,7 @@ const ready: ServerEvent = {
 };
 
 const fullDisk: ServerEvent = { kind: 'store', level: 'error', message: 'the disk is full', detail: 'ENOSPC' };
+const expired: ServerEvent = { kind: 'listener', level: 'warn', message: 'the certificate has expired' };
 const badRequest: ServerEvent = {
   kind: 'refusal',
   peer: '192.0.2.7',
@@ -146,12 +147,13 @@ describe('a log for programs', () => {
     expect(jsonLine(fill)).toMatchObject({ key: 'http://media.example/video.mp4?sig=[redacted]' });
   });
 
-  it('has the sentence of the server and of the store as its message', () => {
+  it('has the sentence of the server, of a listener and of the store as its message', () => {
     expect(jsonLine(ready)).toMatchObject({
       msg: 'listens on http://127.0.0.1:8080',
       addresses: ['http://127.0.0.1:8080'],
     });
     expect(jsonLine(fullDisk)).toMatchObject({ level: 'error', msg: 'the disk is full', detail: 'ENOSPC' });
+    expect(jsonLine(expired)).toMatchObject({ level: 'warn', event: 'listener', msg: 'the certificate has expired' });
   });
 
   it.each<[what: string, event: ServerEvent, level: string]>([
@@ -191,6 +193,7 @@ describe('a log for people', () => {
     ['tunnel /socket 101 5 ms', tunnel],
     ['fill http://media.example/video.mp4?sig=[redacted] stored 5 MB 250 ms', fill],
     ['error: the disk is full (ENOSPC)', fullDisk],
+    ['warning: the certificate has expired', expired],
     ['listens on http://127.0.0.1:8080', ready],
   ])('%s', (want, event) => expect(prettyLine(event)).toBe(want));
 

@@ -26,7 +26,7 @@ describe('closing', () => {
     expect(await used.rest()).toBe('');
     expect(await unused.rest()).toBe('');
     expect(await closed).toEqual({ cut: 0 });
-    await expect(listener.connect()).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    await expect(listener.connect()).rejects.toMatchObject({ code: expect.stringMatching(/^(ECONNREFUSED|ENOENT)$/) });
     expect(listener.events).toEqual([]);
   });
 

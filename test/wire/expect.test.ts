@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
+import { expectRefusal } from '../support/expect-refusal.ts';
 import { openListener, textResponse } from '../support/open-listener.ts';
 import { rawValues } from '../support/raw-client.ts';
 
@@ -72,11 +73,23 @@ describe('Expect', () => {
     expect((await client.response())?.status).toBe(200);
   });
 
-  it('is left to the origin where it is another one', async () => {
+  it('asks for nothing where no body follows, and ends the connection', async () => {
     await using listener = await openListener(echo);
     await using client = await listener.connect();
-    const response = await client.exchange(post('Content-Length: 4\r\nExpect: patience\r\n', 'body'));
-    expect(response.body.toString()).toBe('body');
-    expect(listener.requests[0]?.fields).toContainEqual(['expect', 'patience']);
+    client.send(`GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n${next}`);
+    const response = await client.response();
+    expect(response?.status).toBe(200);
+    expect(rawValues(response ?? { lines: [] }, 'connection')).toEqual(['close']);
+    expect(await client.rest()).toBe('');
+    expect(listener.requests).toHaveLength(1);
+  });
+
+  it('is refused with 417 where it is another one, and no body is asked for', async () => {
+    await using listener = await openListener(echo);
+    await using client = await listener.connect();
+    client.send(post('Content-Length: 4\r\nExpect: 100-continue, patience\r\n', 'body') + next);
+    expectRefusal(await client.response(), 'expectation_failed');
+    expect(await client.rest()).toBe('');
+    expect(listener.requests).toEqual([]);
   });
 });

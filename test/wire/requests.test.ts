@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ProxyRequest } from '../../src/http/message.ts';
-import { openListener, testLimits, testNow, textResponse } from '../support/open-listener.ts';
+import { openListener, testLimits, testNow, textResponse, usually } from '../support/open-listener.ts';
 import { rawValues } from '../support/raw-client.ts';
 import { untilQuiet } from '../support/until-quiet.ts';
 
@@ -47,11 +47,12 @@ describe('a request', () => {
   it.each(rows)('%j', async (bytes, { method = 'GET', authority, target, version = '1.1', host = authority }) => {
     await using listener = await openListener(() => textResponse(''));
     await using client = await listener.connect();
-    client.send(bytes);
+    client.send(usually.spoken(bytes));
     expect((await client.response(method))?.status).toBe(200);
     const [request] = listener.requests;
-    expect(request).toMatchObject({ method, scheme: 'http', authority, target, version, receivedAt: testNow });
-    expect(request?.peer).toEqual({ address: '127.0.0.1', port: client.socket.localPort });
+    const { scheme } = usually;
+    expect(request).toMatchObject({ method, scheme, authority, target, version, receivedAt: testNow });
+    expect(request?.peer).toEqual(usually.peer(client));
     expect(hostsOf(request)).toEqual(host === '' ? [] : [host]);
     expect(listener.events).toEqual([]);
   });
@@ -94,8 +95,8 @@ describe('a request', () => {
     expect(tooLarge.status).toBe(431);
   });
 
-  it('is of the scheme that the listener was opened with', async () => {
-    await using listener = await openListener(() => textResponse(''), { scheme: 'https' });
+  it('is of the scheme https over TLS', async () => {
+    await using listener = await openListener(() => textResponse(''), { carrier: 'tls' });
     await using client = await listener.connect();
     await client.exchange('GET https://b/ HTTP/1.1\r\nHost: a\r\n\r\n');
     expect(listener.requests[0]).toMatchObject({ scheme: 'https', authority: 'b' });

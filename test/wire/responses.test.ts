@@ -235,20 +235,22 @@ describe('a connection', () => {
 
 describe('a listener', () => {
   it('rejects with the code of what keeps it from opening', async () => {
-    await using first = await openListener(() => textResponse(''));
-    await expect(openListener(() => textResponse(''), { port: first.port })).rejects.toMatchObject({
-      code: 'EADDRINUSE',
-    });
+    await using first = await openListener(() => textResponse(''), { carrier: 'tcp' });
+    const place = { kind: 'tcp', host: '127.0.0.1', port: first.port } as const;
+    await expect(openListener(() => textResponse(''), { place })).rejects.toMatchObject({ code: 'EADDRINUSE' });
   });
 
   it('tells its address', async () => {
-    await using listener = await openListener(() => textResponse(''));
+    await using listener = await openListener(() => textResponse(''), { carrier: 'tcp' });
     const { address } = listener.listener;
     expect(address).toEqual({ host: '127.0.0.1', port: listener.port, url: `http://127.0.0.1:${listener.port}` });
   });
 
   it('knows a client of IPv4 by its own address on a socket of IPv6', async () => {
-    await using listener = await openListener(({ peer }) => textResponse(peer.address), { host: '::ffff:127.0.0.1' });
+    await using listener = await openListener(({ peer }) => textResponse(peer.address), {
+      carrier: 'tcp',
+      place: { kind: 'tcp', host: '::ffff:127.0.0.1', port: 0 },
+    });
     await using client = await listener.connect();
     expect((await client.exchange(get)).body.toString()).toBe('127.0.0.1');
     expect(listener.listener.address.url).toBe(`http://[::ffff:127.0.0.1]:${listener.port}`);

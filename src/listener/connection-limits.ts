@@ -1,0 +1,72 @@
+/** How many connections there may be at a time, of all clients and of one. */
+
+import { clientName } from '../guard/client-name.ts';
+import type { PeerList } from '../guard/peers.ts';
+
+/** The place of one connection. */
+export interface ConnectionPlace {
+  /** Counts it as this client's; false when the client has as many as it may have. Called once. */
+  takeFor(address: string): boolean;
+  /** Gives it back. Called once. */
+  leave(): void;
+}
+
+/** The places for connections, of one listener or of several together. */
+export interface ConnectionLimits {
+  /** Takes one of the places; undefined when there is none. */
+  enter(): ConnectionPlace | undefined;
+}
+
+/** What limits are made of. */
+export interface ConnectionLimitsOptions {
+  /** The most connections at a time; 0 sets no limit. */
+  readonly connections: number;
+  /** The most connections of one client at a time; 0 sets no limit. */
+  readonly connectionsPerClient: number;
+  /** Those who connect for many clients, and are not counted as one. Peers of Unix sockets are not either. */
+  readonly isExempt: PeerList;
+}
+
+/** Creates the places. Of an IPv6 address the first 64 bits tell who a client is. */
+export function createConnectionLimits(options: ConnectionLimitsOptions): ConnectionLimits {
+  const { connections, connectionsPerClient, isExempt } = options;
+  const counts = new Map<string, number>();
+  let total = 0;
+
+  class Place implements ConnectionPlace {
+    #client: string | undefined;
+
+    takeFor(address: string): boolean {
+      if (connectionsPerClient === 0 || address === '' || isExempt(address)) return true;
+      const client = clientName(address);
+      const count = counts.get(client) ?? 0;
+      if (count >= connectionsPerClient) return false;
+      counts.set(client, count + 1);
+      this.#client = client;
+      return true;
+    }
+
+    leave(): void {
+      total -= 1;
+      if (this.#client === undefined) return;
+      const count = counts.get(this.#client) ?? 0;
+      if (count > 1) counts.set(this.#client, count - 1);
+      else counts.delete(this.#client);
+    }
+  }
+
+  return {
+    enter() {
+      if (connections > 0 && total >= connections) return undefined;
+      total += 1;
+      return new Place();
+    },
+  };
+}
+
+/** As many as there are. */
+export const noConnectionLimits: ConnectionLimits = createConnectionLimits({
+  connections: 0,
+  connectionsPerClient: 0,
+  isExempt: () => false,
+});

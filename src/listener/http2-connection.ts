@@ -1,0 +1,205 @@
+/** One HTTP/2 connection: the exchanges that run on it, and how it ends. */
+
+import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
+import type { Socket } from 'node:net';
+import type { Peer, ProxyRequest } from '../http/message.ts';
+import { ProxyError } from '../http/proxy-error.ts';
+import { type ExchangeOwner, Http2Exchange } from './http2-exchange.ts';
+import { FloodMeter } from './http2-flood.ts';
+import { receiveHttp2Head } from './http2-receive.ts';
+import { beginSession, streamWindowBytes } from './http2-session.ts';
+import type { ProtocolOptions } from './protocol.ts';
+import { takenBytes } from './taken-bytes.ts';
+
+const { NGHTTP2_ENHANCE_YOUR_CALM } = constants;
+
+/**
+ * How long a connection that we have ended is still there when nothing more leaves, so that the client has read all (RFC 9112
+ * §9.6), and how long in any case. In milliseconds.
+ */
+const lingerMs = 2_000;
+const longestLingerMs = 30_000;
+
+const cutOff = new Error('the connection was cut');
+
+/** What becomes of requests. */
+export interface Http2Requests {
+  take(exchange: Http2Exchange, request: ProxyRequest): void;
+  /** The exchange had no request that goes any further. */
+  refuse(exchange: Http2Exchange, error: ProxyError): void;
+}
+
+interface Progress {
+  value: number;
+  at: number;
+}
+
+/** Its limits of time are looked after by `look`, which somebody has to call again and again. */
+export class Http2Connection implements ExchangeOwner {
+  readonly #socket: Socket;
+  readonly #peer: Peer;
+  readonly #options: ProtocolOptions;
+  readonly #requests: Http2Requests;
+  readonly #session: ServerHttp2Session;
+  readonly #flood: FloodMeter;
+  /** What runs, and when each last came forward. */
+  readonly #exchanges = new Map<Http2Exchange, Progress>();
+  #stage: 'open' | 'draining' | 'finishing' | 'ended' = 'open';
+  /** When it last had something to do, or began. */
+  #since: number;
+  /** What had left at which time, after it had its last thing to do. */
+  #leaving: Progress | undefined;
+  #hadRequest = false;
+
+  constructor(socket: Socket, peer: Peer, options: ProtocolOptions, requests: Http2Requests) {
+    this.#socket = socket;
+    this.#peer = peer;
+    this.#options = options;
+    this.#requests = requests;
+    this.#since = options.now();
+    this.#flood = new FloodMeter(options.limits.streamsPerConnection, this.#since);
+    this.#session = beginSession(socket, options.limits);
+    this.#session.on('stream', (stream, headers, _flags, rawHeaders) => {
+      this.#receive(stream, headers[':method'] ?? '', rawHeaders);
+    });
+    this.#session.on('error', (error) => this.#fail(error));
+    // HTTP/2 has no use for half a connection: who has ended one side has left.
+    socket.once('end', () => this.cut());
+  }
+
+  get isOpen(): boolean {
+    return !this.#session.destroyed;
+  }
+
+  /** Whether something runs on it. */
+  get isBusy(): boolean {
+    return this.#exchanges.size > 0;
+  }
+
+  /**
+   * Ends after what runs, and after what has arrived but was not read yet: one turn of the event loop. What else is on its
+   * way comes after the last stream that GOAWAY names, so that the client knows that it may send it again (RFC 9113 §6.8).
+   * nghttp2 takes no stream after any GOAWAY: a first one that names none, as the RFC has it, would lose requests.
+   */
+  drain(): void {
+    if (this.#stage !== 'open') return;
+    this.#stage = 'draining';
+    setImmediate(() => setImmediate(() => this.#finish()));
+  }
+
+  /** Ends it at once. */
+  cut(): void {
+    this.#stage = 'ended';
+    // With an error, or streams would be reset as those are whose response was whole.
+    if (this.isBusy) this.#session.destroy(cutOff);
+    else this.#session.destroy();
+    this.#socket.destroy();
+  }
+
+  noteContent(sizeBytes: number): void {
+    this.#flood.noteUse(sizeBytes);
+  }
+
+  settle(exchange: Http2Exchange): void {
+    this.#exchanges.delete(exchange);
+    const now = this.#options.now();
+    // What the client sends of a body before it learns that nobody wants it is no fault of its own.
+    if (exchange.isReceiving) this.#flood.noteUse(streamWindowBytes);
+    this.#since = now;
+    if (exchange.isWhole || exchange.isBroken || this.#session.destroyed) return;
+    if (this.#flood.noteReset(now)) this.#calm('too many streams were reset');
+  }
+
+  /** Ends what takes too long. */
+  look(now: number): void {
+    const sentBytes = takenBytes(this.#socket);
+    if (this.#stage === 'ended' || (this.#stage === 'finishing' && !this.isBusy)) {
+      this.#linger(sentBytes, now);
+      return;
+    }
+    if (this.#flood.isFlooded({ receivedBytes: this.#socket.bytesRead, sentBytes }, now)) {
+      this.#calm('too many bytes for nothing');
+    } else if (this.#stage === 'open' && this.#isUnused(now)) this.drain();
+    for (const [exchange, progress] of this.#exchanges) this.#lookAt(exchange, progress, now);
+    if (this.#session.destroyed) this.#stage = 'ended';
+  }
+
+  #receive(stream: ServerHttp2Stream, method: string, rawHeaders: readonly string[]): void {
+    const { now, limits, scheme } = this.#options;
+    const receivedAt = now();
+    this.#hadRequest = true;
+    // It was reset with the same bytes that it came with.
+    if (stream.destroyed || stream.closed) {
+      stream.on('error', () => {});
+      if (this.#flood.noteReset(receivedAt)) this.#calm('too many streams were reset');
+      return;
+    }
+    for (const text of rawHeaders) this.#flood.noteUse(text.length);
+    const reception = receiveHttp2Head(rawHeaders, { scheme, peer: this.#peer, receivedAt, limits });
+    const exchange = new Http2Exchange({ owner: this, stream, now }, method);
+    this.#exchanges.set(exchange, { value: 0, at: receivedAt });
+    if (reception.kind === 'received') {
+      this.#requests.take(exchange, exchange.receive(reception.head, reception.framing));
+    } else {
+      this.#reportRefusal(reception.error);
+      this.#requests.refuse(exchange, reception.error);
+    }
+  }
+
+  /** Whether it was kept for long enough without a request. */
+  #isUnused(now: number): boolean {
+    if (this.isBusy) return false;
+    const { headersTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs } = this.#options.limits;
+    const patienceMs = this.#hadRequest ? keepAliveTimeoutMs || idleTimeoutMs : headersTimeoutMs;
+    return patienceMs > 0 && now - this.#since >= patienceMs;
+  }
+
+  /** Waits for the client to take what is left, and then to end its side. */
+  #linger(sentBytes: number, now: number): void {
+    if (this.#leaving?.value !== sentBytes) this.#leaving = { value: sentBytes, at: now };
+    else if (now - this.#leaving.at >= lingerMs || now - this.#since >= longestLingerMs) this.#socket.destroy();
+  }
+
+  #lookAt(exchange: Http2Exchange, progress: Progress, now: number): void {
+    const { idleTimeoutMs, requestTimeoutMs } = this.#options.limits;
+    const { progress: value } = exchange;
+    if (value !== progress.value || !exchange.isWaitingForClient) {
+      progress.value = value;
+      progress.at = now;
+    }
+    const isIdle = idleTimeoutMs > 0 && now - progress.at >= idleTimeoutMs;
+    const isLate = requestTimeoutMs > 0 && exchange.isReceiving && now - exchange.startedAt >= requestTimeoutMs;
+    if (isIdle && exchange.isBehind) exchange.breakOff();
+    else if (isIdle || isLate) exchange.breakBody(new ProxyError('request_timeout'));
+  }
+
+  /** Takes no further stream; the session ends after those that run. */
+  #finish(): void {
+    if (this.#stage !== 'draining') return;
+    this.#stage = 'finishing';
+    this.#session.close();
+  }
+
+  /** The client makes us work for nothing. */
+  #calm(detail: string): void {
+    if (this.#stage === 'ended') return;
+    const error = new ProxyError('rate_limited', { detail });
+    this.#reportRefusal(error);
+    this.#stage = 'ended';
+    this.#session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM);
+  }
+
+  /** A connection error (RFC 9113 §5.4.1), of the client's or of the socket. */
+  #fail(error: Error & { readonly code?: string }): void {
+    if (this.#stage === 'ended') return;
+    this.#stage = 'ended';
+    if (error.code === 'ERR_HTTP2_ERROR') {
+      this.#reportRefusal(new ProxyError('malformed_request', { detail: error.message }));
+    }
+  }
+
+  #reportRefusal(error: ProxyError): void {
+    const { code, detail, status } = error;
+    this.#options.emit({ kind: 'refusal', peer: this.#peer.address, status, error: code, detail });
+  }
+}

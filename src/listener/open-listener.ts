@@ -1,0 +1,233 @@
+/** Opens a listener: binds it, and brings each connection to the protocol that is spoken on it. */
+
+import { createServer, type Server, type Socket } from 'node:net';
+import { type PeerList, plainAddress } from '../guard/peers.ts';
+import type { Peer } from '../http/message.ts';
+import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
+import { Arrival } from './arrival.ts';
+import { type Beginning, readBeginning } from './beginning.ts';
+import { type BindPlace, bind } from './bind.ts';
+import type { Certificates } from './certificates.ts';
+import { type ConnectionLimits, noConnectionLimits } from './connection-limits.ts';
+import { createHttp1Server } from './http1.ts';
+import { createHttp2Server } from './http2.ts';
+import type { Listener, ListenerAddress } from './listener.ts';
+import { readPreface } from './preface.ts';
+import type { ConnectionServer, ProtocolOptions } from './protocol.ts';
+import { type ProxyHeaderReading, readProxyHeader } from './proxy-protocol.ts';
+import { createRefusalLog, type RefusalLog } from './refusal-log.ts';
+import { TlsFront } from './tls.ts';
+
+/** What a listener is opened with. */
+export interface ListenerOptions extends Omit<ProtocolOptions, 'scheme'> {
+  readonly place: BindPlace;
+  /** Speaks TLS with these. The listener closes them when it is closed, or cannot be opened. */
+  readonly certificates?: Certificates | undefined;
+  /** Speaks HTTP/2 too: with TLS where the client chooses it, without TLS where it begins with it (RFC 9113 §3.3). */
+  readonly http2?: boolean | undefined;
+  /** Connections begin with the PROXY protocol; only those whose peer is on this list are taken. */
+  readonly proxyProtocolFrom?: PeerList | undefined;
+  /** How many connections there may be. */
+  readonly connections?: ConnectionLimits | undefined;
+}
+
+/** Opens a listener. Rejects with Node's error, its `code` such as EADDRINUSE included, or with `ListenFault`. */
+export async function openListener(options: ListenerOptions): Promise<Listener> {
+  const listener = new SocketListener(options);
+  await listener.open();
+  return listener;
+}
+
+class SocketListener implements Listener {
+  readonly #options: ListenerOptions;
+  readonly #server: Server;
+  readonly #http1: ConnectionServer;
+  readonly #http2: ConnectionServer | undefined;
+  readonly #tls: TlsFront | undefined;
+  readonly #refusals: RefusalLog;
+  readonly #connections: ConnectionLimits;
+  /** Connections that no protocol is spoken on yet. */
+  readonly #arriving = new Set<Arrival>();
+  #address: ListenerAddress = { host: '', port: 0, url: '' };
+  #stopped: Promise<void> | undefined;
+  #cut = 0;
+
+  constructor(options: ListenerOptions) {
+    const { certificates, http2 = false, limits, connections = noConnectionLimits } = options;
+    this.#options = options;
+    this.#connections = connections;
+    this.#refusals = createRefusalLog(options.emit, options.after);
+    const protocolOptions = { ...options, scheme: this.#scheme };
+    this.#http1 = createHttp1Server(protocolOptions);
+    this.#http2 = http2 ? createHttp2Server(protocolOptions) : undefined;
+    this.#tls =
+      certificates === undefined
+        ? undefined
+        : new TlsFront({
+            certificates,
+            protocols: http2 ? ['h2', 'http/1.1'] : ['http/1.1'],
+            handshakeTimeoutMs: limits.headersTimeoutMs,
+          });
+    // A client that ends its side in the middle of a handshake has ended it all.
+    const allowHalfOpen = certificates === undefined;
+    this.#server = createServer({ allowHalfOpen, noDelay: true, keepAlive: true }, (socket) => this.#accept(socket));
+  }
+
+  get #scheme(): 'http' | 'https' {
+    return this.#options.certificates === undefined ? 'http' : 'https';
+  }
+
+  get #servers(): readonly ConnectionServer[] {
+    return this.#http2 === undefined ? [this.#http1] : [this.#http1, this.#http2];
+  }
+
+  get address(): ListenerAddress {
+    return this.#address;
+  }
+
+  async open(): Promise<void> {
+    try {
+      this.#address = await bind(this.#server, this.#options.place, this.#scheme);
+    } catch (error) {
+      await this.#release();
+      throw error;
+    }
+    // A connection that could not be accepted, for want of file descriptors for example.
+    this.#server.on('error', ({ message }) => {
+      this.#refusals.tell(new ProxyError('internal', { detail: message }), undefined);
+    });
+  }
+
+  async close(graceMs: number): Promise<{ readonly cut: number }> {
+    this.#stopped ??= this.#stop();
+    const timer = setTimeout(() => this.#cutRest(), graceMs);
+    await this.#stopped;
+    clearTimeout(timer);
+    return { cut: this.#cut };
+  }
+
+  async #stop(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#server.close(() => resolve());
+    for (const server of this.#servers) server.drain();
+    // What has arrived already is read before a connection counts as unused: one turn of the event loop.
+    setImmediate(() =>
+      setImmediate(() => {
+        for (const { socket, isUnused } of this.#arriving) if (isUnused) socket.destroy();
+      }),
+    );
+    await promise;
+    await this.#release();
+  }
+
+  async #release(): Promise<void> {
+    await Promise.all(this.#servers.map((server) => server.close()));
+    this.#tls?.close();
+    this.#refusals.close();
+  }
+
+  #cutRest(): void {
+    for (const { socket } of this.#arriving) socket.destroy();
+    for (const server of this.#servers) this.#cut += server.cut();
+  }
+
+  #accept(socket: Socket): void {
+    socket.on('error', ignore);
+    const isUnix = this.#address.host === '';
+    const { remoteAddress, remotePort = 0 } = socket;
+    if (remoteAddress === undefined && !isUnix) {
+      // It is gone already. Without an address it would be taken for the peer of a Unix socket.
+      socket.destroy();
+      return;
+    }
+    if (isUnix) socket.resetAndDestroy = () => socket.destroy();
+    const peer = { address: plainAddress(remoteAddress ?? ''), port: remotePort };
+    const place = this.#connections.enter();
+    if (place === undefined) {
+      this.#turnAway(socket, peer, 'too_many_connections', 'all together');
+      return;
+    }
+    const arrival = new Arrival(socket, peer, place);
+    socket.once('close', () => {
+      place.leave();
+      this.#arriving.delete(arrival);
+    });
+    if (this.#options.proxyProtocolFrom === undefined) this.#admit(arrival);
+    else this.#readProxyHeader(arrival, this.#options.proxyProtocolFrom);
+  }
+
+  #readProxyHeader(arrival: Arrival, isTrusted: PeerList): void {
+    const { socket, peer: proxy } = arrival;
+    if (!isTrusted(proxy.address)) {
+      this.#turnAway(socket, proxy, 'proxy_header_refused', 'not one of trustedProxies');
+      return;
+    }
+    const read = (bytes: Buffer) => {
+      const value = readProxyHeader(bytes);
+      if (value.kind === 'more') return value;
+      return { kind: 'decided', value, usedBytes: value.kind === 'header' ? value.sizeBytes : 0 } as const;
+    };
+    this.#begin(arrival, read, (reading: Exclude<ProxyHeaderReading, { kind: 'more' }>) => {
+      if (reading.kind === 'malformed') {
+        this.#turnAway(socket, proxy, 'proxy_header_refused', reading.reason);
+        return;
+      }
+      arrival.peer = reading.peer ?? proxy;
+      this.#admit(arrival);
+    });
+  }
+
+  /** It is known who the client is. */
+  #admit(arrival: Arrival): void {
+    const { socket, peer, place } = arrival;
+    const http2 = this.#http2;
+    if (!place.takeFor(peer.address)) this.#turnAway(socket, peer, 'too_many_connections', 'of one client');
+    else if (this.#tls !== undefined) this.#shakeHands(arrival, this.#tls);
+    else if (http2 === undefined) this.#http1.serve(socket, peer);
+    else {
+      this.#begin(arrival, readPreface, (protocol) => {
+        (protocol === 'http2' ? http2 : this.#http1).serve(socket, peer);
+      });
+    }
+  }
+
+  #shakeHands(arrival: Arrival, tls: TlsFront): void {
+    const { socket, peer } = arrival;
+    arrival.beginStep();
+    this.#arriving.add(arrival);
+    tls.accept(socket, {
+      onSecure: (secure) => {
+        this.#arriving.delete(arrival);
+        secure.on('error', ignore);
+        (secure.alpnProtocol === 'h2' ? (this.#http2 ?? this.#http1) : this.#http1).serve(secure, peer);
+      },
+      onFailed: ({ code, message }) => this.#giveUp(arrival, 'tls_handshake_failed', code ?? message),
+    });
+  }
+
+  /** Reads what a connection begins with, within the time for the head of a request, and goes on with what it is. */
+  #begin<T>(arrival: Arrival, read: Parameters<typeof readBeginning<T>>[1], goOn: (value: T) => void): void {
+    const { socket } = arrival;
+    arrival.beginStep();
+    this.#arriving.add(arrival);
+    readBeginning(socket, read, this.#options.limits.headersTimeoutMs, (beginning: Beginning<T>) => {
+      this.#arriving.delete(arrival);
+      if (beginning.kind === 'timeout') this.#giveUp(arrival, 'request_timeout', 'what a connection begins with');
+      if (beginning.kind === 'read') goOn(beginning.value);
+      else socket.destroy();
+    });
+  }
+
+  /** Tells of one that came to nothing, unless it was never used. */
+  #giveUp({ peer, isUnused }: Arrival, code: ErrorCode, detail: string): void {
+    if (!isUnused) this.#refusals.tell(new ProxyError(code, { detail }), peer.address);
+  }
+
+  #turnAway(socket: Socket, { address }: Peer, code: ErrorCode, detail: string): void {
+    this.#refusals.tell(new ProxyError(code, { detail }), address);
+    socket.resetAndDestroy();
+  }
+}
+
+/** The close that follows an error says enough. */
+function ignore(): void {}

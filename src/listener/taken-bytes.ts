@@ -1,0 +1,22 @@
+/** How much of what was written to a socket has left the process. */
+
+import type { Socket } from 'node:net';
+
+/** What a socket is made of, as far as it tells what is still on its way into the kernel. */
+interface Handle {
+  /** What it was given so far. */
+  readonly bytesWritten?: number;
+  /** What of that it still has. */
+  readonly writeQueueSize?: number;
+}
+
+/**
+ * Bytes that the kernel has taken of what was written. Node knows that for whole writes only, which may be of any size; its
+ * own timeout of sockets asks the handle too. Without a handle, as after the end, all of it counts.
+ */
+export function takenBytes(socket: Socket): number {
+  const handle = (socket as { readonly _handle?: Handle | null })._handle;
+  const { bytesWritten, writeQueueSize } = handle ?? {};
+  if (bytesWritten === undefined || writeQueueSize === undefined) return socket.bytesWritten - socket.writableLength;
+  return bytesWritten - writeQueueSize;
+}

@@ -1,0 +1,76 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { type ConnectionPlace, createConnectionLimits } from '../../src/listener/connection-limits.ts';
+
+const nobody = () => false;
+
+describe('createConnectionLimits', () => {
+  it('has so many places for all together', () => {
+    const limits = createConnectionLimits({ connections: 2, connectionsPerClient: 0, isExempt: nobody });
+    const place = limits.enter();
+    expect(limits.enter()).toBeDefined();
+    expect(limits.enter()).toBeUndefined();
+    place?.leave();
+    expect(limits.enter()).toBeDefined();
+    expect(limits.enter()).toBeUndefined();
+  });
+
+  it('has no limits where they are 0', () => {
+    const limits = createConnectionLimits({ connections: 0, connectionsPerClient: 0, isExempt: nobody });
+    for (let count = 0; count < 1000; count += 1) {
+      expect(limits.enter()?.takeFor('192.0.2.1')).toBe(true);
+    }
+  });
+
+  it.each<[first: string, second: string, isSame: boolean]>([
+    ['192.0.2.1', '192.0.2.1', true],
+    ['192.0.2.1', '192.0.2.2', false],
+    ['2001:db8::1', '2001:db8::2', true],
+    ['2001:db8::1', '2001:db8:0:0:ffff:ffff:ffff:ffff', true],
+    ['2001:db8:0:1::1', '2001:db8:0:1:a::', true],
+    ['2001:db8:0:1::1', '2001:db8:0:2::1', false],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2:f::', true],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:3::', false],
+    ['::1', '::2', true],
+    ['::1', '1::', false],
+    ['64:ff9b::192.0.2.1', '64:ff9b::c000:202', true],
+  ])('%s and %s: one client or two', (first, second, isSame) => {
+    const limits = createConnectionLimits({ connections: 0, connectionsPerClient: 1, isExempt: nobody });
+    expect(limits.enter()?.takeFor(first)).toBe(true);
+    expect(limits.enter()?.takeFor(second)).toBe(!isSame);
+  });
+
+  it('does not count peers of Unix sockets, and those who are exempt', () => {
+    const isExempt = (address: string) => address === '10.0.0.1';
+    const limits = createConnectionLimits({ connections: 0, connectionsPerClient: 1, isExempt });
+    const isTaken = (address: string) => limits.enter()?.takeFor(address);
+    for (const address of ['', '', '10.0.0.1', '10.0.0.1', '192.0.2.1']) expect(isTaken(address)).toBe(true);
+    expect(isTaken('192.0.2.1')).toBe(false);
+  });
+
+  it('knows at any time who is there', () => {
+    const steps = fc.array(
+      fc.record({ address: fc.constantFrom('192.0.2.1', '192.0.2.2', '::1'), isLeaving: fc.boolean() }),
+    );
+    fc.assert(
+      fc.property(steps, fc.integer({ min: 1, max: 4 }), (plan, connectionsPerClient) => {
+        const limits = createConnectionLimits({ connections: 0, connectionsPerClient, isExempt: nobody });
+        const present: { address: string; place: ConnectionPlace | undefined }[] = [];
+        for (const { address, isLeaving } of plan) {
+          const mine = present.filter((each) => each.address === address);
+          if (isLeaving && mine[0] !== undefined) {
+            mine[0].place?.leave();
+            present.splice(present.indexOf(mine[0]), 1);
+          } else if (!isLeaving) {
+            const place = limits.enter();
+            const isTaken = place?.takeFor(address);
+            expect(isTaken).toBe(mine.length < connectionsPerClient);
+            // One that is turned away gives its place back without having been the client's.
+            if (isTaken === true) present.push({ address, place });
+            else place?.leave();
+          }
+        }
+      }),
+    );
+  });
+});

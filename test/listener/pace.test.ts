@@ -1,0 +1,120 @@
+/** How fast clients must take their responses, by a clock that is moved. */
+
+import { describe, expect, it } from 'vitest';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { createPace, type Pacer } from '../../src/listener/pace.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
+
+interface Limits {
+  readonly responseTimeoutMs?: number;
+  readonly minBytesPerSecond?: number;
+  readonly idleTimeoutMs?: number;
+}
+
+/** One client, and what it is told. */
+function setUp(limits: Limits) {
+  const clock = createFakeClock(0);
+  const client = { isBehind: false, takenBytes: 0 };
+  const errors: ProxyError[] = [];
+  const { responseTimeoutMs = 0, minBytesPerSecond = 0, idleTimeoutMs = 10_000 } = limits;
+  const pace = createPace({ ...clock, limits: { responseTimeoutMs, minBytesPerSecond, idleTimeoutMs } });
+  const watch = (watched: Pacer = client) => pace.watch(watched, (error) => errors.push(error));
+  return { clock, client, errors, watch };
+}
+
+/** Lets so many seconds go by, in each of which a client takes so many bytes. */
+function takePerSecond(
+  clock: { advance(ms: number): void },
+  client: { takenBytes: number },
+  bytes: number,
+  count: number,
+): void {
+  for (let second = 0; second < count; second += 1) {
+    clock.advance(1_000);
+    client.takenBytes += bytes;
+  }
+}
+
+describe('the time of a whole response', () => {
+  it('ends it when it is over, whoever is waited for', () => {
+    const { clock, errors, watch } = setUp({ responseTimeoutMs: 60_000 });
+    watch();
+    clock.advance(59_000);
+    expect(errors).toEqual([]);
+    clock.advance(6_000);
+    expect(errors).toEqual([
+      expect.objectContaining({ code: 'client_gone', detail: 'the response took more than 60000 ms' }),
+    ]);
+    expect(errors[0]).toBeInstanceOf(ProxyError);
+    clock.advance(600_000);
+    expect(errors.length).toBe(1);
+  });
+
+  it('is not that of a response that is over', () => {
+    const { clock, errors, watch } = setUp({ responseTimeoutMs: 60_000 });
+    watch()();
+    clock.advance(600_000);
+    expect(errors).toEqual([]);
+    expect(clock.pending).toBe(0);
+  });
+});
+
+describe('the least bytes per second', () => {
+  it.each([
+    [0, 1],
+    [1, 1],
+    [99, 1],
+    [101, 0],
+    [5_000, 0],
+  ])('of 100, and a client that takes %i: ends %i', (bytes, count) => {
+    const { clock, client, errors, watch } = setUp({ minBytesPerSecond: 100 });
+    client.isBehind = true;
+    watch();
+    takePerSecond(clock, client, bytes, 60);
+    expect(errors.length).toBe(count);
+  });
+
+  it('are an average: a pause within the window is no fault', () => {
+    const { clock, client, errors, watch } = setUp({ minBytesPerSecond: 100 });
+    client.isBehind = true;
+    watch();
+    for (let round = 0; round < 10; round += 1) {
+      takePerSecond(clock, client, 0, 8);
+      takePerSecond(clock, client, 1_000, 2);
+    }
+    expect(errors).toEqual([]);
+  });
+
+  it('are asked of a client only while something waits for it', () => {
+    const { clock, client, errors, watch } = setUp({ minBytesPerSecond: 100 });
+    watch();
+    takePerSecond(clock, client, 0, 600);
+    client.isBehind = true;
+    takePerSecond(clock, client, 0, 8);
+    client.isBehind = false;
+    takePerSecond(clock, client, 0, 600);
+    client.isBehind = true;
+    takePerSecond(clock, client, 0, 8);
+    expect(errors).toEqual([]);
+    takePerSecond(clock, client, 0, 8);
+    expect(errors.map(({ detail }) => detail)).toEqual(['the client took 0 bytes in 10000 ms']);
+  });
+
+  it('are asked of each client by itself', () => {
+    const { clock, client, errors, watch } = setUp({ minBytesPerSecond: 100 });
+    client.isBehind = true;
+    watch();
+    watch({ isBehind: false, takenBytes: 0 });
+    takePerSecond(clock, client, 0, 60);
+    expect(errors.length).toBe(1);
+  });
+});
+
+it.each<[string, Limits]>([
+  ['no limits', {}],
+  ['a rate over no time', { minBytesPerSecond: 100, idleTimeoutMs: 0 }],
+])('%s: nobody is looked at', (_name, limits) => {
+  const { clock, watch } = setUp(limits);
+  watch();
+  expect(clock.pending).toBe(0);
+});

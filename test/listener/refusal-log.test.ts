@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { createRefusalLog } from '../../src/listener/refusal-log.ts';
+import type { ServerEvent } from '../../src/telemetry/events.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
+
+describe('createRefusalLog', () => {
+  const tooMany = new ProxyError('too_many_connections', { detail: 'all together' });
+  const told = {
+    kind: 'refusal',
+    peer: '192.0.2.1',
+    status: 503,
+    error: 'too_many_connections',
+    detail: 'all together',
+  };
+  const rest = (count: number) => ({ ...told, peer: undefined, detail: `${count} more connections, in 10 seconds` });
+
+  it('tells ten of a kind in ten seconds, and then how many more there were', () => {
+    const events: ServerEvent[] = [];
+    const clock = createFakeClock();
+    const log = createRefusalLog((event) => events.push(event), clock.after);
+    for (let count = 0; count < 1000; count += 1) log.tell(tooMany, '192.0.2.1');
+    expect(events).toEqual(Array(10).fill(told));
+    clock.advance(10_000);
+    expect(events.slice(10)).toEqual([rest(990)]);
+    log.tell(tooMany, '192.0.2.1');
+    expect(events.slice(11)).toEqual([told]);
+    clock.advance(10_000);
+    expect(events).toHaveLength(12);
+  });
+
+  it('counts each kind by itself', () => {
+    const events: ServerEvent[] = [];
+    const clock = createFakeClock();
+    const log = createRefusalLog((event) => events.push(event), clock.after);
+    for (let count = 0; count < 11; count += 1) log.tell(tooMany, '192.0.2.1');
+    log.tell(new ProxyError('tls_handshake_failed'), '192.0.2.2');
+    expect(events.at(-1)).toMatchObject({ error: 'tls_handshake_failed', peer: '192.0.2.2' });
+  });
+
+  it('tells the rest at the end, once', () => {
+    const events: ServerEvent[] = [];
+    const clock = createFakeClock();
+    const log = createRefusalLog((event) => events.push(event), clock.after);
+    for (let count = 0; count < 12; count += 1) log.tell(tooMany, '192.0.2.1');
+    log.close();
+    clock.advance(60_000);
+    expect(events.slice(10)).toEqual([rest(2)]);
+  });
+});

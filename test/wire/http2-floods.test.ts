@@ -1,0 +1,252 @@
+/** Clients of HTTP/2 that make a server work for nothing: how far they get, and that others do not notice. */
+
+import { describe, expect, it } from 'vitest';
+import { encodeFields, encodeIndexed, encodeInteger } from '../support/h2-hpack.ts';
+import { openH2Server, type TestH2Server } from '../support/h2-listener.ts';
+import {
+  errorCode,
+  flag,
+  frameBytes,
+  frameType,
+  getFields,
+  H2RawClient,
+  postFields,
+  settingsPayload,
+  uint32,
+} from '../support/h2-raw-client.ts';
+import { textResponse } from '../support/open-listener.ts';
+
+const block = encodeFields(getFields('/never'));
+const headers = (stream: number, bytes: Uint8Array = block) =>
+  frameBytes(frameType.headers, flag.endHeaders | flag.endStream, stream, bytes);
+const reset = (stream: number) => frameBytes(frameType.reset, 0, stream, uint32(errorCode.cancel));
+const repeated = (part: Buffer, count: number) => Buffer.concat(Array.from({ length: count }, () => part));
+
+function server(): Promise<TestH2Server> {
+  return openH2Server(({ target, body }) => {
+    if (target === '/never') return new Promise(() => {});
+    void body;
+    return textResponse('well', target === '/no' ? { status: 404 } : {});
+  });
+}
+
+/** Sends parts until the connection is gone, at most so many. Returns how many it took. */
+async function pour(client: H2RawClient, most: number, part: (round: number) => Uint8Array): Promise<number> {
+  let round = 0;
+  for (; round < most && !client.socket.destroyed; round += 1) {
+    if (!client.socket.write(part(round))) {
+      await new Promise<void>((resolve) => {
+        client.socket.once('drain', resolve);
+        client.socket.once('close', () => resolve());
+      });
+    } else await new Promise<void>((resolve) => setImmediate(resolve));
+  }
+  return round;
+}
+
+/** One part of a flood by its round, and how many parts are certainly too many. */
+const floods: readonly (readonly [string, (round: number) => Uint8Array, number, boolean])[] = [
+  [
+    'streams that are reset at once (CVE-2023-44487)',
+    (round) => Buffer.concat([headers(2 * round + 1), reset(2 * round + 1)]),
+    3_000,
+    true,
+  ],
+  [
+    'streams that are reset while we work on them',
+    (round) => Buffer.concat([headers(2 * round + 1), round < 50 ? Buffer.alloc(0) : reset(2 * round - 99)]),
+    3_000,
+    true,
+  ],
+  [
+    'streams that we must reset (CVE-2025-8671): content that is too long',
+    (round) =>
+      Buffer.concat([
+        frameBytes(
+          frameType.headers,
+          flag.endHeaders,
+          2 * round + 1,
+          encodeFields(postFields('/never', [['content-length', '1']])),
+        ),
+        frameBytes(frameType.data, 0, 2 * round + 1, Buffer.from('too long')),
+      ]),
+    3_000,
+    true,
+  ],
+  [
+    'streams that we must reset (CVE-2025-8671): trailers that are none',
+    (round) =>
+      Buffer.concat([
+        frameBytes(frameType.headers, flag.endHeaders, 2 * round + 1, encodeFields(postFields('/never'))),
+        frameBytes(frameType.headers, flag.endHeaders, 2 * round + 1, encodeFields([['x', 'y']])),
+      ]),
+    3_000,
+    true,
+  ],
+  [
+    'malformed requests',
+    (round) => headers(2 * round + 1, encodeFields([...getFields(), ['Upper', 'x']])),
+    200_000,
+    false,
+  ],
+  ['PING', () => repeated(frameBytes(frameType.ping, 0, 0, Buffer.alloc(8)), 500), 200_000, false],
+  ['SETTINGS', () => repeated(frameBytes(frameType.settings, 0, 0, settingsPayload([0x99, 1])), 500), 200_000, false],
+  ['PRIORITY', () => repeated(frameBytes(frameType.priority, 0, 1, Buffer.from([0, 0, 0, 3, 1])), 500), 200_000, false],
+  ['WINDOW_UPDATE', () => repeated(frameBytes(frameType.windowUpdate, 0, 0, uint32(1)), 500), 200_000, false],
+  ['unknown frames', () => repeated(frameBytes(0x77, 0, 0, Buffer.alloc(100)), 100), 200_000, false],
+  [
+    'empty DATA',
+    (round) =>
+      Buffer.concat([
+        round === 0
+          ? frameBytes(frameType.headers, flag.endHeaders, 1, encodeFields(postFields('/never')))
+          : Buffer.alloc(0),
+        repeated(frameBytes(frameType.data, 0, 1), 500),
+      ]),
+    200_000,
+    false,
+  ],
+  [
+    'padding',
+    (round) =>
+      Buffer.concat([
+        round === 0
+          ? frameBytes(frameType.headers, flag.endHeaders, 1, encodeFields(postFields('/never')))
+          : Buffer.alloc(0),
+        repeated(
+          frameBytes(frameType.data, flag.padded, 1, Buffer.concat([Buffer.from([255]), Buffer.alloc(255)])),
+          50,
+        ),
+      ]),
+    200_000,
+    false,
+  ],
+  [
+    'RST_STREAM of streams that are over',
+    (round) => (round === 0 ? Buffer.concat([headers(1, encodeFields(getFields()))]) : repeated(reset(1), 500)),
+    200_000,
+    false,
+  ],
+];
+
+describe('a flood of', () => {
+  it.each(floods)('%s ends its connection, and none else', async (_name, part, most, isCounted) => {
+    await using listener = await server();
+    await using bystander = await listener.connect();
+    await using client = await listener.connect();
+    const rounds = await pour(client, most, part);
+    await client.closed;
+    expect(rounds).toBeLessThan(most);
+    if (isCounted) {
+      expect(listener.requests.length).toBeLessThan(1_000);
+      expect(listener.events.some(({ kind }) => kind === 'refusal')).toBe(true);
+    }
+    bystander.request(1, getFields());
+    expect((await bystander.whenOver(1)).status).toBe(200);
+    bystander.socket.destroy();
+    await expect.poll(() => listener.sockets.size).toBe(0);
+    expect(listener.requests.filter(({ target }) => target === '/never').every(({ signal }) => signal.aborted)).toBe(
+      true,
+    );
+  });
+
+  it('streams that are reset is told to calm down', async () => {
+    await using listener = await server();
+    await using client = await listener.connect();
+    for (let stream = 1; stream < 2_001 && !client.isClosed; stream += 2) {
+      client.send(Buffer.concat([headers(stream), reset(stream)]));
+      if (stream % 20 === 1) await client.roundTrip();
+    }
+    await client.closed;
+    expect(client.goawayCode).toBe(errorCode.calm);
+    expect(listener.events).toEqual([expect.objectContaining({ kind: 'refusal', status: 429, error: 'rate_limited' })]);
+  });
+});
+
+describe('what is no flood', () => {
+  it('a few hundred streams that a person resets, in the course of time', async () => {
+    let now = 0;
+    await using listener = await openH2Server(() => new Promise(() => {}), { now: () => now });
+    await using client = await listener.connect();
+    for (let stream = 1; stream < 2_001; stream += 2) {
+      client.send(Buffer.concat([headers(stream), reset(stream)]));
+      now += 100;
+      if (stream % 100 === 1) expect(await client.roundTrip()).toBe(true);
+    }
+    expect(client.goawayCode).toBeUndefined();
+  });
+
+  it('uploads that are refused', async () => {
+    await using listener = await openH2Server(() => textResponse('no', { status: 413 }));
+    await using client = await listener.connect();
+    for (let stream = 1; stream < 101; stream += 2) {
+      client.request(stream, postFields(), { endStream: false });
+      client.data(stream, 'x'.repeat(16_000));
+      client.data(stream, 'x'.repeat(4_000));
+      expect((await client.whenOver(stream)).status).toBe(413);
+    }
+    expect(await client.roundTrip()).toBe(true);
+  });
+
+  it('a large download with a window that is opened byte by byte', async () => {
+    const body = Buffer.alloc(4_000_000);
+    await using listener = await openH2Server(() => ({
+      status: 200,
+      fields: [],
+      body: { kind: 'bytes', sizeBytes: body.length, chunks: [body] },
+    }));
+    await using client = await listener.connect();
+    client.request(1, getFields());
+    let seen = 0;
+    await client.until(() => {
+      const { body: got, isEnded } = client.outcome(1);
+      for (; seen < got.length; seen += 1_000) {
+        client.windowUpdate(0, 1_000);
+        client.windowUpdate(1, 1_000);
+      }
+      return isEnded;
+    });
+    expect(client.outcome(1).body.length).toBe(body.length);
+  });
+});
+
+describe('header lists that grow when they are read', () => {
+  it.each<[string, () => Buffer]>([
+    [
+      'one large field, again and again',
+      () =>
+        Buffer.concat([
+          block,
+          encodeIndexed(['x', 'y'.repeat(4_000)]),
+          ...Array.from({ length: 10_000 }, () => encodeInteger(62, 7, 0x80)),
+        ]),
+    ],
+    ['many small ones', () => Buffer.concat([block, repeated(encodeFields([['x', 'y']]), 2_000)])],
+  ])('%s: never reach a handler', async (_name, bytes) => {
+    await using listener = await server();
+    await using client = await listener.connect();
+    const list = bytes();
+    client.frame(frameType.headers, flag.endStream, 1, list.subarray(0, 16_384));
+    for (let at = 16_384; at < list.length; at += 16_384) {
+      const isLast = at + 16_384 >= list.length;
+      client.frame(frameType.continuation, isLast ? flag.endHeaders : 0, 1, list.subarray(at, at + 16_384));
+    }
+    await Promise.race([client.whenOver(1), client.closed]);
+    expect([431, undefined]).toContain(client.outcome(1).status);
+    expect(listener.requests).toEqual([]);
+  });
+});
+
+it('a client that never reads what it is answered is given up', async () => {
+  await using listener = await server();
+  await using client = await H2RawClient.connect(listener.port);
+  client.isPolite = false;
+  client.send('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+  client.frame(frameType.settings, 0, 0);
+  client.socket.pause();
+  const ping = repeated(frameBytes(frameType.ping, 0, 0, Buffer.alloc(8)), 1_000);
+  const rounds = await pour(client, 5_000, () => ping);
+  expect(rounds).toBeLessThan(5_000);
+  client.socket.resume();
+  await client.closed;
+});

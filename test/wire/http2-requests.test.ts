@@ -1,0 +1,162 @@
+/** What requests look like over HTTP/2 (RFC 9113 §8.3), on streams of a real connection. */
+
+import { once } from 'node:events';
+import { connect } from 'node:http2';
+import { describe, expect, it } from 'vitest';
+import type { ProxyError } from '../../src/http/proxy-error.ts';
+import { streamWindowBytes } from '../../src/listener/http2-session.ts';
+import { openH2Server } from '../support/h2-listener.ts';
+import { errorCode, getFields, postFields } from '../support/h2-raw-client.ts';
+import { testNow, textResponse } from '../support/open-listener.ts';
+import { untilQuiet } from '../support/until-quiet.ts';
+
+const mebibyte = 1024 * 1024;
+
+describe('a request', () => {
+  it('is what its pseudo-fields and fields say', async () => {
+    await using server = await openH2Server(() => textResponse('x'), { now: () => testNow });
+    await using client = await server.connect();
+    client.request(
+      1,
+      getFields('/a?b=c', [
+        ['accept', 'text/*'],
+        ['cookie', 'a=1'],
+        ['te', 'trailers'],
+        ['cookie', 'b=2'],
+        ['x', ''],
+        ['cookie', 'c=3'],
+      ]),
+    );
+    await client.whenOver(1);
+    const [request] = server.requests;
+    expect({ ...request, peer: undefined }).toEqual({
+      method: 'GET',
+      scheme: 'http',
+      authority: 'a',
+      target: '/a?b=c',
+      version: '2',
+      fields: [
+        ['host', 'a'],
+        ['accept', 'text/*'],
+        ['cookie', 'a=1; b=2; c=3'],
+        ['te', 'trailers'],
+        ['x', ''],
+      ],
+      body: undefined,
+      bodySizeBytes: undefined,
+      peer: undefined,
+      receivedAt: testNow,
+    });
+    expect(request?.peer.address).toBe('127.0.0.1');
+  });
+
+  it('has its body, whose length is known where Content-Length tells it', async () => {
+    await using server = await openH2Server(async ({ body, bodySizeBytes }) => {
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of body ?? []) chunks.push(chunk);
+      return textResponse(`${bodySizeBytes}: ${Buffer.concat(chunks)}`);
+    });
+    await using client = await server.connect();
+    client.request(1, postFields('/', [['content-length', '6']]), { endStream: false });
+    client.data(1, 'foo');
+    client.data(1, 'bar', { endStream: true });
+    expect((await client.whenOver(1)).body.toString()).toBe('6: foobar');
+    client.request(3, postFields('/'), { endStream: false });
+    client.data(3, 'foo', { endStream: true });
+    expect((await client.whenOver(3)).body.toString()).toBe('undefined: foo');
+    client.request(5, postFields('/', [['content-length', '0']]));
+    expect((await client.whenOver(5)).body.toString()).toBe('0: ');
+  });
+
+  it.each<[string, number, string]>([
+    ['reset', errorCode.cancel, ''],
+    ['reset without an error', errorCode.none, ''],
+    ['shorter than it says', errorCode.protocol, 'short'],
+    ['longer than it says', errorCode.protocol, 'x'.repeat(11)],
+  ])('whose body is %s never looks whole', async (_name, code, rest) => {
+    const ends: unknown[] = [];
+    await using server = await openH2Server(async ({ body }) => {
+      try {
+        for await (const _chunk of body ?? []);
+        ends.push('whole');
+      } catch (error) {
+        ends.push((error as ProxyError).code);
+      }
+      return textResponse('x');
+    });
+    await using client = await server.connect();
+    client.request(1, postFields('/', [['content-length', '10']]), { endStream: false });
+    client.data(1, 'some');
+    await client.roundTrip();
+    if (rest === '') client.reset(1, code);
+    else client.data(1, rest, { endStream: true });
+    await expect.poll(() => ends).toEqual(['request_body_incomplete']);
+    expect(server.requests[0]?.signal.aborted).toBe(true);
+  });
+
+  it('whose client leaves in the middle of the body never looks whole', async () => {
+    const ends: unknown[] = [];
+    await using server = await openH2Server(async ({ body }) => {
+      try {
+        for await (const _chunk of body ?? []);
+        ends.push('whole');
+      } catch (error) {
+        ends.push((error as ProxyError).code);
+      }
+      return textResponse('x');
+    });
+    for (const how of ['end', 'resetAndDestroy'] as const) {
+      await using client = await server.connect();
+      client.request(1, postFields(), { endStream: false });
+      client.data(1, 'some');
+      await client.roundTrip();
+      client.socket[how]();
+    }
+    await expect.poll(() => ends).toEqual(['request_body_incomplete', 'request_body_incomplete']);
+  });
+
+  it('whose body nobody reads holds its client back, and one that is read does not', async () => {
+    const release = Promise.withResolvers<void>();
+    let received = 0;
+    await using server = await openH2Server(async ({ body }) => {
+      await release.promise;
+      for await (const chunk of body ?? []) received += chunk.length;
+      return textResponse(String(received));
+    });
+    const client = connect(`http://127.0.0.1:${server.port}`);
+    const stream = client.request({ ':method': 'POST' });
+    const body = Buffer.alloc(4 * mebibyte);
+    stream.end(body);
+    await once(stream, 'ready');
+    await untilQuiet(() => server.sockets.values().next().value?.bytesRead ?? 0);
+    expect(server.sockets.values().next().value?.bytesRead).toBeLessThan(streamWindowBytes + 64 * 1024);
+    release.resolve();
+    let text = '';
+    for await (const chunk of stream.setEncoding('utf8')) text += chunk;
+    expect(text).toBe(String(body.length));
+    client.close();
+  });
+
+  it('that expects it is told to go on when its body is wanted, and not before', async () => {
+    const wanted = Promise.withResolvers<void>();
+    await using server = await openH2Server(async ({ target, body }) => {
+      if (target === '/refused') return textResponse('no', { status: 413 });
+      await wanted.promise;
+      for await (const _chunk of body ?? []);
+      return textResponse('yes');
+    });
+    await using client = await server.connect();
+    const fields = [['expect', '100-continue']] as const;
+    client.request(1, postFields('/refused', fields), { endStream: false });
+    const refused = await client.whenOver(1);
+    expect([refused.interim, refused.status]).toEqual([[], 413]);
+    client.request(3, postFields('/', fields), { endStream: false });
+    await client.roundTrip();
+    expect(client.outcome(3).interim).toEqual([]);
+    wanted.resolve();
+    await client.until(() => client.outcome(3).interim.length > 0);
+    expect(client.outcome(3).interim).toEqual([[[':status', '100']]]);
+    client.data(3, 'body', { endStream: true });
+    expect((await client.whenOver(3)).body.toString()).toBe('yes');
+  });
+});

@@ -1,0 +1,273 @@
+/** What responses look like over HTTP/2 (RFC 9113 §8.1), on streams of a real connection. */
+
+import { describe, expect, it } from 'vitest';
+import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { openH2Server } from '../support/h2-listener.ts';
+import { errorCode, getFields, postFields, setting } from '../support/h2-raw-client.ts';
+import { streamResponse, testNow, textResponse } from '../support/open-listener.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { untilQuiet } from '../support/until-quiet.ts';
+
+const mebibyte = 1024 * 1024;
+
+async function* chunksOf(...texts: string[]): AsyncGenerator<Uint8Array> {
+  for (const text of texts) yield Buffer.from(text);
+}
+
+async function* chunksThenFail(...texts: string[]): AsyncGenerator<Uint8Array> {
+  yield* chunksOf(...texts);
+  throw new ProxyError('origin_reset');
+}
+
+describe('a response', () => {
+  it('has lower-case fields, Date and Content-Length, and none of the connection', async () => {
+    const fields = [
+      ['etag', '"x"'],
+      ['connection', 'close'],
+      ['keep-alive', 'timeout=5'],
+      ['transfer-encoding', 'chunked'],
+      ['upgrade', 'h3'],
+      ['proxy-connection', 'x'],
+      ['content-length', '99'],
+      ['set-cookie', 'a=1'],
+      ['set-cookie', 'b=2'],
+      ['vary', 'a'],
+      ['vary', 'b'],
+      ['age', '1'],
+      ['age', '2'],
+    ] as const;
+    await using server = await openH2Server(() => textResponse('body', { fields }), { now: () => testNow });
+    await using client = await server.connect();
+    client.request(1, getFields());
+    const { fields: got, body, isEnded } = await client.whenOver(1);
+    expect(got).toEqual([
+      [':status', '200'],
+      ['etag', '"x"'],
+      ['set-cookie', 'a=1'],
+      ['set-cookie', 'b=2'],
+      ['vary', 'a, b'],
+      ['age', '1, 2'],
+      ['date', 'Fri, 02 Jan 2026 03:04:05 GMT'],
+      ['content-length', '4'],
+    ]);
+    expect([body.toString(), isEnded]).toEqual(['body', true]);
+  });
+
+  const bytes = () => textResponse('body').body;
+  const known = () => streamResponse(chunksOf('bo', '', 'dy'), 4).body;
+  const unknown = () => streamResponse(chunksOf('bo', 'dy'), undefined).body;
+  it.each<[string, string, number, () => ProxyResponse['body'], string, string | undefined]>([
+    ['bytes', 'GET', 200, bytes, 'body', '4'],
+    ['none', 'GET', 404, () => ({ kind: 'none' }), '', '0'],
+    ['a stream of known length', 'GET', 206, known, 'body', '4'],
+    ['a stream of unknown length', 'GET', 200, unknown, 'body', undefined],
+    ['an empty stream', 'GET', 200, () => streamResponse(chunksOf(), 0).body, '', '0'],
+    ['HEAD, bytes', 'HEAD', 200, bytes, '', '4'],
+    ['HEAD, a stream', 'HEAD', 200, unknown, '', undefined],
+    ['204', 'GET', 204, bytes, '', undefined],
+    ['205', 'GET', 205, bytes, '', '0'],
+    ['304, a stream', 'GET', 304, known, '', undefined],
+  ])('ends where it ends: %s', async (_name, method, status, body, content, length) => {
+    const deliveries: Delivery[] = [];
+    await using server = await openH2Server(() => ({
+      status,
+      fields: [],
+      body: body(),
+      onDelivered: (delivery) => deliveries.push(delivery),
+    }));
+    await using client = await server.connect();
+    client.request(1, [[':method', method], ...getFields().slice(1)]);
+    const outcome = await client.whenOver(1);
+    expect([outcome.status, outcome.body.toString(), outcome.isEnded]).toEqual([status, content, true]);
+    expect(outcome.fields.find(([name]) => name === 'content-length')?.[1]).toBe(length);
+    await expect.poll(() => deliveries).toEqual([{ bytesSent: content.length, complete: true }]);
+  });
+
+  it.each<[string, ProxyResponse]>([
+    ['a line break in a value', textResponse('', { fields: [['x', 'a\r\nb: c']] })],
+    ['NUL in a value', textResponse('', { fields: [['x', 'a\0y\0z']] })],
+    ['a name that is none', textResponse('', { fields: [['x y', 'a']] })],
+    ['a pseudo-field', textResponse('', { fields: [[':status', '404']] })],
+    ['a status that HTTP/2 has not', textResponse('', { status: 700 })],
+  ])('that cannot be written is a 500: %s', async (_name, response) => {
+    await using server = await openH2Server(() => response);
+    await using client = await server.connect();
+    client.request(1, getFields());
+    expect((await client.whenOver(1)).status).toBe(500);
+  });
+
+  it('can be preceded by interim ones', async () => {
+    await using server = await openH2Server((request) => {
+      request.sendInterim({
+        status: 103,
+        fields: [
+          ['link', '</a>'],
+          ['connection', 'x'],
+        ],
+      });
+      request.sendInterim({ status: 100, fields: [] });
+      request.sendInterim({ status: 103, fields: [['x', 'a\nb']] });
+      return textResponse('final');
+    });
+    await using client = await server.connect();
+    client.request(1, getFields());
+    const { interim, body } = await client.whenOver(1);
+    expect([interim, body.toString()]).toEqual([
+      [
+        [
+          [':status', '103'],
+          ['link', '</a>'],
+        ],
+      ],
+      'final',
+    ]);
+  });
+
+  it.each<[string, number | undefined]>([
+    ['known', 4],
+    ['unknown', undefined],
+  ])('is followed by trailers, its length %s', async (_name, sizeBytes) => {
+    const stream = {
+      ...chunks('body'),
+      trailers: () =>
+        [
+          ['x-sum', '1'],
+          ['content-length', '9'],
+          ['connection', 'x'],
+          ['digest', 'a'],
+          ['set-cookie', 'a=b'],
+        ] as const,
+    };
+    await using server = await openH2Server(() => ({
+      status: 200,
+      fields: [],
+      body: { kind: 'stream', sizeBytes, stream },
+    }));
+    await using client = await server.connect();
+    client.request(1, getFields());
+    const { body, trailers, isEnded } = await client.whenOver(1);
+    expect([body.toString(), trailers, isEnded]).toEqual([
+      'body',
+      [
+        ['x-sum', '1'],
+        ['digest', 'a'],
+      ],
+      true,
+    ]);
+  });
+
+  it.each<[string, AsyncIterable<Uint8Array>, number | undefined]>([
+    ['an error', chunksThenFail('part'), 10],
+    ['an error before the first byte', chunksThenFail(), undefined],
+    ['fewer bytes than promised', chunksOf('part'), 10],
+    ['more bytes than promised', chunksOf('part', 'more'), 6],
+  ])('that does not become whole is reset, and nothing else with it: %s', async (_name, body, sizeBytes) => {
+    const deliveries: Delivery[] = [];
+    await using server = await openH2Server(({ target }) =>
+      target === '/broken'
+        ? streamResponse(body, sizeBytes, { onDelivered: (delivery) => deliveries.push(delivery) })
+        : textResponse('well'),
+    );
+    await using client = await server.connect();
+    client.request(1, getFields('/broken'));
+    const { status, isEnded, resetCode } = await client.whenOver(1);
+    expect([status, isEnded, resetCode]).toEqual([200, false, errorCode.internal]);
+    client.request(3, getFields('/'));
+    expect((await client.whenOver(3)).body.toString()).toBe('well');
+    expect(deliveries).toMatchObject([{ complete: false }]);
+  });
+
+  it('follows the windows of its stream and of the connection, and holds its producer back', async () => {
+    let pulled = 0;
+    const size = 64 * mebibyte;
+    async function* produce(): AsyncGenerator<Uint8Array> {
+      const chunk = patternBytes(0, 256 * 1024);
+      for (; pulled < size; pulled += chunk.length) yield chunk;
+    }
+    await using server = await openH2Server(({ target }) =>
+      target === '/large' ? streamResponse(produce(), size) : textResponse('small'),
+    );
+    await using client = await server.connect([[setting.windowSize, 10_000]]);
+    client.request(1, getFields('/large'));
+    await untilQuiet(() => pulled + client.outcome(1).body.length);
+    expect(client.outcome(1).body.length).toBe(10_000);
+    expect(pulled).toBeLessThan(mebibyte);
+    client.request(3, getFields('/'));
+    expect((await client.whenOver(3)).body.toString()).toBe('small');
+    client.windowUpdate(1, 1_000_000);
+    await untilQuiet(() => client.outcome(1).body.length);
+    expect(client.outcome(1).body.length).toBe(65_535 - 5);
+    client.windowUpdate(0, 1_000_000);
+    await untilQuiet(() => client.outcome(1).body.length);
+    expect(client.outcome(1).body.length).toBe(1_010_000);
+    expect(
+      client
+        .outcome(1)
+        .body.subarray(0, 256 * 1024)
+        .equals(patternBytes(0, 256 * 1024)),
+    ).toBe(true);
+  });
+
+  it('that ends the connection is the last, after those that run', async () => {
+    const release = Promise.withResolvers<ProxyResponse>();
+    await using server = await openH2Server(({ target }) =>
+      target === '/slow' ? release.promise : textResponse('last', { closeConnection: true }),
+    );
+    await using client = await server.connect();
+    client.request(1, getFields('/slow'));
+    client.request(3, getFields('/'));
+    expect((await client.whenOver(3)).body.toString()).toBe('last');
+    await client.until(() => client.goawayCode !== undefined);
+    release.resolve(textResponse('slow'));
+    expect((await client.whenOver(1)).body.toString()).toBe('slow');
+    await client.closed;
+    expect(client.goawayCode).toBe(errorCode.none);
+  });
+
+  it('is whole though the body of its request has not come, and the client is told to stop', async () => {
+    await using server = await openH2Server(() => textResponse('no', { status: 413 }));
+    await using client = await server.connect();
+    client.request(1, postFields(), { endStream: false });
+    await client.until(() => client.outcome(1).resetCode !== undefined);
+    expect(client.outcome(1)).toMatchObject({ status: 413, isEnded: true, resetCode: errorCode.none });
+    client.data(1, 'late');
+    expect(await client.roundTrip()).toBe(true);
+  });
+
+  it.each([errorCode.cancel, errorCode.none, errorCode.internal])(
+    'ends when its client resets the stream with code %i: its body is closed at once',
+    async (code) => {
+      const deliveries: Delivery[] = [];
+      let closings = 0;
+      const stalled: AsyncIterable<Uint8Array> = {
+        [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }),
+      };
+      await using server = await openH2Server(({ target }) =>
+        target === '/'
+          ? streamResponse(stalled, undefined, {
+              onClose: () => (closings += 1),
+              onDelivered: (delivery) => deliveries.push(delivery),
+            })
+          : new Promise(() => {}),
+      );
+      await using client = await server.connect();
+      client.request(1, getFields('/'));
+      client.request(3, getFields('/never'));
+      await client.until(() => client.outcome(1).status === 200);
+      const signals = server.requests.map(({ signal }) => signal);
+      client.reset(1, code);
+      client.reset(3, code);
+      await expect
+        .poll(() => deliveries)
+        .toMatchObject([{ bytesSent: 0, complete: false, error: { code: 'client_gone' } }]);
+      expect(closings).toBeGreaterThan(0);
+      await expect.poll(() => signals.map(({ aborted }) => aborted)).toEqual([true, true]);
+      expect(await client.roundTrip()).toBe(true);
+    },
+  );
+});
+
+function chunks(text: string): AsyncIterable<Uint8Array> & { close(): void } {
+  return { [Symbol.asyncIterator]: () => chunksOf(text), close: () => {} };
+}

@@ -1,0 +1,93 @@
+/** Requests that are sent before the responses to those before them (RFC 9112 §9.3.2): all kinds of them in one line. */
+
+import { describe, expect, it } from 'vitest';
+import { errorResponse } from '../../src/delivery/problem.ts';
+import type { Handler, ProxyRequest } from '../../src/http/message.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { openListener, streamResponse, textResponse } from '../support/open-listener.ts';
+import { rawValues } from '../support/raw-client.ts';
+
+interface Step {
+  readonly request: string;
+  readonly status: number;
+  readonly body: string;
+}
+
+const step = (start: string, status: number, body: string, rest = ''): Step => ({
+  request: `${start} HTTP/1.1\r\nHost: a\r\n${rest === '' ? '\r\n' : rest}`,
+  status,
+  body,
+});
+
+const steps: readonly Step[] = [
+  step('GET /slow', 200, 'slow'),
+  step('HEAD /text', 200, ''),
+  step('GET /text', 200, 'text'),
+  step('GET /missing', 404, expect.stringContaining('"status":404')),
+  step('POST /echo', 200, 'abc', 'Content-Length: 3\r\n\r\nabc'),
+  step('POST /echo', 200, 'defg', 'Transfer-Encoding: chunked\r\n\r\n2\r\nde\r\n2\r\nfg\r\n0\r\n\r\n'),
+  step('GET /throw', 500, expect.stringContaining('"status":500')),
+  step('POST /text', 200, 'text', 'Content-Length: 3\r\n\r\nabc'),
+  step('GET /stream', 200, 'streamed'),
+  step('HEAD /stream', 200, ''),
+  step('DELETE /empty', 204, ''),
+  step('GET /unchanged', 304, ''),
+  step('HEAD /missing', 404, ''),
+  step('OPTIONS *', 200, 'text'),
+  step('GET /last', 200, 'text'),
+];
+
+async function* streamed(): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('stre');
+  yield Buffer.from('amed');
+}
+
+async function echo({ body }: ProxyRequest) {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body ?? []) chunks.push(chunk);
+  return textResponse(Buffer.concat(chunks).toString());
+}
+
+function answers(slow: Promise<void>): Handler {
+  return (request) => {
+    switch (request.target) {
+      case '/slow':
+        return slow.then(() => textResponse('slow'));
+      case '/missing':
+        return errorResponse(new ProxyError('no_route'));
+      case '/echo':
+        return echo(request);
+      case '/throw':
+        throw new Error('broken');
+      case '/stream':
+        return streamResponse(streamed(), undefined);
+      case '/empty':
+        return { status: 204, fields: [], body: { kind: 'none' } };
+      case '/unchanged':
+        return { status: 304, fields: [], body: { kind: 'none' } };
+      default:
+        return textResponse('text');
+    }
+  };
+}
+
+describe('requests of all kinds in one line', () => {
+  it.each<[string, (bytes: string) => string[]]>([
+    ['in one piece', (bytes) => [bytes]],
+    ['in two pieces', (bytes) => [bytes.slice(0, bytes.length / 2), bytes.slice(bytes.length / 2)]],
+    ['byte by byte', (bytes) => [...bytes]],
+  ])('%s are answered in their order, errors too, however long the first one takes', async (_name, split) => {
+    const slow = Promise.withResolvers<void>();
+    await using listener = await openListener(answers(slow.promise));
+    await using client = await listener.connect();
+    for (const piece of split(steps.map(({ request }) => request).join(''))) client.send(piece);
+    await expect.poll(() => listener.requests.length).toBe(steps.length);
+    expect(client.socket.bytesRead).toBe(0);
+    slow.resolve();
+    for (const { request, status, body } of steps) {
+      const response = await client.response(request.slice(0, request.indexOf(' ')));
+      expect({ request, status: response?.status, body: response?.body.toString() }).toEqual({ request, status, body });
+      expect(rawValues(response ?? { lines: [] }, 'connection')).toEqual(['keep-alive']);
+    }
+  });
+});

@@ -1,0 +1,114 @@
+/** HTTP/1 clients that take their responses too slowly, by a clock that is moved. */
+
+import { describe, expect, it } from 'vitest';
+import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
+import type { ListenerLimits } from '../../src/listener/listener.ts';
+import { createFakeClock } from '../support/fake-clock.ts';
+import { openListener, streamResponse, textResponse } from '../support/open-listener.ts';
+import type { RawClient } from '../support/raw-client.ts';
+import { untilQuiet } from '../support/until-quiet.ts';
+
+const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+const mebibyte = 1024 * 1024;
+const body = Buffer.alloc(256 * mebibyte);
+
+function setUp(limits: Partial<ListenerLimits>, response: () => ProxyResponse | Promise<ProxyResponse>) {
+  const clock = createFakeClock();
+  const deliveries: Delivery[] = [];
+  const handler = async () => ({
+    ...(await response()),
+    onDelivered: (delivery: Delivery) => deliveries.push(delivery),
+  });
+  return { clock, deliveries, opening: openListener(handler, { now: clock.now, after: clock.after, limits }) };
+}
+
+const large = (): ProxyResponse => ({
+  status: 200,
+  fields: [],
+  body: { kind: 'bytes', sizeBytes: body.length, chunks: [body] },
+});
+
+/** Reads until the connection gives no more for a while, as one who stops reading does. */
+async function fill(client: RawClient): Promise<void> {
+  await client.head();
+  await untilQuiet(() => client.socket.bytesRead);
+}
+
+/** Lets so many seconds go by. */
+function pass(clock: { advance(ms: number): void }, seconds: number): void {
+  for (let step = 0; step < seconds; step += 1) clock.advance(1_000);
+}
+
+describe('a client', () => {
+  it('that stops reading is cut, and told so by a body that is not whole', async () => {
+    // Node's own time for sockets is real; the one of this test is not.
+    const { clock, deliveries, opening } = setUp({ minBytesPerSecond: 100, idleTimeoutMs: 60_000 }, large);
+    await using listener = await opening;
+    await using client = await listener.connect();
+    client.send(get);
+    await fill(client);
+    pass(clock, 55);
+    expect(deliveries).toEqual([]);
+    pass(clock, 75);
+    await expect.poll(() => deliveries).toMatchObject([{ complete: false, error: { code: 'client_gone' } }]);
+    expect((await client.rest()).length).toBeLessThan(body.length);
+  });
+
+  it('that goes on reading in time is not', async () => {
+    const { clock, deliveries, opening } = setUp({ minBytesPerSecond: 100_000, idleTimeoutMs: 60_000 }, large);
+    await using listener = await opening;
+    await using client = await listener.connect();
+    client.send(get);
+    await client.head();
+    for (let round = 0; round < 8; round += 1) {
+      expect((await client.take(16 * mebibyte)).length).toBe(16 * mebibyte);
+      pass(clock, 55);
+    }
+    expect(deliveries).toEqual([]);
+  });
+
+  it.each<[string, () => ProxyResponse]>([
+    ['reading', large],
+    ['waiting', () => streamResponse({ [Symbol.asyncIterator]: () => ({ next: () => new Promise(() => {}) }) }, 10)],
+  ])('that has a response for longer than any may take is cut, %s or not', async (_name, response) => {
+    const { clock, deliveries, opening } = setUp({ responseTimeoutMs: 600_000 }, response);
+    await using listener = await opening;
+    await using client = await listener.connect();
+    client.send(get);
+    await client.head();
+    pass(clock, 590);
+    expect(deliveries).toEqual([]);
+    pass(clock, 20);
+    await expect.poll(() => deliveries).toMatchObject([{ complete: false, error: { code: 'client_gone' } }]);
+    expect((await client.rest()).length).toBeLessThan(body.length);
+  });
+
+  it('that waits for us is never too slow', async () => {
+    const release = Promise.withResolvers<void>();
+    async function* slow(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from('slow ');
+      await release.promise;
+      yield Buffer.from('body');
+    }
+    const { clock, opening } = setUp({ minBytesPerSecond: 1_000_000, idleTimeoutMs: 10_000 }, () =>
+      streamResponse(slow(), 9),
+    );
+    await using listener = await opening;
+    await using client = await listener.connect();
+    client.send(get);
+    await client.head();
+    await client.take(5);
+    pass(clock, 120);
+    release.resolve();
+    expect((await client.take(4)).toString()).toBe('body');
+  });
+
+  it('that has all is not looked at any more', async () => {
+    const { clock, opening } = setUp({ minBytesPerSecond: 100, idleTimeoutMs: 10_000 }, () => textResponse('x'));
+    await using listener = await opening;
+    await using client = await listener.connect();
+    await client.exchange(get);
+    pass(clock, 10);
+    expect(clock.pending).toBe(0);
+  });
+});

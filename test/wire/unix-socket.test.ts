@@ -1,0 +1,89 @@
+/** Listening on a Unix socket: its permissions, what is left of it, and who is in the way. */
+
+import { mkdtemp, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openListener, type TestListener, textResponse } from '../support/open-listener.ts';
+
+let dir: string;
+let path: string;
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'rangeway-unix-'));
+  path = join(dir, 'socket');
+});
+afterEach(() => rm(dir, { recursive: true, force: true }));
+
+const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+
+const openAt = (mode?: number): Promise<TestListener> =>
+  openListener(({ peer }) => textResponse(JSON.stringify(peer)), { place: { kind: 'unix', path, mode } });
+
+describe('a Unix socket', () => {
+  it('tells its address, and knows no address of its clients', async () => {
+    await using listener = await openAt();
+    expect(listener.listener.address).toEqual({ host: '', port: 0, url: `unix:${path}` });
+    await using client = await listener.connect();
+    expect((await client.exchange(get)).body.toString()).toBe('{"address":"","port":0}');
+  });
+
+  it.each([0o600, 0o660, 0o666, 0o777, 0o755])('has the permissions that it is to have: %o', async (mode) => {
+    const umask = process.umask(0o027);
+    await using _listener = await openAt(mode);
+    expect(process.umask(umask)).toBe(0o027);
+    expect((await stat(path)).mode & 0o777).toBe(mode);
+  });
+
+  it('has those of the umask otherwise', async () => {
+    const umask = process.umask(0o027);
+    await using _listener = await openAt();
+    process.umask(umask);
+    expect((await stat(path)).mode & 0o777).toBe(0o750);
+  });
+
+  it('is gone when the listener is closed', async () => {
+    await using listener = await openAt();
+    await listener.listener.close(0);
+    await expect(stat(path)).rejects.toMatchObject({ code: 'ENOENT' });
+  });
+
+  it('of a server that is no more is replaced', async () => {
+    await leaveStale();
+    await using listener = await openAt(0o600);
+    await using client = await listener.connect();
+    expect((await client.exchange(get)).status).toBe(200);
+  });
+
+  it('of a server that listens is left to it', async () => {
+    await using first = await openAt();
+    await expect(openAt()).rejects.toMatchObject({ code: 'EADDRINUSE', address: path });
+    await using client = await first.connect();
+    expect((await client.exchange(get)).status).toBe(200);
+  });
+
+  it.each<[what: string, make: () => Promise<unknown>, message: RegExp]>([
+    ['a file is in its place', () => writeFile(path, 'precious'), /socket: something that is no socket is there$/],
+    ['a link is in its place', () => symlink('elsewhere', path), /socket: something that is no socket is there$/],
+    ['there is no such directory', () => rm(dir, { recursive: true }), /socket: there is no directory .*unix-\w+$/],
+    ['the path is too long', async () => (path = join(dir, 'x'.repeat(150))), /x: the path is too long for a socket$/],
+  ])('cannot be opened where %s', async (_what, make, message) => {
+    await make();
+    await expect(openAt()).rejects.toMatchObject({ name: 'ListenFault', message: expect.stringMatching(message) });
+  });
+
+  it('never takes the place of a file', async () => {
+    await writeFile(path, 'precious');
+    await openAt().catch(() => undefined);
+    expect((await stat(path)).isFile()).toBe(true);
+  });
+
+  /** Node removes a socket that it closes; one that is renamed away and back stays. */
+  async function leaveStale(): Promise<void> {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen({ path }, resolve));
+    await rename(path, `${path}.kept`);
+    await new Promise((resolve) => server.close(resolve));
+    await rename(`${path}.kept`, path);
+  }
+});
