@@ -9,9 +9,13 @@ import type { Failures } from './failures.ts';
 import type { Coming } from './fetch-decision.ts';
 import type { FillPolicy } from './fill-policy.ts';
 import { ReadAhead } from './read-ahead.ts';
+import type { Visitor } from './readers.ts';
 import type { ByteReader } from './representation.ts';
 import type { Supply } from './supply.ts';
 import type { Waiters } from './waiters.ts';
+
+/** How often a byte that was kept and is lost is asked of the origin again: a store that cannot be read loses it every time. */
+const lossesPerByte = 3;
 
 /** What is looked at. */
 export interface AccessParts {
@@ -38,7 +42,7 @@ export interface AccessHost {
   readonly isWithheld: boolean;
 }
 
-/** The bytes of one generation. Failures since the `since`th one count. */
+/** The bytes of one generation. */
 export class Access {
   readonly #parts: AccessParts;
   readonly #host: AccessHost;
@@ -49,7 +53,7 @@ export class Access {
   }
 
   /** Reads for one reader until it is closed. */
-  createReader(since: number): ByteReader {
+  createReader(visitor: Visitor): ByteReader {
     const { blockSizeBytes, keeper, readAhead: budget } = this.#parts;
     const sizeBytes = this.#host.sizeBytes ?? Number.POSITIVE_INFINITY;
     const mayRead = (index: number) => this.#isKept(index * blockSizeBytes);
@@ -57,7 +61,7 @@ export class Access {
     const closing = new AbortController();
     return {
       peek: (offset, end) => this.#peekWith(blocks, offset, end),
-      read: (offset, end) => this.#read(blocks, offset, end, since, closing.signal),
+      read: (offset, end) => this.#read(blocks, offset, end, visitor, closing.signal),
       close: () => {
         closing.abort(new ProxyError('client_gone'));
         blocks.close();
@@ -75,34 +79,39 @@ export class Access {
    * Begins to read a span. An absent first byte is waited for if it has to be asked for, so that a failure can still be
    * told in a head. Throws `ProxyError`, or the signal's reason.
    */
-  async open({ start, end }: Span, since: number, signal: AbortSignal): Promise<void> {
+  async open({ start, end }: Span, visitor: Visitor, signal: AbortSignal): Promise<void> {
     const { supply, waiters } = this.#parts;
-    if (!this.#has(start)) this.#throwFailure(start, since);
-    const asked = this.#firstAbsent(start, start + 1) === undefined ? 'coming' : this.#demand(start, end);
-    this.lookAhead(start, end, since);
+    if (!this.#has(start)) this.#throwFailure(start, visitor);
+    const asked = this.#firstAbsent(start, start + 1) === undefined ? 'coming' : this.#demand(start, end, visitor);
+    this.lookAhead(start, end, visitor);
     if (typeof asked === 'string') return;
     // An origin that gives no parts ends what was asked for; the byte comes with another transfer, in its time.
     await waiters.wait(() => this.#has(start) || !supply.brings(start) || asked.limit <= start, signal);
-    if (!this.#has(start)) this.#throwFailure(start, since);
+    if (this.#has(start)) return;
+    this.#throwFailure(start, visitor);
+    throwRefusal(asked);
   }
 
   /** Asks for the next absent bytes of a reader that is at `offset`, on the way to `end`, if it will soon be there. */
-  lookAhead(offset: number, end: number, since: number): void {
+  lookAhead(offset: number, end: number, visitor: Visitor): void {
     const { supply, keeper, failures, policy } = this.#parts;
     if (this.#host.dead !== undefined || !keeper.isStoring) return;
     const absent = this.#firstAbsent(offset, Math.min(end, offset + policy.seekAheadBytes));
-    if (absent !== undefined && failures.find(absent, since) === undefined) supply.demand(absent, end);
+    if (absent !== undefined && failures.find(absent, visitor.since) === undefined) {
+      supply.demand(absent, end, visitor.client);
+    }
   }
 
   /** See `Representation.whenPresent`. */
-  async whenPresent(end: number, since: number, signal: AbortSignal): Promise<boolean> {
+  async whenPresent(end: number, visitor: Visitor, signal: AbortSignal): Promise<boolean> {
     const { keeper, supply, waiters } = this.#parts;
     const isPresent = () => this.#host.sizeBytes !== undefined || supply.hasReached(end);
     const offset = Math.min(end - 1, Number.MAX_SAFE_INTEGER);
     while (!isPresent() && keeper.isStoring) {
-      this.#throwFailure(offset, since);
-      this.#demand(offset, end);
+      this.#throwFailure(offset, visitor);
+      const asked = this.#demand(offset, end, visitor);
       await waiters.wait(() => isPresent() || !keeper.isStoring || !supply.brings(offset), signal);
+      if (!isPresent()) throwRefusal(asked);
     }
     return isPresent();
   }
@@ -118,17 +127,22 @@ export class Access {
     blocks: ReadAhead,
     offset: number,
     end: number,
-    since: number,
+    visitor: Visitor,
     signal: AbortSignal,
   ): Promise<Uint8Array | undefined> {
-    for (;;) {
+    for (let losses = 0; ; ) {
       signal.throwIfAborted();
+      const wasKept = this.#isKept(offset);
       const chunk = this.#peekWith(blocks, offset, end) ?? (await this.#readKept(blocks, offset, end));
       if (chunk !== undefined) return chunk;
+      if (wasKept) losses += 1;
+      if (losses > lossesPerByte) throw gone(offset);
       if (this.#host.sizeBytes !== undefined && offset >= this.#host.sizeBytes) return undefined;
       if (this.#has(offset)) continue;
-      this.#throwFailure(offset, since);
-      await this.#wait(offset, this.#demand(offset, end) === 'expected', signal);
+      this.#throwFailure(offset, visitor);
+      const asked = this.#demand(offset, end, visitor);
+      await this.#wait(offset, asked === 'expected', signal);
+      if (!this.#has(offset)) throwRefusal(asked);
     }
   }
 
@@ -160,9 +174,9 @@ export class Access {
   }
 
   /** Throws `ProxyError` `bytes_gone`. */
-  #demand(offset: number, end: number): 'coming' | 'expected' | Coming {
-    const supplied = this.#parts.supply.demand(offset, end);
-    if (supplied === 'gone') throw new ProxyError('bytes_gone', { detail: `byte ${offset} cannot be had any more` });
+  #demand(offset: number, end: number, { client }: Visitor): 'coming' | 'expected' | Coming {
+    const supplied = this.#parts.supply.demand(offset, end, client);
+    if (supplied === 'gone') throw gone(offset);
     return supplied;
   }
 
@@ -190,8 +204,17 @@ export class Access {
   }
 
   /** Throws the failure that has kept a byte from coming. */
-  #throwFailure(offset: number, since: number): void {
+  #throwFailure(offset: number, { since }: Visitor): void {
     const failure = this.#host.dead ?? this.#parts.failures.find(offset, since);
     if (failure !== undefined) throw failure;
   }
+}
+
+function gone(offset: number): ProxyError {
+  return new ProxyError('bytes_gone', { detail: `byte ${offset} cannot be had any more` });
+}
+
+/** Throws why a transfer was not begun. It is for who has asked for it alone: others ask for themselves. */
+function throwRefusal(asked: 'coming' | 'expected' | Coming): void {
+  if (typeof asked !== 'string' && asked.refusal !== undefined) throw asked.refusal;
 }

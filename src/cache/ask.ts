@@ -2,6 +2,7 @@
 
 import type { Fields } from '../http/fields.ts';
 import { fillFields } from './asked.ts';
+import { errandOf } from './errand.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Clearance } from './flights.ts';
 import type { Inquiry } from './inquiry.ts';
@@ -15,6 +16,7 @@ export async function ask(
   { signal }: Clearance,
 ): Promise<Received> {
   const requestAt = context.clock.now();
+  const errand = errandOf(inquiry);
   const response = await inquiry.origin.fetch({
     method: 'GET',
     target: inquiry.originTarget,
@@ -23,6 +25,7 @@ export async function ask(
     bodySizeBytes: undefined,
     signal,
     onInterim: inquiry.onInterim,
+    errand,
   });
-  return { response, requestAt, responseAt: context.clock.now() };
+  return { response, requestAt, responseAt: context.clock.now(), errand };
 }

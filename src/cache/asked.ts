@@ -2,6 +2,7 @@
 
 import { type Fields, fieldLines, withoutFields } from '../http/fields.ts';
 import { readRequestDirectives } from '../semantics/cache-control.ts';
+import { passedRange } from '../semantics/passed-range.ts';
 import { parseRange, type RangeSpec } from '../semantics/range.ts';
 import type { Inquiry } from './inquiry.ts';
 
@@ -13,6 +14,9 @@ const preconditionFields = new Set([
   'if-modified-since',
   'if-unmodified-since',
 ]);
+
+/** Fields that ask for a part of a representation, and the condition of that. */
+const rangeFields = new Set(['range', 'if-range']);
 
 /** Fields that ask for a part of a representation or put conditions on it: a fill asks for the whole. */
 const selectingFields = new Set(['range', ...preconditionFields]);
@@ -30,6 +34,15 @@ export function isHead({ request }: Pick<Inquiry, 'request'>): boolean {
 /** The fields that ask the origin for the whole current representation. */
 export function fillFields(originFields: Fields): Fields {
   return withoutFields(originFields, selectingFields);
+}
+
+/** The fields of a request that is passed on as it is: no byte is asked for twice. */
+export function passedFields(originFields: Fields): Fields {
+  const lines = fieldLines(originFields, 'range');
+  if (lines.length === 0) return originFields;
+  const range = passedRange(lines);
+  if (range === undefined) return withoutFields(originFields, rangeFields);
+  return originFields.map((field) => (field[0] === 'range' ? ['range', range] : field));
 }
 
 /** What of a request asks for a part, or puts conditions on it. */

@@ -36,7 +36,12 @@ export class BlockAssembler {
 
   /** What there is of the block that is being assembled, if it is the one of this index. */
   blockAt(index: number): Uint8Array | undefined {
-    return index === this.#index && this.#filled > 0 ? this.#buffer.subarray(0, this.#filled) : undefined;
+    return index === this.#index ? this.begun : undefined;
+  }
+
+  /** What there is of the block that is being assembled. */
+  get begun(): Uint8Array | undefined {
+    return this.#filled > 0 ? this.#buffer.subarray(0, this.#filled) : undefined;
   }
 
   /** Appends bytes of `chunk` from `from` on, at most to the end of the block; tells how many. The block must not be full. */

@@ -27,7 +27,7 @@ import type { Explained } from './explanation.ts';
 import { type Arrival, type Exchange, type Flight, Flights } from './flights.ts';
 import { presentWithin } from './fragments.ts';
 import type { Inquiry } from './inquiry.ts';
-import { isWaitingVain, mayTakeAlong, selectFlight } from './join.ts';
+import { isOfLeader, isWaitingVain, mayTakeAlong, selectFlight } from './join.ts';
 import { isBeingValidated, unattended } from './meanwhile.ts';
 import { Passing } from './passing.ts';
 import { decideBypass, isUsable, type Plan, planAnswer } from './plan.ts';
@@ -134,7 +134,7 @@ class StoreCache implements Cache {
     const open = this.#flights.holderOf(inquiry.key, entry.generation);
     // Those who read it may take their time, and nobody else can open it before they are done.
     if (open === 'held') return await this.#passing.pass(inquiry, 'uri-miss', 'store-unavailable');
-    const arrival = await (open ?? this.#reopen(entry, inquiry)).lead(inquiry.request.signal);
+    const arrival = await (open ?? this.#reopen(entry, inquiry)).lead(inquiry);
     if (arrival.kind === 'unusable') return await this.#passing.pass(inquiry, 'uri-miss', arrival.reason);
     if (arrival.kind === 'failed' && arrival.failure instanceof ProxyError) throw arrival.failure;
     if (arrival.kind !== 'generation') throw new ProxyError('internal', { detail: 'a generation was not reopened' });
@@ -179,8 +179,8 @@ class StoreCache implements Cache {
     const tried = new Set<Flight>();
     for (let flight = this.#nextFlight(inquiry, plan, tried); flight !== undefined; ) {
       tried.add(flight);
-      const arrival = await flight.wait(inquiry.request.signal);
-      const joined = await this.#answerArrival(arrival, inquiry, plan, true);
+      const arrival = await flight.wait(inquiry);
+      const joined = isOfLeader(arrival) ? undefined : await this.#answerArrival(arrival, inquiry, plan, true);
       if (joined !== undefined) return joined;
       // What was waited for was not for this request; what is may have been stored meanwhile.
       const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
@@ -200,7 +200,7 @@ class StoreCache implements Cache {
 
   async #lead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const candidate = plan.kind === 'revalidate' ? plan : undefined;
-    const arrival = await this.#fly(inquiry, candidate).lead(inquiry.request.signal);
+    const arrival = await this.#fly(inquiry, candidate).lead(inquiry);
     if (arrival.kind === 'unusable') return await this.#passing.pass(inquiry, plan.reason, arrival.reason);
     const answer = await this.#answerArrival(arrival, inquiry, plan, false);
     // An error was put aside for a stale response that cannot be given any more.

@@ -1,9 +1,3 @@
-/** Time as it is passed in, so that tests drive it. */
+/** Time as it is passed in. */
 
-/** Tells the time and waits. */
-export interface Clock {
-  /** Epoch milliseconds. */
-  now(): number;
-  /** Calls back once after some milliseconds, unless the returned function is called before. */
-  after(delayMs: number, callback: () => void): () => void;
-}
+export type { Clock } from '../http/clock.ts';

@@ -20,6 +20,7 @@ export function createCountedBody(body: BodyStream): CountedBody {
         yield chunk;
       }
     },
+    trailers: body.trailers,
     close: () => body.close(),
   };
 }

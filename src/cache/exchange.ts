@@ -4,6 +4,7 @@ import { type Fields, hasField } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { freshened, furtherFields, isNamedBy, mayFreshen, validityFields } from '../semantics/freshen.ts';
+import { originEcho, withoutOriginEcho } from '../semantics/origin-echo.ts';
 import { conditionalFields } from '../semantics/revalidation.ts';
 import { isOriginFailure } from '../semantics/staleness.ts';
 import { decideStoring, isForAuthorized, personalFields } from '../semantics/storing.ts';
@@ -89,7 +90,8 @@ async function converse(
 
 /**
  * RFC 9111 §4.3.4. Undefined when the 304 is not about this entry, or the entry is gone. Of a 304 that is for those alone who
- * send the same Authorization, the others get nothing but that the entry is current (§3.5).
+ * send the same Authorization, the others get nothing but that the entry is current (§3.5); and what it says of the page that
+ * asked is for that page.
  */
 async function freshen(
   context: ExchangeContext,
@@ -104,7 +106,7 @@ async function freshen(
   const merge = (stored: StoredResponse, newer: Fields) =>
     withGroupTags(freshened(stored, { fields: newer }, requestAt, responseAt, policy), inquiry);
   const isForAll = !isForAuthorized(originFields, merge(entry.metadata, fields).fields, policy);
-  const told = isForAll ? fields : validityFields(fields, policy);
+  const told = isForAll ? withoutOriginEcho(originFields, fields) : validityFields(fields, policy);
   const metadata = merge(entry.metadata, told);
   if (!mayKeep(metadata, inquiry, clearance)) {
     if (isForAll) await context.store.removeEntry(entry);
@@ -121,7 +123,9 @@ async function freshen(
       : undefined;
     if (updated !== undefined) alike.push(updated);
   }
-  const personal = isForAll ? personalFields(fields, metadata.fields, policy) : furtherFields(fields, policy);
+  const personal = isForAll
+    ? [...personalFields(fields, metadata.fields, policy), ...originEcho(originFields, fields)]
+    : furtherFields(fields, policy);
   return { kind: 'revalidated', entry: fresh, alike, personal };
 }
 

@@ -2,6 +2,7 @@
 
 import type { Span } from '../bytes/span.ts';
 import type { SpanSet } from '../bytes/span-set.ts';
+import type { ProxyError } from '../http/proxy-error.ts';
 
 /** A fill as the decision sees it: it brings the bytes `[frontier, limit)`. */
 export interface Coming {
@@ -12,6 +13,8 @@ export interface Coming {
   readonly limit: number;
   /** Bytes for each millisecond, as measured; 0 before that. */
   readonly speed: number;
+  /** Why it was not begun, where a limit of those who asked for it has kept it from that. */
+  readonly refusal?: ProxyError | undefined;
 }
 
 /** What is known of the bytes of a generation: which are there, which are coming, and how others can be had. */

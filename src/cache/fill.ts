@@ -4,12 +4,14 @@ import { createHash, type Hash } from 'node:crypto';
 import type { Fields } from '../http/fields.ts';
 import type { BodyStream } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import type { Errand } from '../origin/origin.ts';
 import type { Digest } from '../semantics/digest.ts';
 import { BlockAssembler, type SealedBlock } from './block-assembler.ts';
 import type { Clock } from './clock.ts';
 import type { Coming } from './fetch-decision.ts';
+import { pause } from './pause.ts';
 import { createRetryBudget, type RetryRules } from './retry-budget.ts';
-import { Witness } from './witness.ts';
+import type { Witness } from './witness.ts';
 
 /** The fields that came with a part, and when it was asked for and came. */
 export interface PartHead {
@@ -33,6 +35,11 @@ export interface Part {
   readonly digest: Digest | undefined;
   /** What is to replace the fields that came before (RFC 9111 §3.4); undefined where nothing proves that it belongs to them. */
   readonly head: PartHead | undefined;
+}
+
+/** Bytes that come already when a generation is opened. */
+export interface FirstPart extends Part {
+  readonly errand: Errand;
 }
 
 /** A block that has come, and how it came. */
@@ -72,6 +79,9 @@ export interface FillOptions {
   readonly firstIndex: number;
   readonly limit: number;
   readonly retry: RetryRules;
+  /** What readers may have seen of the generation. */
+  readonly witness: Witness;
+  readonly errand: Errand;
 }
 
 /** Whether nothing of a generation is to be used after a failure. */
@@ -81,6 +91,9 @@ export function isFatal({ code }: ProxyError): boolean {
 
 /** A running or ended fill. */
 export class Fill implements Coming {
+  readonly errand: Errand;
+  /** See `Coming.refusal`. */
+  refusal: ProxyError | undefined;
   readonly #options: FillOptions;
   readonly #stopping = new AbortController();
   readonly #startedAt: number;
@@ -88,13 +101,13 @@ export class Fill implements Coming {
   #from: number;
   #limit: number;
   #keptTo: number;
-  #witness: Witness | undefined;
   #body: BodyStream | undefined;
   #received = 0;
 
   constructor(options: FillOptions) {
     const { blockSizeBytes, sizeBytes, firstIndex, limit, clock } = options;
     this.#options = options;
+    this.errand = options.errand;
     this.#assembler = new BlockAssembler(blockSizeBytes, sizeBytes, firstIndex);
     this.#from = this.#assembler.frontier;
     this.#keptTo = this.#from;
@@ -128,6 +141,13 @@ export class Fill implements Coming {
   /** What there is of the block that is arriving. */
   blockAt(index: number): Uint8Array | undefined {
     return this.#assembler.blockAt(index);
+  }
+
+  /** What there is of the block that is arriving may have been read: whatever brings it again is to bring the same. */
+  noteSeen(): void {
+    // None at all still says how much there was.
+    const seen = this.#assembler.begun?.slice() ?? new Uint8Array();
+    this.#options.witness.note(this.frontier - seen.length, seen);
   }
 
   /** Ends the transfer; `run` rejects with the error. */
@@ -190,12 +210,7 @@ export class Fill implements Coming {
   /** The whole came where the rest was asked for: what is absent before the frontier is taken too, what is there is compared. */
   #startAgain({ isProven }: Part): void {
     const { blockSizeBytes, sizeBytes } = this.#options;
-    const { frontier } = this;
-    const index = Math.floor(frontier / blockSizeBytes);
-    if (!isProven) {
-      const seen = this.blockAt(index)?.slice() ?? new Uint8Array();
-      this.#witness = new Witness(frontier - seen.length, seen, this.#witness);
-    }
+    if (!isProven) this.noteSeen();
     this.#assembler = new BlockAssembler(blockSizeBytes, sizeBytes, 0);
     this.#from = 0;
     this.#keptTo = 0;
@@ -230,14 +245,14 @@ export class Fill implements Coming {
     const isOpenEnded = this.#limit === Number.POSITIVE_INFINITY;
     if (at < Math.min(part.end ?? at, this.#limit)) throw new ProxyError('origin_body_short');
     const isShorter = part.end === undefined && at < (this.#options.sizeBytes ?? at);
-    if (isShorter || (part.isWhole && this.#witness?.isAhead(at) === true)) throw changed('fewer bytes');
+    if (isShorter || (part.isWhole && this.#options.witness.isAhead(at))) throw changed('fewer bytes');
     if (isOpenEnded) await this.#keep(this.#assembler.sealLast(), part.isProven);
     return isOpenEnded || at >= this.#limit;
   }
 
   /** Takes the bytes that follow; true when the fill has reached what others bring. */
   async #append(bytes: Uint8Array, isProven: boolean): Promise<boolean> {
-    if (this.#witness?.contradicts(this.frontier, bytes) === true) throw changed('other bytes');
+    if (this.#options.witness.contradicts(this.frontier, bytes)) throw changed('other bytes');
     for (let taken = 0; taken < bytes.length; ) {
       taken += this.#assembler.append(bytes, taken);
       this.#options.host.moved();
@@ -270,19 +285,4 @@ function verifyContent({ from, end, digest }: Part, hash: Hash | undefined): voi
 
 function changed(detail: string): ProxyError {
   return new ProxyError('generation_changed', { detail });
-}
-
-/** Waits; rejects with the signal's reason when it is aborted meanwhile. */
-function pause(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      cancel();
-      reject(toProxyError(signal.reason));
-    };
-    const cancel = clock.after(delayMs, () => {
-      signal.removeEventListener('abort', stop);
-      resolve();
-    });
-    signal.addEventListener('abort', stop, { once: true });
-  });
 }

@@ -6,6 +6,7 @@ import type { StoredResponse } from '../http/stored-response.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { untilAborted } from './abandonable.ts';
 import type { Generation } from './generation.ts';
+import type { Inquiry } from './inquiry.ts';
 import type { Relay, Representation } from './representation.ts';
 import { Revocation } from './revocation.ts';
 
@@ -59,6 +60,9 @@ export interface Clearance {
   /** Whether a response with these tags was, which has not landed yet. */
   isRevokedFor(tags: readonly string[] | undefined): boolean;
 }
+
+/** Who waits for a flight, and how long. */
+export type Asking = Pick<Inquiry, 'client'> & { readonly request: Pick<Inquiry['request'], 'signal'> };
 
 /** Asks the origin. Never rejects. */
 export type Exchange = (clearance: Clearance) => Promise<Landing>;
@@ -132,10 +136,12 @@ export class Flight implements Clearance {
   }
 
   /** Waits for the landing, until the one who waits leaves. When the last one leaves, a flight of a `stop` route ends. */
-  async wait(signal: AbortSignal): Promise<Arrival> {
-    if (this.#landing !== undefined) return arrive(this.#landing);
+  async wait({ client, request: { signal } }: Asking): Promise<Arrival> {
+    if (this.#landing !== undefined) return arrive(this.#landing, client);
     const { tagCount } = this.#revocation;
-    const arrival = this.landed.then((landing) => (this.#revocation.wasOverFor(tagCount) ? outdated : arrive(landing)));
+    const arrival = this.landed.then((landing) =>
+      this.#revocation.wasOverFor(tagCount) ? outdated : arrive(landing, client),
+    );
     this.#waiting += 1;
     try {
       return await untilAborted(arrival, signal);
@@ -150,9 +156,9 @@ export class Flight implements Clearance {
   }
 
   /** Waits as the one who has started it. A response for that one alone is not left unread when its client goes. */
-  async lead(signal: AbortSignal): Promise<Arrival> {
+  async lead(asking: Asking): Promise<Arrival> {
     try {
-      return await this.wait(signal);
+      return await this.wait(asking);
     } catch (error) {
       this.abandonRelay();
       throw error;
@@ -192,8 +198,8 @@ export class Flight implements Clearance {
 /** What is invalid already for those who have come since, though it is on its way. */
 const outdated: Arrival = { kind: 'unusable', reason: 'outdated' };
 
-function arrive(landing: Landing): Arrival {
-  return landing.kind === 'generation' ? { ...landing, representation: landing.generation.attach() } : landing;
+function arrive(landing: Landing, client: string): Arrival {
+  return landing.kind === 'generation' ? { ...landing, representation: landing.generation.attach(client) } : landing;
 }
 
 function leave(arrival: Arrival): void {

@@ -6,6 +6,7 @@
 import type { Span } from '../bytes/span.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
+import type { Reach } from '../origin/origin.ts';
 import type { EntryWriter, StoreFault } from '../store/store.ts';
 import { Access, type AccessHost } from './access.ts';
 import { BlockKeeper } from './block-keeper.ts';
@@ -14,7 +15,7 @@ import type { ByteBudget } from './byte-budget.ts';
 import type { WholeBody } from './commit.ts';
 import { Failures } from './failures.ts';
 import type { Outlook } from './fetch-decision.ts';
-import { type Arrived, isFatal, type Part, type PartHead } from './fill.ts';
+import { type Arrived, type FirstPart, isFatal, type PartHead } from './fill.ts';
 import { Readers } from './readers.ts';
 import type { Representation } from './representation.ts';
 import { type FillResult, Supply, type SupplyHost, type SupplyRules } from './supply.ts';
@@ -32,7 +33,7 @@ export interface GenerationOptions extends SupplyRules {
   /** What readers may have read of the store before they ask for it. */
   readonly readAhead: ByteBudget;
   /** What the origin is sending already; undefined for a stored generation that is opened to be completed. */
-  readonly first: Part | undefined;
+  readonly first: FirstPart | undefined;
   /** Whether it was invalidated since it was asked for: it may be read, but not be stored. */
   readonly isRevoked: () => boolean;
   readonly check: BodyCheck;
@@ -75,10 +76,10 @@ export class Generation implements SupplyHost, AccessHost {
     this.#isPublished = options.isPublished;
     this.#supply = new Supply(options, this);
     this.#readers = new Readers({
-      createReader: (since) => this.#access.createReader(since),
-      onMoved: (offset, end, since) => {
+      createReader: (visitor) => this.#access.createReader(visitor),
+      onMoved: (offset, end, visitor) => {
         if (!this.#keeper.isStoring) this.moved();
-        this.#access.lookAhead(offset, end, since);
+        this.#access.lookAhead(offset, end, visitor);
       },
       onLeft: () => {
         this.#supply.endUnwanted();
@@ -154,6 +155,14 @@ export class Generation implements SupplyHost, AccessHost {
     return this.#readers.want(span);
   }
 
+  wanters(span: Span): readonly string[] {
+    return this.#readers.wanters(span);
+  }
+
+  reach(span: Span): Reach {
+    return this.#readers.reach(span, this.#options.blockSizeBytes);
+  }
+
   /**
    * Begins with what the origin is sending already, if anything. Resolves when nobody reads it, nothing comes, and the
    * store has been let go of. Never rejects.
@@ -181,10 +190,10 @@ export class Generation implements SupplyHost, AccessHost {
     this.idle();
   }
 
-  /** Holds it for one request until the representation is closed. */
-  attach(): Representation {
-    const leave = this.#readers.sit();
-    const since = this.#failures.count;
+  /** Holds it for one request of a client until the representation is closed. */
+  attach(client: string): Representation {
+    const leave = this.#readers.sit(client);
+    const visitor = { client, since: this.#failures.count };
     const { response } = this;
     const sizeBytes = () => this.#sizeBytes;
     return {
@@ -194,18 +203,18 @@ export class Generation implements SupplyHost, AccessHost {
       },
       peek: (offset, end) => this.#access.peek(offset, end),
       open: async (spans, signal) => {
-        const reader = this.#readers.add(spans, since);
+        const reader = this.#readers.add(spans, visitor);
         // The seat would hold on to all bytes, though it is known now which ones are wanted.
         leave();
         try {
-          if (spans[0] !== undefined) await this.#access.open(spans[0], since, signal);
+          if (spans[0] !== undefined) await this.#access.open(spans[0], visitor, signal);
           return reader;
         } catch (thrown) {
           reader.close();
           throw thrown;
         }
       },
-      whenPresent: (end, signal) => this.#access.whenPresent(end, since, signal),
+      whenPresent: (end, signal) => this.#access.whenPresent(end, visitor, signal),
       close: leave,
     };
   }

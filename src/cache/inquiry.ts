@@ -49,6 +49,8 @@ export interface Inquiry {
   readonly keyOf: (target: string) => string | undefined;
   readonly policy: CachePolicy;
   readonly origin: Origin;
+  /** On whose account it is asked: a name of the client, for those who limit what one may cost. */
+  readonly client: string;
   /** What is known of the origin's ranges. */
   readonly rangeAbility: RangeAbility;
   /** What the origin is asked for: target and fields, the client's Range and preconditions among them. */

@@ -1,12 +1,14 @@
 /** Which requests an exchange serves besides the one that has started it. */
 
 import { hasField } from '../http/fields.ts';
+import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { readCacheControl } from '../semantics/cache-control.ts';
 import { ageTerms, freshnessLifetime, isStated } from '../semantics/freshness.ts';
 import { decideReuse } from '../semantics/reuse.ts';
 import { matchesVariant } from '../semantics/variant.ts';
 import { fillFields, hasRange } from './asked.ts';
+import { isBeyondLimit } from './beyond-limit.ts';
 import type { FetchPlan } from './course.ts';
 import type { Flight, Landing } from './flights.ts';
 import type { Generation } from './generation.ts';
@@ -89,8 +91,13 @@ export function isWaitingVain(landing: Landing, inquiry: Inquiry, now: number): 
       // What Authorization kept from being shared may be shared where there is none.
       return landing.reason !== 'authorization' || hasField(originFields, 'authorization');
     case 'failed':
-      return true;
+      return !isOfLeader(landing);
   }
+}
+
+/** Whether a flight has failed by a limit of the client that has started it, which is none of those who have waited for it. */
+export function isOfLeader(landing: Landing): boolean {
+  return landing.kind === 'failed' && landing.failure instanceof ProxyError && isBeyondLimit(landing.failure);
 }
 
 /** Whether a response was selected by the values that this request presents (RFC 9111 §4.1). */

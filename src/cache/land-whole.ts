@@ -29,7 +29,8 @@ export async function landWhole(
     const reason = refusalToStore(inquiry, validated, received);
     if (reason !== undefined) return await relayWith(context, inquiry, validated, received, reason);
     const whole = { from: 0, end: sizeBytes, isWhole: true, digest: undefined };
-    const first = { ...(part ?? whole), body, isProven: true, head: undefined };
+    const { errand } = received;
+    const first = { ...(part ?? whole), body, isProven: true, head: undefined, errand };
     const generation = await openGeneration(context, inquiry, validated, received, first, clearance);
     const personal = personalFields(received.response.fields, received.response.fields, inquiry.policy);
     return { kind: 'generation', generation, personal };

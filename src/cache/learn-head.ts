@@ -2,6 +2,7 @@
 
 import { freshened } from '../semantics/freshen.ts';
 import { decideHeadEffect } from '../semantics/head.ts';
+import { withoutOriginEcho } from '../semantics/origin-echo.ts';
 import { decideStoring, isForOneClient } from '../semantics/storing.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { ExchangeContext } from './exchange-context.ts';
@@ -48,7 +49,8 @@ function learnt(
 ): StoredEntry['metadata'] | undefined {
   const { originFields, policy } = inquiry;
   if (decideHeadEffect(metadata, sizeBytes, response.fields) === 'invalidate') return { ...metadata, isInvalid: true };
-  const fresh = withGroupTags(freshened(metadata, response, requestAt, responseAt, policy), inquiry);
+  const newer = { fields: withoutOriginEcho(originFields, response.fields) };
+  const fresh = withGroupTags(freshened(metadata, newer, requestAt, responseAt, policy), inquiry);
   const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
   return decision.kind === 'store' ? fresh : undefined;
 }

@@ -3,10 +3,12 @@
 import { withoutFields } from '../http/fields.ts';
 import type { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
-import type { OriginResponse } from '../origin/origin.ts';
+import type { Errand, OriginResponse } from '../origin/origin.ts';
 import { selectReprDigest } from '../semantics/digest.ts';
 import { freshened } from '../semantics/freshen.ts';
 import { freshnessLifetime } from '../semantics/freshness.ts';
+import { impliedVary } from '../semantics/implied-vary.ts';
+import { withoutOriginEcho } from '../semantics/origin-echo.ts';
 import { decideStoring, storableFields } from '../semantics/storing.ts';
 import { selectedValues, variantName } from '../semantics/variant.ts';
 import { nominatedFields } from '../semantics/vary.ts';
@@ -15,7 +17,7 @@ import { fillFields } from './asked.ts';
 import { BodyCheck } from './body-check.ts';
 import { commit, publish } from './commit.ts';
 import type { ExchangeContext } from './exchange-context.ts';
-import type { Part, PartHead } from './fill.ts';
+import type { FirstPart, PartHead } from './fill.ts';
 import type { Clearance } from './flights.ts';
 import { Generation, type GenerationOptions } from './generation.ts';
 import { withGroupTags } from './group-tags.ts';
@@ -33,6 +35,7 @@ export interface Received {
   readonly response: OriginResponse;
   readonly requestAt: number;
   readonly responseAt: number;
+  readonly errand: Errand;
 }
 
 /**
@@ -44,7 +47,7 @@ export async function openGeneration(
   inquiry: Inquiry,
   validated: StoredEntry | undefined,
   received: Received,
-  first: Part,
+  first: FirstPart,
   clearance: Clearance,
 ): Promise<Generation> {
   const { store, clock, refusals } = context;
@@ -136,6 +139,7 @@ function commonOptions(
   const source = createPartSource({ inquiry, response: stored, sizeBytes, clock });
   const noteRefusal = (reason: string) => refusals.note(key, { reason, status: stored.status, at: clock.now() });
   return {
+    key,
     sizeBytes,
     writer,
     blockSizeBytes: store.blockSizeBytes,
@@ -186,7 +190,8 @@ async function learn(
 ): Promise<StoredResponse | undefined> {
   const { store, refusals } = context;
   const { key, originFields, policy } = inquiry;
-  const fresh = withGroupTags(freshened(response, { fields }, requestAt, responseAt, policy), inquiry);
+  const newer = { fields: withoutOriginEcho(originFields, fields) };
+  const fresh = withGroupTags(freshened(response, newer, requestAt, responseAt, policy), inquiry);
   const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
   const own = await findGeneration(store, key, generation);
   if (decision.kind === 'refuse' && own !== undefined) await store.removeEntry(own);
@@ -224,7 +229,7 @@ export function describe(inquiry: Inquiry, { response, requestAt, responseAt }: 
   const described = {
     status,
     fields: storableFields(fields, responseAt, policy),
-    nominated: nominatedFields(fields, asked, isPersonal ? ['cookie'] : []),
+    nominated: nominatedFields(fields, asked, [...impliedVary(asked, fields), ...(isPersonal ? ['cookie'] : [])]),
     ...(selected === undefined ? {} : { selected }),
     requestAt,
     responseAt,

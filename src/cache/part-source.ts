@@ -4,7 +4,7 @@ import type { Span } from '../bytes/span.ts';
 import { type Fields, fieldValue } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
-import type { OriginResponse } from '../origin/origin.ts';
+import type { Errand, OriginResponse } from '../origin/origin.ts';
 import { parseContentRange } from '../semantics/content-range.ts';
 import { selectContentDigest, selectReprDigest } from '../semantics/digest.ts';
 import { formatRange } from '../semantics/range.ts';
@@ -26,9 +26,9 @@ export interface PartSource {
    * Asks for `[start, end)`. What comes may begin earlier, or be the whole; undefined when the origin is not to be
    * believed about parts. Throws `ProxyError`: `generation_changed` when the origin has other bytes now.
    */
-  fetchPart(start: number, end: number, signal: AbortSignal): Promise<Part | undefined>;
+  fetchPart(start: number, end: number, errand: Errand, signal: AbortSignal): Promise<Part | undefined>;
   /** Asks for the whole. Throws `ProxyError` as `fetchPart` does. */
-  fetchWhole(signal: AbortSignal): Promise<Part>;
+  fetchWhole(errand: Errand, signal: AbortSignal): Promise<Part>;
 }
 
 /** A response, and when it was asked for and came. */
@@ -81,13 +81,14 @@ class OriginPartSource implements PartSource {
     return this.mayAskForParts && (this.#isAdvertised || this.#options.inquiry.rangeAbility.isKnown);
   }
 
-  async fetchPart(start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
+  async fetchPart(start: number, end: number, errand: Errand, signal: AbortSignal): Promise<Part | undefined> {
     if (this.#validator === undefined) return undefined;
     const received = await this.#ask(
       [
         ['range', formatPart({ start, end }, this.#options.sizeBytes)],
         ['if-range', this.#validator],
       ],
+      errand,
       signal,
     );
     const part = this.#acceptPart(received, start);
@@ -95,11 +96,11 @@ class OriginPartSource implements PartSource {
     return part;
   }
 
-  async fetchWhole(signal: AbortSignal): Promise<Part> {
-    return this.#acceptWhole(await this.#ask([], signal));
+  async fetchWhole(errand: Errand, signal: AbortSignal): Promise<Part> {
+    return this.#acceptWhole(await this.#ask([], errand, signal));
   }
 
-  async #ask(added: Fields, signal: AbortSignal): Promise<Received> {
+  async #ask(added: Fields, errand: Errand, signal: AbortSignal): Promise<Received> {
     const { inquiry, clock } = this.#options;
     const requestAt = clock.now();
     const response = await inquiry.origin.fetch({
@@ -109,6 +110,7 @@ class OriginPartSource implements PartSource {
       body: undefined,
       bodySizeBytes: undefined,
       signal,
+      errand,
     });
     return { response, requestAt, responseAt: clock.now() };
   }

@@ -5,6 +5,8 @@ import type { ForwardReason } from '../semantics/cache-status.ts';
 import { isSafeMethod } from '../semantics/method.ts';
 import type { Answer } from './answer.ts';
 import { generationAnswer, relayAnswer } from './answers.ts';
+import { passedFields } from './asked.ts';
+import { errandOf } from './errand.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Arrival, Flights } from './flights.ts';
 import { groupTags } from './group-tags.ts';
@@ -56,7 +58,7 @@ export class Passing {
     const flight = this.#flights.start(inquiry.key, posted.policy.fill.onAbort, (clearance) =>
       landPosted(this.#context, posted, received, clearance),
     );
-    return answerPosted(await flight.lead(inquiry.request.signal));
+    return answerPosted(await flight.lead(inquiry));
   }
 
   /** What is not shared has been refused for a reason of its own, which is noted already. */
@@ -65,21 +67,21 @@ export class Passing {
     this.#context.refusals.note(key, { reason, status: response.status, at: responseAt });
   }
 
-  async #ask(
-    { request, originTarget, originFields, origin, onInterim }: Inquiry,
-    signal: AbortSignal,
-  ): Promise<Received> {
+  async #ask(inquiry: Inquiry, signal: AbortSignal): Promise<Received> {
+    const { request, originTarget, originFields, origin, onInterim } = inquiry;
     const requestAt = this.#context.clock.now();
+    const errand = errandOf(inquiry);
     const response = await origin.fetch({
       method: request.method,
       target: originTarget,
-      fields: originFields,
+      fields: passedFields(originFields),
       body: request.body,
       bodySizeBytes: request.bodySizeBytes,
       signal,
       onInterim,
+      errand,
     });
-    return { response, requestAt, responseAt: this.#context.clock.now() };
+    return { response, requestAt, responseAt: this.#context.clock.now(), errand };
   }
 
   /** An unsafe method invalidates what it has changed (RFC 9111 §4.4); a HEAD tells of what a GET has stored (§4.3.5). */

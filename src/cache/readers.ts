@@ -1,19 +1,29 @@
 /** Those who read a generation or are about to: what each wants now, and what it may still ask for. */
 
 import type { Span } from '../bytes/span.ts';
+import type { Reach } from '../origin/origin.ts';
 import type { ByteReader } from './representation.ts';
+
+/** Who reads. */
+export interface Visitor {
+  /** The name of the client, for those who limit what one may cost. */
+  readonly client: string;
+  /** How many transfers had failed when it came: those are no matter of its own. */
+  readonly since: number;
+}
 
 /** What a reader reads with, and who is told of it. */
 export interface ReadSource {
   /** Makes what one reader gets its bytes from. */
-  readonly createReader: (since: number) => ByteReader;
+  readonly createReader: (visitor: Visitor) => ByteReader;
   /** Told when somebody has come to `offset`, on the way to `end`. */
-  readonly onMoved: (offset: number, end: number, since: number) => void;
+  readonly onMoved: (offset: number, end: number, visitor: Visitor) => void;
   /** Told once for each reader and each seat, when it has left. */
   readonly onLeft: () => void;
 }
 
 interface Reading {
+  readonly client: string;
   /** All that it may ask for; everything for a seat that has not been taken to read from. */
   readonly spans: readonly Span[];
   /** The index of the span that it is at: those before it are over. */
@@ -36,14 +46,15 @@ export class Readers {
   }
 
   /** Takes a seat: what is asked for later begins anywhere. Gives the function that leaves it. */
-  sit(): () => void {
-    return this.#enter({ spans: [{ start: 0, end: Number.POSITIVE_INFINITY }], at: 0, floor: undefined });
+  sit(client: string): () => void {
+    return this.#enter({ client, spans: [{ start: 0, end: Number.POSITIVE_INFINITY }], at: 0, floor: undefined });
   }
 
-  /** Adds a reader that asks for these spans in their order, and nothing else. `since` is passed on with what it reads. */
-  add(spans: readonly Span[], since: number): ByteReader {
-    const reading: Reading = { spans, at: 0, floor: spans[0]?.start ?? 0 };
-    const reader = this.#source.createReader(since);
+  /** Adds a reader that asks for these spans in their order, and nothing else. `visitor` is passed on with what it reads. */
+  add(spans: readonly Span[], visitor: Visitor): ByteReader {
+    const { client } = visitor;
+    const reading: Reading = { client, spans, at: 0, floor: spans[0]?.start ?? 0 };
+    const reader = this.#source.createReader(visitor);
     const leave = this.#enter(reading);
     let toldOffset: number | undefined;
     const move = (offset: number, end: number) => {
@@ -51,7 +62,7 @@ export class Readers {
       toldOffset = offset;
       reading.at = indexOfSpan(reading, offset);
       reading.floor = offset;
-      this.#source.onMoved(offset, end, since);
+      this.#source.onMoved(offset, end, visitor);
     };
     return {
       peek: (from, end) => {
@@ -72,6 +83,21 @@ export class Readers {
   /** Whether one of them may ask for some of these bytes. */
   want(bytes: Span): boolean {
     return [...this.#readings].some((reading) => mayAskFor(reading, bytes));
+  }
+
+  /** The clients of those who may ask for some of these bytes. */
+  wanters(bytes: Span): readonly string[] {
+    return [...this.#readings].filter((reading) => mayAskFor(reading, bytes)).map(({ client }) => client);
+  }
+
+  /** Where those are that may ask for some of these bytes: near, if one is at most so far before them. */
+  reach(bytes: Span, nearBytes: number): Reach {
+    const gaps = [...this.#readings]
+      .filter((reading) => mayAskFor(reading, bytes))
+      .map(({ floor = Number.POSITIVE_INFINITY }) => bytes.start - floor)
+      .filter((gap) => gap >= 0);
+    if (gaps.length === 0) return 'far';
+    return gaps.some((gap) => gap <= nearBytes) ? 'near' : 'behind';
   }
 
   /** The lowest offset, of `from` and more, that one of them may ask for next; undefined when there is no such reader. */

@@ -2,14 +2,18 @@
 
 import type { Span } from '../bytes/span.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import type { Errand, Reach } from '../origin/origin.ts';
 import { Arrivals } from './arrivals.ts';
+import { isBeyondLimit } from './beyond-limit.ts';
 import type { BlockKeeper } from './block-keeper.ts';
 import type { Clock } from './clock.ts';
+import { createErrand } from './errand.ts';
 import { type Coming, decideFetch, type Outlook } from './fetch-decision.ts';
-import { type Arrived, Fill, type FillHost, isFatal, type Part, type PartHead } from './fill.ts';
+import { type Arrived, Fill, type FillHost, type FirstPart, isFatal, type Part, type PartHead } from './fill.ts';
 import { decideUnwanted, type FillPolicy, mayComplete } from './fill-policy.ts';
 import type { PartSource } from './part-source.ts';
 import type { RetryRules } from './retry-budget.ts';
+import { Witness } from './witness.ts';
 
 /** How a transfer ended; `kept`: all of it is stored, and the generation is not whole yet. */
 export type FillResult = 'stored' | 'same' | 'kept' | 'relayed' | 'failed' | 'stopped';
@@ -24,6 +28,7 @@ export interface FillEnd {
 
 /** The rules of a supply. */
 export interface SupplyRules {
+  readonly key: string;
   readonly blockSizeBytes: number;
   readonly policy: FillPolicy;
   readonly retry: RetryRules;
@@ -45,6 +50,10 @@ export interface SupplyHost {
   readonly readerCount: number;
   /** Whether a reader may ask for some of these bytes. */
   isWanted(span: Span): boolean;
+  /** The clients of those readers. */
+  wanters(span: Span): readonly string[];
+  /** Where they are. */
+  reach(span: Span): Reach;
   /** Takes the fields that came with a part. Does not throw. */
   learn(head: PartHead): Promise<void>;
   /** Takes a block. Throws `ProxyError` `generation_changed`. */
@@ -64,6 +73,7 @@ export class Supply implements FillHost {
   readonly #rules: SupplyRules;
   readonly #host: SupplyHost;
   readonly #arrivals: Arrivals;
+  readonly #witness = new Witness();
 
   constructor(rules: SupplyRules, host: SupplyHost) {
     this.#rules = rules;
@@ -111,19 +121,19 @@ export class Supply implements FillHost {
   }
 
   /** Takes up what the origin is sending already. */
-  begin(first: Part): void {
+  begin(first: FirstPart): void {
     const { blockSizeBytes } = this.#rules;
     const start = Math.ceil(first.from / blockSizeBytes) * blockSizeBytes;
-    this.#start({ start, end: first.end ?? Number.POSITIVE_INFINITY }, first);
+    this.#start({ start, end: first.end ?? Number.POSITIVE_INFINITY }, first.errand, first);
   }
 
   /**
-   * Sees to it that an absent byte comes: it is on its way; it is expected within `seekAheadMs`, and to be asked for again
+   * Sees to it that an absent byte comes, for a client: it is on its way; it is expected within `seekAheadMs`, and to be asked for again
    * if it has not come by then; a transfer was started for it, which is given; or it cannot be had any more, because the
    * store took no more and the bytes have passed, or because what follows could not be compared before they are given.
    */
-  demand(offset: number, end: number): 'coming' | 'expected' | 'gone' | Coming {
-    const { blockSizeBytes, source } = this.#rules;
+  demand(offset: number, end: number, client: string): 'coming' | 'expected' | 'gone' | Coming {
+    const { key, blockSizeBytes, source } = this.#rules;
     const { present, isStoring } = this.#host.keeper;
     const decision = decideFetch({ ...this.outlook, offset, end });
     if (decision.kind === 'wait') return 'coming';
@@ -131,7 +141,7 @@ export class Supply implements FillHost {
     if (!isStoring && !source.mayAskForParts) return 'gone';
     const isFollowed = present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined;
     if (isFollowed && !source.isProvable) return 'gone';
-    return this.#start(decision.span);
+    return this.#start(decision.span, createErrand({ key, client }));
   }
 
   /** Ends the transfers that nobody wants: at once, or with their block where the rest can be had later. */
@@ -146,16 +156,17 @@ export class Supply implements FillHost {
     }
   }
 
-  /** Fetches what is absent for its own sake, when nothing else comes. */
-  complete(): void {
-    const { blockSizeBytes, policy, source } = this.#rules;
+  /** Fetches what is absent for its own sake, when nothing else comes, on the account of a client. */
+  complete(client: string): void {
+    const { key, blockSizeBytes, policy, source } = this.#rules;
     const { sizeBytes, keeper, isJoinable } = this.#host;
     const { present } = keeper;
     if (!this.isIdle || sizeBytes === undefined || !isJoinable || !source.mayAskForParts) return;
     if (!mayComplete(policy, sizeBytes)) return;
     const missing = present.firstMissing({ start: 0, end: Math.ceil(sizeBytes / blockSizeBytes) });
     if (missing !== undefined) {
-      this.#start({ start: missing.start * blockSizeBytes, end: missing.end * blockSizeBytes });
+      const span = { start: missing.start * blockSizeBytes, end: missing.end * blockSizeBytes };
+      this.#start(span, createErrand({ key, client }));
     }
   }
 
@@ -166,13 +177,13 @@ export class Supply implements FillHost {
 
   async fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
     const { source } = this.#rules;
-    const asked = source.mayAskForParts ? await source.fetchPart(start, end, signal) : undefined;
+    const asked = source.mayAskForParts ? await source.fetchPart(start, end, fill.errand, signal) : undefined;
     const isOfUse = asked !== undefined && (!asked.isWhole || start === 0);
     if (!isOfUse && this.#isComing({ start, end }, fill)) {
       asked?.body.close();
       return undefined;
     }
-    const part = asked ?? (await source.fetchWhole(signal));
+    const part = asked ?? (await source.fetchWhole(fill.errand, signal));
     if (part.head !== undefined) await this.#host.learn(part.head);
     return part;
   }
@@ -223,12 +234,15 @@ export class Supply implements FillHost {
     return decideUnwanted(policy, { givesParts: source.givesParts, sizeBytes, leftBytes });
   }
 
-  #start({ start, end }: Span, first?: Part): Coming {
+  #start({ start, end }: Span, errand: Errand, first?: Part): Coming {
     const { blockSizeBytes, clock, retry } = this.#rules;
     const { sizeBytes } = this.#host;
     const limit = Math.min(end, sizeBytes ?? Number.POSITIVE_INFINITY);
     const firstIndex = start / blockSizeBytes;
-    const fill = new Fill({ host: this, clock, retry, blockSizeBytes, sizeBytes, firstIndex, limit });
+    const witness = this.#witness;
+    const fill = new Fill({ host: this, clock, retry, errand, witness, blockSizeBytes, sizeBytes, firstIndex, limit });
+    errand.wanters = () => this.#host.wanters({ start: fill.frontier, end: fill.limit });
+    errand.reach = () => this.#host.reach({ start: fill.frontier, end: fill.limit });
     this.#arrivals.add(fill);
     void this.#follow(fill, first);
     return fill;
@@ -245,15 +259,19 @@ export class Supply implements FillHost {
       result = await this.#host.settle(fill.frontier);
     } catch (thrown) {
       error = toProxyError(thrown);
-      result = error.code === 'client_gone' ? 'stopped' : 'failed';
+      result = error.code === 'client_gone' || isBeyondLimit(error) ? 'stopped' : 'failed';
       // What had come of a block goes with the fill.
+      if (!this.#rules.source.isProvable) fill.noteSeen();
       const start = Math.floor(fill.frontier / blockSizeBytes) * blockSizeBytes;
-      await this.#host.fail(error, { start, end: fill.limit });
+      if (!isBeyondLimit(error)) await this.#host.fail(error, { start, end: fill.limit });
+      else if (fill.received === 0) fill.refusal = error;
     }
     this.#arrivals.remove(fill);
-    onFill({ result, bytes: fill.received, durationMs: clock.now() - startedAt, error });
+    if (fill.refusal === undefined) {
+      onFill({ result, bytes: fill.received, durationMs: clock.now() - startedAt, error });
+    }
     this.moved();
-    if (error === undefined) this.complete();
+    if (error === undefined) this.complete(fill.errand.client);
     if (this.isIdle) this.#host.idle();
   }
 }

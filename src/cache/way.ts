@@ -9,7 +9,7 @@ import { conditionalFields } from '../semantics/revalidation.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { UseCounts } from './admission.ts';
 import { generationStatus, hitStatus, partialStatus, relayStatus } from './answers.ts';
-import { isHead, isOnlyIfCached, selectingLines } from './asked.ts';
+import { isHead, isOnlyIfCached, passedFields, selectingLines } from './asked.ts';
 import { termsOf } from './chosen.ts';
 import { decideCourse, type FetchPlan, type KeyFacts, type StoredPlan } from './course.ts';
 import type { ExchangeContext } from './exchange-context.ts';
@@ -155,7 +155,7 @@ export class WayFinder {
     const cacheStatus = formatCacheStatus(relayStatus(forwardReason, reason));
     return {
       decision: { kind: 'pass', reason, forwardReason, cacheStatus },
-      question: this.#question(request.method, selectingLines(originFields)),
+      question: this.#question(request.method, selectingLines(passedFields(originFields))),
     };
   }
 

@@ -1,15 +1,35 @@
 /** How much a client gets of a route: requests, at a time and in time, and bytes of the origin. */
 
-import type { Delivery, ProxyRequest } from '../http/message.ts';
+import { changedRequest } from '../http/changed-request.ts';
+import type { Clock } from '../http/clock.ts';
+import type { Fields } from '../http/fields.ts';
+import type { Delivery, ProxyRequest, ProxyResponse } from '../http/message.ts';
+import { ProxyError } from '../http/proxy-error.ts';
 import type { Origin } from '../origin/origin.ts';
 import type { Routed } from '../routing/inquiry.ts';
+import { retryAfter } from '../semantics/rate-limit-fields.ts';
 import type { Client } from './client.ts';
+import { clientName } from './client-name.ts';
+import { createCountedDelivery } from './counted-delivery.ts';
+import { createLimitedBody } from './limited-body.ts';
+import { createLimitedOrigin } from './limited-origin.ts';
+import { OriginShare, type ShareRules } from './origin-share.ts';
+import { Places } from './places.ts';
+import { RateLimit, type RateRules } from './rate-limit.ts';
 
 /** What one request may take. */
 export interface Allowance {
-  /** The origin as this request may use it; exchanges that are beyond a limit fail. */
+  /** The request as it goes on: no more is read of its body than it may have. */
+  readonly request: ProxyRequest;
+  /** The origin as this route may use it; exchanges that are beyond a limit fail. */
   readonly origin: Origin;
-  /** The response is over. */
+  /** The name of its client in the limits. */
+  readonly client: string;
+  /** The key of what it is about, once that is known. */
+  key: string | undefined;
+  /** The response with what the client is told of its limits. What is delivered of it is counted. */
+  present(response: ProxyResponse): ProxyResponse;
+  /** The response is over. A second call does nothing. */
   leave(delivery: Delivery): void;
 }
 
@@ -19,7 +39,132 @@ export interface Allowances {
   enter(request: ProxyRequest, client: Client, routed: Routed): Allowance;
 }
 
+/** The limits of a route; 0 stands for none. */
+export interface AllowanceRules {
+  readonly bodyBytes: number | undefined;
+  readonly requestsPerClient: number;
+  readonly rate: RateRules | undefined;
+  readonly fills: number;
+  readonly fillsPerClient: number;
+  readonly amplification: ShareRules | undefined;
+}
+
+const noFields: Fields = [];
+
+/** How many clients a rate is remembered of. */
+const MAX_CLIENTS = 100_000;
+
+/** Creates the limits of one route. The clock gives milliseconds that never go back. */
+export function createAllowances(rules: AllowanceRules, clock: Clock): Allowances {
+  return new RouteAllowances(rules, clock);
+}
+
+class RouteAllowances implements Allowances {
+  readonly #rules: AllowanceRules;
+  readonly #rate: RateLimit | undefined;
+  readonly #share: OriginShare | undefined;
+  readonly #running = new Places();
+  readonly #origins = new WeakMap<Origin, Origin>();
+  readonly #clock: Clock;
+
+  constructor(rules: AllowanceRules, clock: Clock) {
+    const { rate, amplification } = rules;
+    const { now } = clock;
+    this.#rules = rules;
+    this.#clock = clock;
+    this.#rate = rate && new RateLimit(rate, { maxNames: MAX_CLIENTS, now });
+    this.#share = amplification && new OriginShare(amplification, now);
+  }
+
+  enter(request: ProxyRequest, { address }: Client, { route }: Routed): Allowance {
+    const client = clientName(address);
+    const fields = this.#rate?.count(client) ?? noFields;
+    const limited = this.#limitBody(request, fields);
+    const release = this.#takePlace(client, fields);
+    return new RequestAllowance(limited, this.#limit(route.origin), client, { fields, release, share: this.#share });
+  }
+
+  #limitBody(request: ProxyRequest, fields: Fields): ProxyRequest {
+    const { bodyBytes } = this.#rules;
+    const { body, bodySizeBytes } = request;
+    if (bodyBytes === undefined || body === undefined) return request;
+    if (bodySizeBytes === undefined) return changedRequest(request, { body: createLimitedBody(body, bodyBytes) });
+    if (bodySizeBytes <= bodyBytes) return request;
+    throw new ProxyError('body_too_large', { detail: `${bodySizeBytes} bytes`, fields });
+  }
+
+  #takePlace(client: string, fields: Fields): (() => void) | undefined {
+    const { requestsPerClient } = this.#rules;
+    if (requestsPerClient === 0) return undefined;
+    if (this.#running.of(client) < requestsPerClient) return this.#running.take(client);
+    throw new ProxyError('too_many_requests', { fields: [retryAfter(1000), ...fields] });
+  }
+
+  #limit(origin: Origin): Origin {
+    const { fills, fillsPerClient } = this.#rules;
+    if (fills === 0 && fillsPerClient === 0 && this.#share === undefined) return origin;
+    const known = this.#origins.get(origin);
+    if (known !== undefined) return known;
+    const limited = createLimitedOrigin(origin, { fills, fillsPerClient, share: this.#share, clock: this.#clock });
+    this.#origins.set(origin, limited);
+    return limited;
+  }
+}
+
+interface Shared {
+  readonly fields: Fields;
+  readonly release: (() => void) | undefined;
+  readonly share: OriginShare | undefined;
+}
+
+/** A class, because there is one for every request. */
+class RequestAllowance implements Allowance {
+  readonly request: ProxyRequest;
+  readonly origin: Origin;
+  readonly client: string;
+  key: string | undefined;
+  readonly #shared: Shared;
+  /** Whether the end of the response pays for its bytes: not where they were counted on their way, and not for our errors. */
+  #paysAtEnd = true;
+  #isOver = false;
+
+  constructor(request: ProxyRequest, origin: Origin, client: string, shared: Shared) {
+    this.request = request;
+    this.origin = origin;
+    this.client = client;
+    this.#shared = shared;
+  }
+
+  present(response: ProxyResponse): ProxyResponse {
+    const { fields, share } = this.#shared;
+    const { body } = response;
+    const isStream = share !== undefined && body.kind === 'stream';
+    this.#paysAtEnd = !isStream && response.problem === undefined;
+    if (fields.length === 0 && !isStream) return response;
+    const told = { ...response, fields: [...response.fields, ...fields] };
+    if (!isStream) return told;
+    const stream = createCountedDelivery(body.stream, (bytes) => share.repay(this.client, this.key, bytes));
+    return { ...told, body: { ...body, stream } };
+  }
+
+  leave({ bytesSent }: Delivery): void {
+    const { release, share } = this.#shared;
+    if (this.#isOver) return;
+    this.#isOver = true;
+    release?.();
+    if (this.#paysAtEnd) share?.repay(this.client, this.key, bytesSent);
+  }
+}
+
 /** No limits. */
-export const boundlessAllowances: Allowances = {
-  enter: (_request, _client, { route }) => ({ origin: route.origin, leave: () => {} }),
-};
+export const boundlessAllowances: Allowances = createAllowances(
+  {
+    bodyBytes: undefined,
+    requestsPerClient: 0,
+    rate: undefined,
+    fills: 0,
+    fillsPerClient: 0,
+    amplification: undefined,
+  },
+  { now: () => 0, after: () => () => {} },
+);

@@ -9,11 +9,13 @@ import type { ByteReader } from '../../src/cache/representation.ts';
 const infinity = Number.POSITIVE_INFINITY;
 const span = (start: number, end: number): Span => ({ start, end });
 
+const visitor = { client: 'a', since: 0 };
+
 /** Readers over nothing: each read gives a byte, and what they are told is written down. */
 function createReaders() {
   const told: string[] = [];
   const readers = new Readers({
-    createReader: (since) => ({
+    createReader: ({ since }) => ({
       peek: () => undefined,
       read: async (offset, end) => {
         told.push(`read ${offset}-${end} since ${since}`);
@@ -21,7 +23,7 @@ function createReaders() {
       },
       close: () => told.push('closed'),
     }),
-    onMoved: (offset, end, since) => told.push(`moved ${offset}-${end} since ${since}`),
+    onMoved: (offset, end, { since }) => told.push(`moved ${offset}-${end} since ${since}`),
     onLeft: () => told.push('left'),
   });
   return { readers, told };
@@ -53,7 +55,7 @@ describe('what a reader wants', () => {
   ];
   it.each(rows)('at %j: %j is wanted: %j', async (at, wanted, isWanted) => {
     const { readers } = createReaders();
-    const reader = readers.add(spans, 0);
+    const reader = readers.add(spans, visitor);
     if (at !== undefined) await reader.read(...at);
     expect(readers.want(wanted)).toBe(isWanted);
     reader.close();
@@ -62,7 +64,7 @@ describe('what a reader wants', () => {
 
   it('has no end where the length is not known', () => {
     const { readers } = createReaders();
-    const reader = readers.add([span(0, infinity)], 0);
+    const reader = readers.add([span(0, infinity)], visitor);
     reader.peek(1000, infinity);
     expect([span(0, 1000), span(0, 1001), span(1_000_000, infinity)].map((each) => readers.want(each))).toEqual([
       false,
@@ -73,14 +75,14 @@ describe('what a reader wants', () => {
 
   it('is nothing where it asks for nothing', () => {
     const { readers } = createReaders();
-    readers.add([], 0);
+    readers.add([], visitor);
     expect(readers.want(span(0, infinity))).toBe(false);
   });
 
   it('is everything for a seat, whatever readers have passed', () => {
     const { readers } = createReaders();
-    const leave = readers.sit();
-    readers.add([span(0, 100)], 0).peek(50, 100);
+    const leave = readers.sit('a');
+    readers.add([span(0, 100)], visitor).peek(50, 100);
     expect(readers.want(span(0, 1))).toBe(true);
     leave();
     expect(readers.want(span(0, 1))).toBe(false);
@@ -97,7 +99,7 @@ describe('what a reader wants', () => {
     fc.assert(
       fc.property(disjoint, fc.nat(80), asked, (spans, count, [start, length]) => {
         const { readers } = createReaders();
-        const reader = readers.add(spans, 0);
+        const reader = readers.add(spans, visitor);
         const steps = spans.flatMap((each) =>
           Array.from({ length: each.end - each.start }, (_, index) => [each.start + index, each.end] as const),
         );
@@ -111,14 +113,47 @@ describe('what a reader wants', () => {
   });
 });
 
+describe('those who want bytes', () => {
+  it('are the clients of readers that may ask for some of them, each as often as it has such a reader', () => {
+    const { readers } = createReaders();
+    const add = (client: string, wanted: Span) => readers.add([wanted], { client, since: 0 });
+    const [first] = [add('a', span(0, 100)), add('b', span(50, 200)), add('b', span(0, 60))];
+    const leave = readers.sit('c');
+    expect(readers.wanters(span(0, 10))).toEqual(['a', 'b', 'c']);
+    expect(readers.wanters(span(50, 60))).toEqual(['a', 'b', 'b', 'c']);
+    first?.close();
+    leave();
+    expect(readers.wanters(span(150, infinity))).toEqual(['b']);
+    expect(readers.wanters(span(200, infinity))).toEqual([]);
+  });
+});
+
+describe('where those are who want bytes', () => {
+  it.each<[floors: readonly number[], start: number, want: string]>([
+    [[], 500, 'far'],
+    [[600], 500, 'far'],
+    [[500], 500, 'near'],
+    [[490], 500, 'near'],
+    [[489], 500, 'behind'],
+    [[0, 600], 500, 'behind'],
+    [[0, 600, 495], 500, 'near'],
+    [[0], 1000, 'far'],
+  ])('readers at %j, bytes from %i on: %s', (floors, start, want) => {
+    const { readers } = createReaders();
+    for (const floor of floors) readers.add([span(floor, 1000)], visitor);
+    readers.sit('a');
+    expect(readers.reach(span(start, 1000), 10)).toBe(want);
+  });
+});
+
 describe('the lowest reader', () => {
   it('is the one that has read least, of those that are not before the offset', () => {
     const { readers } = createReaders();
-    const [slow, fast] = [readers.add([span(0, 1000)], 0), readers.add([span(0, 1000)], 0)];
+    const [slow, fast] = [readers.add([span(0, 1000)], visitor), readers.add([span(0, 1000)], visitor)];
     slow.peek(200, 1000);
     fast.peek(700, 1000);
     expect([0, 200, 201, 700, 701].map((from) => readers.lowest(from))).toEqual([200, 200, 700, 700, undefined]);
-    const leave = readers.sit();
+    const leave = readers.sit('a');
     expect(readers.lowest(100)).toBe(100);
     leave();
     slow.close();
@@ -139,7 +174,7 @@ describe('a reader', () => {
   ];
   it.each(told)('%s', async (_, act, expected) => {
     const { readers, told } = createReaders();
-    await act(readers.add([span(0, 9)], 7));
+    await act(readers.add([span(0, 9)], { ...visitor, since: 7 }));
     expect(told).toEqual(expected);
   });
 });

@@ -4,8 +4,14 @@ import { Witness } from '../../src/cache/witness.ts';
 
 const bytes = (text: string) => Buffer.from(text);
 
+function witnessOf(...all: readonly (readonly [start: number, bytes: Uint8Array])[]): Witness {
+  const witness = new Witness();
+  for (const [start, each] of all) witness.note(start, each);
+  return witness;
+}
+
 describe('a witness of "cde" at offset 2', () => {
-  const witness = new Witness(2, bytes('cde'));
+  const witness = witnessOf([2, bytes('cde')]);
 
   it.each<[number, string, boolean]>([
     [0, 'abcdef', false],
@@ -37,9 +43,9 @@ describe('a witness of "cde" at offset 2', () => {
   });
 });
 
-describe('witnesses one after the other', () => {
-  it('all count', () => {
-    const later = new Witness(2, bytes('cd'), new Witness(6, bytes('gh')));
+describe('what is noted one after the other', () => {
+  it('counts, all of it', () => {
+    const later = witnessOf([6, bytes('gh')], [2, bytes('cd')], [2, bytes('c')], [7, bytes('h')]);
     expect(later.contradicts(0, bytes('abcdefgh'))).toBe(false);
     expect(later.contradicts(0, bytes('abcXefgh'))).toBe(true);
     expect(later.contradicts(0, bytes('abcdefgX'))).toBe(true);
@@ -47,25 +53,36 @@ describe('witnesses one after the other', () => {
     expect(later.isAhead(8)).toBe(false);
   });
 
-  it('agree with the dumbest comparison', () => {
-    const seen = fc.record({ start: fc.nat(12), bytes: fc.uint8Array({ maxLength: 6, max: 1 }) });
+  it('counts by its place where it is nothing', () => {
+    const witness = witnessOf([4, bytes('')]);
+    expect(witness.contradicts(0, bytes('abcdefgh'))).toBe(false);
+    expect(witness.isAhead(3)).toBe(true);
+    expect(witness.isAhead(4)).toBe(false);
+  });
+
+  it('agrees with the dumbest comparison', () => {
+    const whole = fc.uint8Array({ minLength: 18, maxLength: 18, max: 1 });
+    const seen = fc.record({ start: fc.nat(12), sizeBytes: fc.nat(6) });
     const claim = fc.record({ offset: fc.nat(12), bytes: fc.uint8Array({ maxLength: 12, max: 1 }) });
     fc.assert(
-      fc.property(fc.array(seen, { minLength: 1, maxLength: 3 }), claim, (all, { offset, bytes: claimed }) => {
-        const witness = all.reduce<Witness | undefined>(
-          (earlier, each) => new Witness(each.start, each.bytes, earlier),
-          undefined,
-        );
-        const isOther = all.some((each) =>
-          each.bytes.some((byte, at) => {
-            const other = claimed[each.start + at - offset];
-            return other !== undefined && other !== byte;
-          }),
-        );
-        expect(witness?.contradicts(offset, claimed)).toBe(isOther);
-        const end = Math.max(...all.map((each) => each.start + each.bytes.length));
-        expect(witness?.isAhead(offset)).toBe(end > offset);
-      }),
+      fc.property(
+        whole,
+        fc.array(seen, { minLength: 1, maxLength: 5 }),
+        claim,
+        (truth, all, { offset, bytes: claimed }) => {
+          const pieces = all.map(({ start, sizeBytes }) => [start, truth.slice(start, start + sizeBytes)] as const);
+          const witness = witnessOf(...pieces);
+          const isOther = pieces.some(([start, piece]) =>
+            piece.some((byte, at) => {
+              const other = claimed[start + at - offset];
+              return other !== undefined && other !== byte;
+            }),
+          );
+          expect(witness.contradicts(offset, claimed)).toBe(isOther);
+          const end = Math.max(...pieces.map(([start, piece]) => start + piece.length));
+          expect(witness.isAhead(offset)).toBe(end > offset);
+        },
+      ),
     );
   });
 });

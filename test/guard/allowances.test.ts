@@ -1,0 +1,402 @@
+/** What one request may take of a route, and what it gives back, however it ends. */
+
+import { describe, expect, it } from 'vitest';
+import { type AllowanceRules, createAllowances } from '../../src/guard/allowances.ts';
+import { changedRequest } from '../../src/http/changed-request.ts';
+import { fieldValue } from '../../src/http/fields.ts';
+import type { BodyStream, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
+import { type ErrorCode, ProxyError } from '../../src/http/proxy-error.ts';
+import type { OriginRequest } from '../../src/origin/origin.ts';
+import { routeWith } from '../routing/route-sample.ts';
+import { createFakeOrigin } from '../support/fake-origin.ts';
+
+const none: AllowanceRules = {
+  bodyBytes: undefined,
+  requestsPerClient: 0,
+  rate: undefined,
+  fills: 0,
+  fillsPerClient: 0,
+  amplification: undefined,
+};
+const over = { bytesSent: 0, complete: true };
+
+function request(changes: Partial<Pick<ProxyRequest, 'body' | 'bodySizeBytes'>> = {}): ProxyRequest {
+  const plain: ProxyRequest = {
+    method: 'GET',
+    scheme: 'http',
+    authority: 'a.test',
+    target: '/',
+    version: '1.1',
+    fields: [],
+    body: undefined,
+    bodySizeBytes: undefined,
+    peer: { address: '192.0.2.7', port: 40_000 },
+    receivedAt: 0,
+    signal: new AbortController().signal,
+    sendInterim: () => undefined,
+  };
+  return changedRequest(plain, changes);
+}
+
+function createGround(rules: Partial<AllowanceRules>) {
+  const clock = { ms: 0 };
+  const origin = createFakeOrigin();
+  const allowances = createAllowances({ ...none, ...rules }, { now: () => clock.ms, after: () => () => {} });
+  const route = { ...routeWith(), origin };
+  const routed = { route, authority: 'a.test', target: { path: '/', query: '' } };
+  const enter = (address = '192.0.2.7', changes = {}) =>
+    allowances.enter(request(changes), { address, forwardedFor: [] }, routed);
+  const refusal = (address?: string, changes?: object): ProxyError | undefined => {
+    try {
+      enter(address, changes).leave(over);
+      return undefined;
+    } catch (thrown) {
+      if (thrown instanceof ProxyError) return thrown;
+      throw thrown;
+    }
+  };
+  return { clock, origin, enter, refusal };
+}
+
+function bodyOf(...sizes: readonly number[]): BodyStream & { isClosed: boolean } {
+  return {
+    isClosed: false,
+    async *[Symbol.asyncIterator]() {
+      for (const size of sizes) yield new Uint8Array(size);
+    },
+    close() {
+      this.isClosed = true;
+    },
+  };
+}
+
+async function sizeOf(body: BodyStream | undefined): Promise<number> {
+  let bytes = 0;
+  for await (const chunk of body ?? []) bytes += chunk.length;
+  return bytes;
+}
+
+async function codeOf(promise: Promise<unknown>): Promise<ErrorCode | 'none'> {
+  return await promise.then(
+    () => 'none',
+    (thrown) => (thrown as ProxyError).code,
+  );
+}
+
+describe('requestsPerClient', () => {
+  it('is for requests that run, of one client each, and a place is given back once', () => {
+    const { enter, refusal } = createGround({ requestsPerClient: 2 });
+    const [first, second] = [enter(), enter()];
+    const refused = refusal();
+    expect(refused?.code).toBe('too_many_requests');
+    expect(refused?.fields).toEqual([['retry-after', '1']]);
+    expect(refusal('192.0.2.8')).toBeUndefined();
+    first.leave(over);
+    first.leave(over);
+    expect(refusal()).toBeUndefined();
+    const third = enter();
+    expect(refusal()?.code).toBe('too_many_requests');
+    for (const each of [second, third]) each.leave({ ...over, complete: false });
+    expect([enter(), enter()]).toHaveLength(2);
+  });
+
+  it.each<[one: string, other: string, isShared: boolean]>([
+    ['2001:db8::1', '2001:db8::2', true],
+    ['2001:db8::1', '2001:db8:0:0:ffff::1', true],
+    ['2001:db8::1', '2001:db8:0:1::1', false],
+    ['', '', true],
+    ['192.0.2.7', '192.0.2.8', false],
+  ])('%j and %j have one share: %j', (one, other, isShared) => {
+    const { enter, refusal } = createGround({ requestsPerClient: 1 });
+    enter(one);
+    expect(refusal(other)?.code).toBe(isShared ? 'too_many_requests' : undefined);
+  });
+});
+
+describe('rate', () => {
+  it('is told in each response, refused ones and other refusals too', () => {
+    const rate = { requests: 3, seconds: 60, burst: 3 };
+    const { enter, refusal } = createGround({ rate, requestsPerClient: 1, bodyBytes: 10 });
+    const response: ProxyResponse = { status: 200, fields: [['a', 'b']], body: { kind: 'none' } };
+    const told = enter().present(response);
+    expect(told.fields).toEqual([
+      ['a', 'b'],
+      ['ratelimit-policy', '"rangeway";q=3;w=60'],
+      ['ratelimit', '"rangeway";r=2;t=40'],
+    ]);
+    const busy = refusal();
+    expect(busy?.fields.map(([name]) => name)).toEqual(['retry-after', 'ratelimit-policy', 'ratelimit']);
+    const large = refusal('192.0.2.7', { body: bodyOf(11), bodySizeBytes: 11 });
+    expect([large?.code, fieldValue(large?.fields ?? [], 'ratelimit')]).toEqual([
+      'body_too_large',
+      '"rangeway";r=0;t=20',
+    ]);
+    expect(refusal()?.code).toBe('rate_limited');
+    expect(refusal('192.0.2.8')).toBeUndefined();
+  });
+
+  it('leaves a response alone where there is none', () => {
+    const response: ProxyResponse = { status: 200, fields: [], body: { kind: 'none' } };
+    expect(createGround({}).enter().present(response)).toBe(response);
+  });
+});
+
+describe('bodyBytes', () => {
+  it.each<[sizeBytes: number | undefined, sizes: readonly number[], want: string]>([
+    [10, [10], 'passed, 10'],
+    [11, [11], 'body_too_large at once'],
+    [undefined, [4, 6], 'passed, 10'],
+    [undefined, [4, 6, 1], 'body_too_large'],
+    [undefined, [11], 'body_too_large'],
+    [undefined, [], 'passed, 0'],
+  ])('of 10, with Content-Length %j and chunks of %j: %s', async (bodySizeBytes, sizes, want) => {
+    const { enter, refusal } = createGround({ bodyBytes: 10 });
+    const changes = { body: bodyOf(...sizes), bodySizeBytes };
+    if (want.endsWith('at once')) return expect(refusal(undefined, changes)?.code).toBe('body_too_large');
+    const { body } = enter(undefined, changes).request;
+    const read = sizeOf(body);
+    if (want === 'body_too_large') expect(await codeOf(read)).toBe(want);
+    else expect(`passed, ${await read}`).toBe(want);
+    body?.close();
+    expect(changes.body.isClosed).toBe(true);
+  });
+
+  it('of 0 is for requests without a body', () => {
+    const { refusal } = createGround({ bodyBytes: 0 });
+    expect(refusal()).toBeUndefined();
+    expect(refusal(undefined, { body: bodyOf(1), bodySizeBytes: 1 })?.code).toBe('body_too_large');
+  });
+});
+
+/** A question to the origin, on an errand of its own. */
+function question(client = 'a', method = 'GET'): OriginRequest & { readonly body: BodyStream | undefined } {
+  return {
+    method,
+    target: '/',
+    fields: [],
+    body: undefined,
+    bodySizeBytes: undefined,
+    signal: new AbortController().signal,
+    errand: { key: '/', client, wanters: undefined, reach: undefined },
+  };
+}
+
+describe('fills', () => {
+  type Ending = (ground: ReturnType<typeof createGround>, answer: Promise<{ body: BodyStream }>) => Promise<unknown>;
+  const endings: readonly (readonly [string, Ending])[] = [
+    ['an error before the head', async ({ origin }) => (await origin.next()).fail(new ProxyError('origin_reset'))],
+    [
+      'the end of the body',
+      async ({ origin }, answer) => {
+        (await origin.next()).respond({}, new Uint8Array(5));
+        await sizeOf((await answer).body);
+      },
+    ],
+    [
+      'a body that breaks off',
+      async ({ origin }, answer) => {
+        const exchange = await origin.next();
+        exchange.head();
+        const { body } = await answer;
+        exchange.fail(new ProxyError('origin_reset'));
+        await codeOf(sizeOf(body));
+      },
+    ],
+    [
+      'a body that is closed unread',
+      async ({ origin }, answer) => {
+        (await origin.next()).head();
+        (await answer).body.close();
+      },
+    ],
+    [
+      'a response without a body',
+      async ({ origin }, answer) => {
+        (await origin.next()).head({ status: 304, framing: 'none' });
+        await answer;
+      },
+    ],
+  ];
+  it.each(endings)('give their place back with %s', async (_name, end) => {
+    const ground = createGround({ fills: 1 });
+    const { origin } = ground.enter();
+    const answer = origin.fetch(question());
+    answer.catch(() => {});
+    const refused = origin.fetch(question('b'));
+    await expect(refused).rejects.toMatchObject({ code: 'origin_busy', status: 503, fields: [['retry-after', '1']] });
+    await end(ground, answer);
+    await answer.catch(() => {});
+    void origin.fetch(question('c')).catch(() => {});
+    expect(ground.origin.requests).toBe(2);
+    expect(await codeOf(origin.fetch(question('d')))).toBe('origin_busy');
+  });
+
+  it('are refused with the body of their request closed', async () => {
+    const { enter } = createGround({ fills: 1 });
+    const { origin } = enter();
+    void origin.fetch(question()).catch(() => {});
+    const body = bodyOf(5);
+    expect(await codeOf(origin.fetch({ ...question(), body }))).toBe('origin_busy');
+    expect(body.isClosed).toBe(true);
+  });
+
+  it('of one client are refused to that one', async () => {
+    const { enter } = createGround({ fillsPerClient: 1 });
+    const { origin } = enter();
+    void origin.fetch(question('a')).catch(() => {});
+    const refused = origin.fetch(question('a'));
+    await expect(refused).rejects.toMatchObject({ code: 'too_many_requests', status: 429 });
+    void origin.fetch(question('b')).catch(() => {});
+    expect(await codeOf(origin.fetch(question('b')))).toBe('too_many_requests');
+  });
+
+  it('are taken up again although others have the place now', async () => {
+    const { enter, origin: behind } = createGround({ fills: 1, fillsPerClient: 1 });
+    const { origin } = enter();
+    const first = question('a');
+    const broken = origin.fetch(first);
+    (await behind.next()).fail(new ProxyError('origin_reset'));
+    await codeOf(broken);
+    void origin.fetch(question('b')).catch(() => {});
+    void origin.fetch(first).catch(() => {});
+    expect(behind.requests).toBe(3);
+  });
+
+  it('are counted for nobody where nobody answers for them', async () => {
+    const { enter, origin: behind } = createGround({ fills: 1 });
+    const { origin } = enter();
+    for (let count = 0; count < 3; count += 1) void origin.fetch({ ...question(), errand: undefined }).catch(() => {});
+    expect(behind.requests).toBe(3);
+  });
+
+  it('have the origin as it is where nothing is limited', () => {
+    const { enter, origin } = createGround({});
+    expect(enter().origin).toBe(origin);
+  });
+});
+
+describe('amplification', () => {
+  const amplification = { factor: 2, freeBytes: 2000, windowMs: 2000 };
+
+  async function fetched(ground: ReturnType<typeof createGround>, bytes: number, client = '192.0.2.7') {
+    const answer = ground.enter(client).origin.fetch(question(client));
+    (await ground.origin.next()).respond({}, new Uint8Array(bytes));
+    return await sizeOf((await answer).body);
+  }
+
+  it('counts the bytes of bodies as they come, and ends one that brings too many', async () => {
+    const ground = createGround({ amplification });
+    const answer = ground.enter().origin.fetch(question('192.0.2.7'));
+    const exchange = await ground.origin.next();
+    exchange.head();
+    const { body } = await answer;
+    const read = sizeOf(body);
+    void exchange.send(new Uint8Array(2000));
+    void exchange.send(new Uint8Array(1));
+    void exchange.send(new Uint8Array(1));
+    expect(await codeOf(read)).toBe('origin_share_spent');
+    expect(exchange.isClosed).toBe(true);
+    expect(await codeOf(ground.enter().origin.fetch(question('192.0.2.7')))).toBe('origin_share_spent');
+    void ground.enter().origin.fetch(question('192.0.2.7', 'HEAD'));
+    expect(ground.origin.requests).toBe(2);
+  });
+
+  it('gives up what still waits for a connection or an answer as soon as the share is spent, if it is a GET', async () => {
+    const ground = createGround({ amplification });
+    const { origin } = ground.enter();
+    const [first, second, third] = [question(), question(), question('b')].map((each) => origin.fetch(each));
+    const others = ['HEAD', 'POST'].map((method) => origin.fetch(question('a', method)));
+    for (const each of [first, second, third]) each?.catch(() => {});
+    const exchange = await ground.origin.next();
+    exchange.head();
+    const chunks = (await first)?.body[Symbol.asyncIterator]();
+    void exchange.send(new Uint8Array(1001));
+    await chunks?.next();
+    expect(await codeOf(second ?? Promise.resolve())).toBe('origin_share_spent');
+    // The entry has had its share too.
+    expect(await codeOf(third ?? Promise.resolve())).toBe('origin_share_spent');
+    for (const other of others) {
+      (await ground.origin.next(2)).head({ framing: 'none' });
+      expect((await other).status).toBe(200);
+    }
+  });
+
+  it('does not count our own errors as something that was delivered', async () => {
+    const ground = createGround({ amplification });
+    await fetched(ground, 1010);
+    const allowance = ground.enter();
+    allowance.key = '/';
+    const problem = { title: 'Error', status: 429, detail: '' };
+    allowance.present({ status: 429, fields: [], body: { kind: 'none' }, problem });
+    allowance.leave({ bytesSent: 5000, complete: true });
+    expect(await codeOf(ground.enter().origin.fetch(question('192.0.2.7')))).toBe('origin_share_spent');
+  });
+
+  it('reads the end of a body whose last byte was too much', async () => {
+    const ground = createGround({ amplification });
+    expect(await fetched(ground, 5000)).toBe(5000);
+  });
+
+  it.each<[sizeBytes: number | undefined, isSpent: boolean]>([
+    [undefined, true],
+    [300_000, true],
+    [900, false],
+  ])('counts what is on its way of a body that is closed unread, of %j bytes: spent %s', async (sizeBytes, isSpent) => {
+    const ground = createGround({ amplification });
+    const { origin } = ground.enter();
+    const answer = origin.fetch(question());
+    (await ground.origin.next()).head({
+      fields: sizeBytes === undefined ? {} : { 'content-length': `${sizeBytes}` },
+    });
+    const { body } = await answer;
+    body.close();
+    body.close();
+    const again = origin.fetch(question());
+    again.catch(() => {});
+    expect(ground.origin.requests).toBe(isSpent ? 1 : 2);
+  });
+
+  it.each(['stream', 'bytes'] as const)('is paid for by what is delivered of a body of %s, once', async (kind) => {
+    const ground = createGround({ amplification });
+    await fetched(ground, 3000);
+    const isSpent = async () => {
+      const before = ground.origin.requests;
+      await codeOf(Promise.race([ground.enter().origin.fetch(question('192.0.2.7')), Promise.resolve()]));
+      return ground.origin.requests === before;
+    };
+    expect(await isSpent()).toBe(true);
+    const allowance = ground.enter();
+    allowance.key = '/';
+    const chunks = [new Uint8Array(500), new Uint8Array(499)];
+    const body =
+      kind === 'bytes' ? { kind, sizeBytes: 999, chunks } : { kind, sizeBytes: 999, stream: bodyOf(500, 499) };
+    const presented = allowance.present({ status: 200, fields: [], body });
+    const bytesSent = presented.body.kind === 'stream' ? await sizeOf(presented.body.stream) : 999;
+    allowance.leave({ bytesSent, complete: true });
+    allowance.leave({ bytesSent, complete: true });
+    expect(await isSpent()).toBe(true);
+    const rest = ground.enter();
+    rest.key = '/';
+    rest.leave({ bytesSent: 1, complete: true });
+    expect(await isSpent()).toBe(false);
+  });
+
+  it('is paid for while a long body is being delivered', async () => {
+    const ground = createGround({ amplification });
+    await fetched(ground, 2000);
+    const allowance = ground.enter();
+    allowance.key = '/';
+    const { body } = allowance.present({
+      status: 200,
+      fields: [],
+      body: { kind: 'stream', sizeBytes: undefined, stream: bodyOf(500, 500) },
+    });
+    if (body.kind !== 'stream') throw new Error('not a stream');
+    const chunks = body.stream[Symbol.asyncIterator]();
+    await chunks.next();
+    expect(await codeOf(ground.enter().origin.fetch(question('192.0.2.7')))).toBe('origin_share_spent');
+    await chunks.next();
+    void ground.enter().origin.fetch(question('192.0.2.7'));
+    expect(ground.origin.requests).toBe(2);
+  });
+});

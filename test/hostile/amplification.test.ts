@@ -1,0 +1,197 @@
+/**
+ * Clients that make an origin send much for little (RangeAmp): small ranges under ever new names, requests that are left at
+ * once, responses that are not read. With `limits.amplification` the origin sends no more than `freeBytes` and ten times what
+ * is delivered, save what is on its way on each connection when a transfer is ended.
+ */
+
+import { request as openRequest } from 'node:http';
+import { afterEach, describe, expect, it } from 'vitest';
+import { checkConfig } from '../../src/config/load.ts';
+import { type RunningServer, start } from '../../src/main.ts';
+import { type CountingOrigin, openCountingOrigin, type RangeHabit } from '../support/counting-origin.ts';
+
+const MiB = 2 ** 20;
+const block = 65_536;
+/** What one connection to the origin may hold when it is cut: buffers of two processes and of the system between them. */
+const connectionBytes = 8 * MiB;
+/** What both sides of a loopback connection hold of what a client does not read, and so counts as delivered. */
+const unreadBytes = 8 * MiB;
+
+let server: RunningServer;
+let origin: CountingOrigin;
+afterEach(async () => {
+  await server.close({ graceMs: 0 });
+  await origin[Symbol.asyncDispose]();
+});
+
+async function open(habit: RangeHabit, sizeBytes: number, route: object = {}, connections = 128): Promise<void> {
+  origin = await openCountingOrigin(habit, sizeBytes);
+  const config = {
+    listen: '127.0.0.1:0',
+    store: { type: 'memory', maxSizeBytes: '512MiB', blockSizeBytes: block },
+    routes: [{ origin: { url: origin.url, connections }, ...route }],
+  };
+  const loaded = checkConfig(config, '/');
+  if (loaded.kind === 'invalid') throw new Error(JSON.stringify(loaded.problems));
+  server = await start(loaded.config);
+}
+
+interface Got {
+  readonly status: number;
+  readonly bytes: number;
+}
+
+/** Reads up to so many bytes of a response, then leaves. A response that breaks off is over. */
+function ask(target: string, range: string | undefined, upTo = Number.POSITIVE_INFINITY, localAddress = '127.0.0.1') {
+  return new Promise<Got>((resolve) => {
+    const headers = range === undefined ? {} : { range };
+    const request = openRequest(server.url + target, { headers, agent: false, localAddress });
+    let got: Got = { status: 0, bytes: 0 };
+    request.on('response', (response) => {
+      got = { status: response.statusCode ?? 0, bytes: 0 };
+      response.on('data', (chunk: Buffer) => {
+        got = { ...got, bytes: got.bytes + chunk.length };
+        if (got.bytes >= upTo) request.destroy();
+      });
+      response.on('error', () => {});
+    });
+    request.on('error', () => {});
+    request.on('close', () => resolve(got));
+    request.end();
+  });
+}
+
+async function untilIdle(): Promise<void> {
+  await expect.poll(() => origin.running, { interval: 5, timeout: 15_000 }).toBe(0);
+}
+
+const limits = (freeBytes: string) => ({
+  limits: { amplification: { factor: 10, freeBytes, windowSeconds: 86_400 } },
+});
+
+describe('a byte of a file of 4 MiB, under ever new names,', () => {
+  const size = 4 * MiB;
+
+  it.each<[habit: RangeHabit, range: string, eachBytes: number]>([
+    ['parts', 'bytes=0-0', block],
+    ['parts', 'bytes=2000000-2000000', block],
+    ['parts', 'bytes=-1', 2 * block],
+    ['whole', 'bytes=0-0', size],
+    ['whole', 'bytes=-1', size],
+    // It is believed once that it has parts, and asked for one.
+    ['deaf', 'bytes=-1', 2 * size],
+  ])('costs an origin with the habit "%s", for %s, at most %i bytes each time', async (habit, range, eachBytes) => {
+    await open(habit, size);
+    for (let name = 1; name <= 10; name += 1) {
+      expect(await ask(`/stored/file?${name}`, range)).toEqual({ status: 206, bytes: 1 });
+      await untilIdle();
+      expect(origin.bytes).toBeLessThanOrEqual(name * eachBytes);
+    }
+  });
+
+  // Of 32 MiB half is there to begin with. A deaf origin is asked twice for each, and one of the two is cut.
+  it.each<[habit: RangeHabit, kind: 'stored' | 'relayed', names: number, mostBytes: number]>([
+    ['parts', 'stored', 300, 16 * MiB + size],
+    ['whole', 'stored', 20, 16 * MiB + size],
+    ['whole', 'relayed', 20, 16 * MiB + size],
+    ['deaf', 'stored', 20, 32 * MiB + 2 * connectionBytes],
+    ['deaf', 'relayed', 20, 32 * MiB + 2 * connectionBytes],
+  ])('costs an origin with the habit "%s", %s, asked by %i, no more than %i', async (habit, kind, names, mostBytes) => {
+    await open(habit, size, limits('32MiB'));
+    const statuses: number[] = [];
+    for (let name = 0; name < names; name += 1) {
+      statuses.push((await ask(`/${kind}/file?${name}`, 'bytes=-1')).status);
+      await untilIdle();
+    }
+    expect(statuses).toContain(206);
+    expect(statuses.at(-1)).toBe(429);
+    expect(origin.bytes).toBeLessThanOrEqual(mostBytes);
+    const other = await ask('/stored/other', 'bytes=-1', 1, '127.0.0.2');
+    expect(other.status).toBe(206);
+  });
+
+  it('costs it no more for the same file that may not be stored, however many clients ask', async () => {
+    await open('whole', size, limits('32MiB'));
+    const statuses: number[] = [];
+    for (let client = 1; client <= 20; client += 1) {
+      statuses.push((await ask('/relayed/file', 'bytes=-1', 1, `127.0.0.${client}`)).status);
+      await untilIdle();
+    }
+    expect(statuses).toContain(206);
+    expect(statuses.at(-1)).toBe(429);
+    expect(origin.bytes).toBeLessThanOrEqual(16 * MiB + size);
+  });
+});
+
+describe('a thousand files of 32 MiB', () => {
+  const size = 32 * MiB;
+  const connections = 8;
+  const bound = 64 * MiB + connections * connectionBytes;
+
+  it('that one client begins to download and leaves cost the origin what it may owe', async () => {
+    await open('whole', size, limits('64MiB'), connections);
+    const got = await Promise.all(Array.from({ length: 1000 }, (_, file) => ask(`/stored/${file}`, undefined, 1)));
+    await untilIdle();
+    expect(got.map(({ status }) => status)).toContain(429);
+    expect(origin.bytes).toBeLessThanOrEqual(bound);
+  });
+
+  it('of which one client wants the last byte at once cost the origin what it may owe', async () => {
+    await open('whole', size, limits('64MiB'), connections);
+    const got = await Promise.all(Array.from({ length: 1000 }, (_, file) => ask(`/stored/${file}`, 'bytes=-1')));
+    await untilIdle();
+    expect(got.map(({ status }) => status)).toContain(429);
+    expect(origin.bytes).toBeLessThanOrEqual(bound);
+  });
+
+  it('that one client does not read cost the origin what it may owe', async () => {
+    await open('whole', size, limits('64MiB'), connections);
+    const requests = Array.from({ length: 20 }, (_, file) => {
+      const request = openRequest(`${server.url}/stored/${file}`, { agent: false });
+      request.on('response', (response) => response.pause());
+      request.on('error', () => {});
+      request.end();
+      return request;
+    });
+    let last = -1;
+    await expect
+      .poll(
+        () => {
+          const isQuiet = origin.bytes === last;
+          last = origin.bytes;
+          return isQuiet && last > 64 * MiB;
+        },
+        { interval: 500, timeout: 15_000 },
+      )
+      .toBe(true);
+    // Ten times what is in the connections to the client counts as paid for.
+    expect(origin.bytes).toBeLessThanOrEqual(bound + 10 * 20 * unreadBytes);
+    expect(origin.bytes).toBeLessThan(20 * size);
+    for (const request of requests) request.destroy();
+  });
+});
+
+describe('honest clients', () => {
+  it('are never refused: downloads, seeks, heads and tails of many files, at an origin without ranges', async () => {
+    await open('whole', 4 * MiB);
+    const clients = Array.from({ length: 10 }, (_, client) => async () => {
+      for (const range of [undefined, 'bytes=-65536', 'bytes=1000000-1999999', 'bytes=0-'])
+        for (const file of [client, client + 1]) {
+          const { status, bytes } = await ask(`/stored/${file}`, range);
+          expect([200, 206]).toContain(status);
+          expect(bytes).toBeGreaterThan(0);
+        }
+    });
+    await Promise.all(clients.map((client) => client()));
+  });
+
+  it('get whole files of which an origin sends more than a client may owe, when they read them', async () => {
+    await open('whole', 32 * MiB, limits('2MiB'));
+    for (const kind of ['stored', 'relayed']) {
+      for (const file of [1, 2, 3]) {
+        expect(await ask(`/${kind}/${file}`, undefined)).toEqual({ status: 200, bytes: 32 * MiB });
+        await untilIdle();
+      }
+    }
+  });
+});

@@ -1,0 +1,161 @@
+/** Exchanges with the origin at a time (limits.fills, limits.fillsPerClient): who gets one, and what others get without. */
+
+import { afterEach, describe, expect, it } from 'vitest';
+import type { AllowanceRules } from '../../src/guard/allowances.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { fetched, settled, storedBody } from '../support/conversation.ts';
+import type { FakeExchange } from '../support/fake-origin.ts';
+import { createLimitedGate } from '../support/limited-gate.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+
+const size = 10_000;
+const whole = patternBytes(0, size);
+const fields = { 'cache-control': 'max-age=60', etag: '"v1"' };
+const sized = { ...fields, 'content-length': String(size) };
+const alice = '192.0.2.1';
+const bob = '192.0.2.2';
+
+let proxy: WholeProxy;
+afterEach(() => proxy.close());
+
+function start(rules: Partial<AllowanceRules>, options: WholeProxyOptions = {}): void {
+  proxy = createWholeProxy({ ...options, gate: createLimitedGate(rules) });
+}
+
+/** A request whose transfer has begun. */
+async function begun(sent: Sent) {
+  const client = proxy.send(sent);
+  const exchange = await proxy.origin.next();
+  exchange.head({ fields: sized });
+  await exchange.send(whole.subarray(0, 1));
+  await client.readUntil(1);
+  return { client, exchange };
+}
+
+function finish(exchange: FakeExchange, from = 1): void {
+  void exchange.send(whole.subarray(from));
+  exchange.end();
+}
+
+async function expectBusy(sent: Sent, status = 503): Promise<void> {
+  const before = proxy.origin.requests;
+  const client = proxy.send(sent);
+  expect([await client.status(), await client.field('retry-after')]).toEqual([status, '1']);
+  await client.bytes();
+  expect(proxy.origin.requests).toBe(before);
+}
+
+describe('one transfer at a time', () => {
+  it('keeps others from the origin until it is over, whoever they are, and from nothing else', async () => {
+    start({ fills: 1 });
+    await fetched(proxy, { fields }, { target: '/stored' });
+    const { client, exchange } = await begun({ target: '/1', peer: alice });
+    for (const peer of [alice, bob]) await expectBusy({ target: '/2', peer });
+    expect(await proxy.send({ target: '/stored' }).field('cache-status')).toContain('hit');
+    const joined = proxy.send({ target: '/1', peer: bob });
+    finish(exchange);
+    for (const each of [client, joined]) expect(await each.bytes()).toEqual(Buffer.from(whole));
+    await settled();
+    await fetched(proxy, { fields }, { target: '/2' });
+  });
+
+  it('is over when its client leaves, where nothing is finished', async () => {
+    start({ fills: 1 }, { fill: { onAbort: 'stop' } });
+    const { client } = await begun({ target: '/1' });
+    await client.leave();
+    await settled();
+    await fetched(proxy, { fields }, { target: '/2' });
+  });
+
+  it('goes on without its client, and keeps its place, where it is finished', async () => {
+    start({ fills: 1 });
+    const { client, exchange } = await begun({ target: '/1' });
+    await client.leave();
+    await settled();
+    await expectBusy({ target: '/2' });
+    finish(exchange);
+    await settled();
+    await fetched(proxy, { fields }, { target: '/2' });
+  });
+
+  it('leaves what may be served stale, and is told of in it', async () => {
+    start({ fills: 1 });
+    await fetched(proxy, { fields: { 'cache-control': 'max-age=1, stale-if-error=60' } }, { target: '/stale' });
+    proxy.clock.advance(5000);
+    const { client, exchange } = await begun({ target: '/1' });
+    const stale = proxy.send({ target: '/stale' });
+    expect(await stale.field('cache-status')).toContain('detail=origin_busy');
+    expect(await stale.bytes()).toEqual(Buffer.from(storedBody));
+    finish(exchange);
+    await client.bytes();
+  });
+
+  it('puts off the validation of what is served meanwhile to the next request', async () => {
+    start({ fills: 1 });
+    const head = { fields: { 'cache-control': 'max-age=1, stale-while-revalidate=60', etag: '"v1"' } };
+    await fetched(proxy, head, { target: '/stale' });
+    proxy.clock.advance(5000);
+    const { client, exchange } = await begun({ target: '/1' });
+    const stale = proxy.send({ target: '/stale' });
+    expect(await stale.field('cache-status')).toContain('hit');
+    await stale.bytes();
+    await settled();
+    expect(proxy.origin.requests).toBe(2);
+    finish(exchange);
+    await client.bytes();
+    await settled();
+    const again = proxy.send({ target: '/stale' });
+    await again.bytes();
+    (await proxy.origin.next()).head({ status: 304, fields: head.fields, framing: 'none' });
+    await settled();
+    expect(proxy.origin.untaken).toBe(0);
+  });
+
+  it('is taken up again where it breaks off, though another has the place by then', async () => {
+    start({ fills: 1 }, { fill: { resumeAttempts: 1 } });
+    const { client, exchange } = await begun({ target: '/1', peer: alice });
+    exchange.fail(new ProxyError('origin_reset'));
+    await proxy.clock.whenPending(1);
+    const other = await begun({ target: '/2', peer: bob });
+    proxy.clock.advance(100);
+    const again = await proxy.origin.next();
+    again.respond({ fields }, whole);
+    finish(other.exchange);
+    for (const each of [client, other.client]) expect(await each.bytes()).toEqual(Buffer.from(whole));
+  });
+
+  it('does not keep those waiting who wait for one that finds no place', async () => {
+    start({ fills: 1 });
+    const { client, exchange } = await begun({ target: '/1' });
+    const statuses = [alice, bob, bob].map((peer) => proxy.send({ target: '/2', peer }).status());
+    expect(await Promise.all(statuses)).toEqual([503, 503, 503]);
+    finish(exchange);
+    await client.bytes();
+  });
+});
+
+describe('one transfer of a client at a time', () => {
+  it('keeps that client from the origin, and nobody else', async () => {
+    start({ fillsPerClient: 1 });
+    const first = await begun({ target: '/1', peer: alice });
+    await expectBusy({ target: '/2', peer: alice }, 429);
+    const second = await begun({ target: '/2', peer: bob });
+    const joined = proxy.send({ target: '/2', peer: alice });
+    for (const { exchange } of [first, second]) finish(exchange);
+    for (const { client } of [first, second, { client: joined }]) {
+      expect(await client.bytes()).toEqual(Buffer.from(whole));
+    }
+  });
+
+  it('is one for those, too, who have waited for what another client asked for', async () => {
+    start({ fillsPerClient: 1 });
+    const first = await begun({ target: '/1', peer: alice });
+    const [refused, joined] = [alice, bob].map((peer) => proxy.send({ target: '/2', peer }));
+    expect(await refused?.status()).toBe(429);
+    (await proxy.origin.next()).respond({ fields }, whole);
+    expect(await joined?.bytes()).toEqual(Buffer.from(whole));
+    finish(first.exchange);
+    await first.client.bytes();
+  });
+});

@@ -1,0 +1,225 @@
+/** Clients for which more comes from the origin than they read: who is refused, who is not, and on whose account what comes. */
+
+import { afterEach, describe, expect, it } from 'vitest';
+import { settled } from '../support/conversation.ts';
+import type { FakeExchange, FakeHead } from '../support/fake-origin.ts';
+import { createLimitedGate } from '../support/limited-gate.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createRangeOrigin } from '../support/range-origin.ts';
+import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+
+const size = 10_000;
+const whole = patternBytes(0, size);
+const fields = { 'cache-control': 'max-age=60', etag: '"v1"' };
+const sized = { ...fields, 'content-length': String(size) };
+const tail: Sent = { fields: { range: 'bytes=-1' } };
+
+/**
+ * Nothing is begun for a client that owes more than 31,000 bytes, of which it is forgiven 1000 in a second; a byte that is
+ * delivered pays for ten.
+ */
+const amplification = { factor: 10, freeBytes: 62_000, windowMs: 62_000 };
+const alice = '192.0.2.1';
+const bob = '192.0.2.2';
+
+let proxy: WholeProxy;
+let ms = 0;
+afterEach(() => proxy.close());
+
+function start(options: WholeProxyOptions = {}): void {
+  ms = 0;
+  proxy = createWholeProxy({ ...options, gate: createLimitedGate({ amplification }, { now: () => ms }) });
+}
+
+/** A request whose response the origin gives at once. */
+async function given(sent: Sent, head: FakeHead = { fields }, bytes: Uint8Array = whole): Promise<FakeExchange> {
+  const client = proxy.send(sent);
+  const exchange = await proxy.origin.next();
+  exchange.respond(head, bytes);
+  await client.bytes();
+  await settled();
+  return exchange;
+}
+
+/** Alice asks for the last byte of four files, of which the origin has to send the whole. */
+async function spend(): Promise<void> {
+  for (const target of ['/1', '/2', '/3', '/4']) await given({ ...tail, target, peer: alice });
+}
+
+async function expectRefused(sent: Sent): Promise<void> {
+  const before = proxy.origin.requests;
+  const client = proxy.send(sent);
+  expect(await client.status()).toBe(429);
+  expect(Number(await client.field('retry-after'))).toBeGreaterThan(0);
+  await client.bytes();
+  expect(proxy.origin.requests).toBe(before);
+}
+
+describe('a client that has had its share', () => {
+  it('is refused what is not stored, is told when to come back, and gets it then', async () => {
+    start();
+    await spend();
+    const refused = proxy.send({ target: '/5', peer: alice });
+    expect([await refused.status(), await refused.field('retry-after')]).toEqual([429, '9']);
+    ms += 8_900;
+    await expectRefused({ target: '/5', peer: alice });
+    ms += 100;
+    await given({ target: '/5', peer: alice });
+  });
+
+  it('gets what is stored, and has what it reads of that taken off', async () => {
+    start();
+    await spend();
+    for (let reads = 0; reads < 2; reads += 1) {
+      const stored = proxy.send({ target: '/1', peer: alice });
+      expect(await stored.field('cache-status')).toContain('hit');
+      expect(await stored.bytes()).toEqual(Buffer.from(whole));
+      await settled();
+    }
+    await given({ target: '/5', peer: alice });
+  });
+
+  it('is no matter of others', async () => {
+    start();
+    await spend();
+    await given({ target: '/5', peer: bob });
+  });
+
+  it('may still ask for heads, which bring no bytes', async () => {
+    start();
+    await spend();
+    const client = proxy.send({ method: 'HEAD', target: '/5', peer: alice });
+    (await proxy.origin.next()).head({ fields: sized, framing: 'none' });
+    expect(await client.status()).toBe(200);
+    await client.bytes();
+  });
+
+  it('gets what is stale where that may be given when the origin fails, and 429 where not', async () => {
+    start();
+    const stored = { 'cache-control': 'max-age=1, stale-if-error=60' };
+    await given({ target: '/stale', peer: bob }, { fields: stored });
+    await given({ target: '/strict', peer: bob }, { fields: { 'cache-control': 'max-age=1, must-revalidate' } });
+    proxy.clock.advance(5000);
+    await spend();
+    await expectRefused({ target: '/strict', peer: alice });
+    const client = proxy.send({ target: '/stale', peer: alice });
+    expect(await client.status()).toBe(200);
+    expect(await client.field('cache-status')).toContain('detail=origin_share_spent');
+    await client.bytes();
+  });
+
+  it('does not take those down with it who have waited for what it asked for', async () => {
+    start();
+    await spend();
+    const [refused, joined, third] = [alice, bob, bob].map((peer) => proxy.send({ target: '/5', peer }));
+    expect(await refused?.status()).toBe(429);
+    (await proxy.origin.next()).respond({ fields }, whole);
+    for (const client of [joined, third]) expect(await client?.bytes()).toEqual(Buffer.from(whole));
+    await settled();
+    expect(proxy.origin.requests).toBe(5);
+  });
+});
+
+describe('a client that leaves', () => {
+  /** Begins and leaves as soon as there is a byte. */
+  async function leave(target: string): Promise<FakeExchange> {
+    const client = proxy.send({ target, peer: alice });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: sized });
+    await exchange.send(whole.subarray(0, 1));
+    await client.readUntil(1);
+    await client.leave();
+    await settled();
+    return exchange;
+  }
+
+  it('has what it has begun finished as long as it owes no more than half, and nothing beyond', async () => {
+    start();
+    for (const target of ['/1', '/2', '/3', '/4']) {
+      const exchange = await leave(target);
+      for (let at = 1; at < size && !exchange.isClosed; at += 1000) {
+        void exchange.send(whole.subarray(at, Math.min(size, at + 1000)));
+        await settled();
+      }
+      exchange.end();
+      await settled();
+    }
+    const fills = proxy.fillEvents();
+    expect(fills.map(({ result }) => result)).toEqual(['stored', 'stored', 'stored', 'stopped']);
+    expect(fills.at(-1)?.bytes).toBeLessThan(2500);
+    // What was on its way when they were ended counts.
+    await expectRefused({ target: '/5', peer: alice });
+  });
+
+  it('leaves what others read to them, on their account, without a break', async () => {
+    start();
+    await spend();
+    ms += 15_000;
+    const first = proxy.send({ target: '/5', peer: alice });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: sized });
+    await exchange.send(whole.subarray(0, 1));
+    const second = proxy.send({ target: '/5', peer: bob });
+    await second.readUntil(1);
+    await first.leave();
+    for (let at = 1; at < size; at += 1000) void exchange.send(whole.subarray(at, Math.min(size, at + 1000)));
+    exchange.end();
+    expect(await second.bytes()).toEqual(Buffer.from(whole));
+    await settled();
+    expect(proxy.origin.requests).toBe(5);
+    expect(proxy.fillEvents().at(-1)).toMatchObject({ result: 'stored', bytes: size });
+  });
+});
+
+describe('an entry', () => {
+  it('that is fetched again and again for little of it is refused to all, and no other', async () => {
+    start();
+    const unstorable = { fields: { 'cache-control': 'no-store' } };
+    for (let index = 0; index < 4; index += 1) {
+      await given({ target: '/one', peer: `192.0.2.${10 + index}`, fields: { range: 'bytes=9999-' } }, unstorable);
+    }
+    await expectRefused({ target: '/one', peer: bob });
+    await given({ target: '/other', peer: bob });
+  });
+});
+
+describe('bytes that are asked for within what another client has opened', () => {
+  it('are charged to the one who reads them', async () => {
+    start({ originRanges: 'auto' });
+    const origin = createRangeOrigin(proxy.origin, { sizeBytes: 1_000_000 });
+    origin.serve();
+    // Bob holds it open by reading slowly; Alice reads one byte of 35 places that lie far apart.
+    const reading = proxy.send({ peer: bob, fields: { range: 'bytes=0-1023' } });
+    expect(await reading.status()).toBe(206);
+    const statuses: number[] = [];
+    for (let place = 1; place <= 35; place += 1) {
+      const first = place * 20_480;
+      const client = proxy.send({ peer: alice, fields: { range: `bytes=${first}-${first}` } });
+      statuses.push(await client.status());
+      await client.bytes();
+      await settled();
+    }
+    expect(statuses.filter((status) => status === 206).length).toBeGreaterThan(25);
+    expect(statuses.at(-1)).toBe(429);
+    const other = proxy.send({ peer: bob, target: '/other', fields: { range: 'bytes=0-0' } });
+    expect(await other.status()).toBe(206);
+    await other.bytes();
+    await reading.bytes();
+  });
+});
+
+describe('the rest of a file that is fetched for its own sake', () => {
+  it('is not, on the account of one who owes more than half', async () => {
+    start({ originRanges: 'auto', fill: { complete: 'always' } });
+    const origin = createRangeOrigin(proxy.origin, { sizeBytes: 10_200 });
+    origin.serve();
+    for (const target of ['/1', '/2', '/3', '/4']) {
+      await proxy.send({ target, peer: alice, fields: { range: 'bytes=0-0' } }).bytes();
+      await settled();
+    }
+    const wanted = 'bytes=0-1023';
+    const rest = 'bytes=1024- if "v1"';
+    expect(origin.asked).toEqual([wanted, rest, wanted, rest, wanted, rest, wanted]);
+    expect(proxy.fillEvents().filter(({ error }) => error !== undefined)).toEqual([]);
+  });
+});
