@@ -49,10 +49,10 @@ export async function start(config: Config, { emit = () => {} }: StartOptions = 
   await using resources = new AsyncDisposableStack();
   const storeConfig = await withDirectory(config, resources);
   const store = resources.adopt(await openStore(storeConfig, emit), (opened) => opened.close());
-  const routes = await Promise.all(config.routes.map((route) => createRoute(route, emit)));
-  resources.defer(async () => {
-    await Promise.all(routes.map((route) => route.origin.close()));
-  });
+  const routes: Route[] = [];
+  for (const route of config.routes) {
+    routes.push(resources.adopt(await createRoute(route, emit), ({ origin }) => origin.close()));
+  }
   const windowBytes = WINDOW_BLOCKS * store.blockSizeBytes;
   const readAhead = new ByteBudget(readAheadBytes(storeConfig));
   const cache = resources.adopt(createCache({ store, clock: systemClock, emit, windowBytes, readAhead }), (created) =>

@@ -1,5 +1,6 @@
 /** The commands and their flags. */
 
+import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Command, Help, InvalidArgumentError } from 'commander';
 import { nearestName } from '../config/nearest-name.ts';
@@ -9,12 +10,17 @@ import { type ExplainFlags, parseHeaderFlag, parseRangeFlag, parseUrl } from './
 import type { CliIo } from './io.ts';
 import { serve } from './serve.ts';
 import type { ServeFlags } from './serve-flags.ts';
+import type { SignFlags } from './sign.ts';
 
 const usage = `[serve] <origin> [options]
        rangeway --config FILE [options]
        rangeway check FILE...
        rangeway explain URL [options]
+       rangeway hash-password [NAME]
+       rangeway sign URL --secret SOURCE [options]
        rangeway demo [options]`;
+
+const HOUR_MS = 3_600_000;
 
 const examples = `
 Examples:
@@ -41,6 +47,8 @@ export function createProgram(io: CliIo, end: (code: number) => void): Command {
   const serving = addServe(program, io, end);
   addCheck(program, io, end);
   addExplain(program, io, end);
+  addHashPassword(program, io, end);
+  addSign(program, io, end);
   addDemo(program, io, end);
   // To serve is what the program is for: its help has the flags of `serve` among its own.
   return program.configureHelp({
@@ -65,7 +73,7 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
     .option(
       '--default-ttl <time>',
       'for how long a response is fresh of which the origin does not say it, such as 60s',
-      parseTtl,
+      parseTime,
     )
     .option(
       '--origin-host <origin|keep|name>',
@@ -105,6 +113,31 @@ function addExplain(program: Command, io: CliIo, end: (code: number) => void): v
     });
 }
 
+function addHashPassword(program: Command, io: CliIo, end: (code: number) => void): void {
+  program
+    .command('hash-password')
+    .description('print the line that "access.basic" needs for a password, which is asked for, or read from a pipe')
+    .argument('[name]', 'the name that the password belongs to; without it the hash alone is printed')
+    .action(async (name: string | undefined) => {
+      const { hashPassword } = await import('./hash-password.ts');
+      end(await hashPassword(name, io, { input: process.stdin, random: randomBytes }));
+    });
+}
+
+function addSign(program: Command, io: CliIo, end: (code: number) => void): void {
+  program
+    .command('sign')
+    .description('print a URL that is a pass for some time, on a route with "access.signedUrls"')
+    .argument('<url>', 'the URL as clients see it, such as https://media.example.org/film.mp4', parseTarget)
+    .requiredOption('--secret <source>', 'the keys, as in the configuration: file:PATH or env:NAME of lines id:secret')
+    .option('--key-id <id>', 'which of the keys signs (needed where there are several)')
+    .option('--expires-in <time>', 'for how long the URL is a pass, such as 90s or 7d (default: 1h)', parseTime)
+    .action(async (url: URL, flags: Omit<SignFlags, 'expiresIn'>) => {
+      const { sign } = await import('./sign.ts');
+      end(await sign(url, { expiresIn: HOUR_MS, ...flags }, io, Date.now()));
+    });
+}
+
 function addDemo(program: Command, io: CliIo, end: (code: number) => void): void {
   program
     .command('demo')
@@ -136,7 +169,7 @@ function complainAbout(
   return args.length > 1 ? `one origin is served, not ${args.length}: several need a file with routes` : undefined;
 }
 
-function parseTtl(text: string): number {
+function parseTime(text: string): number {
   const ms = parseDuration(text);
   if (ms === undefined) throw new InvalidArgumentError('Expected a time such as 60s, 5m or 500ms.');
   return ms;

@@ -1,7 +1,7 @@
 /** The options of a route's guard: who may pass, with which fields, and how much. */
 
 import * as z from 'zod';
-import { addressRange, count, fieldName, names, seconds, secretSource, size, token } from './values.ts';
+import { addressRange, count, fieldName, fieldText, names, seconds, secretSource, size, token } from './values.ts';
 
 /** Who may pass. */
 export const accessSchema = z
@@ -11,7 +11,9 @@ export const accessSchema = z
       .min(1)
       .max(10_000)
       .optional()
-      .describe('Only clients with these addresses, or in these blocks, may pass; others get 403. Without it: all.'),
+      .describe(
+        'Only clients with these addresses, or in these blocks, may pass; others get 403, and so do those whose address nobody tells. Without it: all.',
+      ),
     deny: z
       .array(addressRange)
       .max(10_000)
@@ -19,7 +21,7 @@ export const accessSchema = z
       .describe('Clients with these addresses, or in these blocks, get 403, whatever "allow" says.'),
     realm: z
       .string()
-      .regex(/^[\x20-\x21\x23-\x5b\x5d-\x7e]{1,100}$/, 'expected text without quotes and backslashes')
+      .regex(/^[\x20-\x21\x23-\x5b\x5d-\x7e]{1,100}$/, 'expected visible ASCII without quotes and backslashes')
       .default('Rangeway')
       .describe('What clients are told of that they are asked credentials for (RFC 9110 §11.5).'),
     basic: secretSource
@@ -29,19 +31,25 @@ export const accessSchema = z
       ),
     bearer: secretSource
       .optional()
-      .describe('Lets those pass who give a token (RFC 6750): "file:PATH" or "env:NAME" of lines "name:token".'),
+      .describe(
+        'Lets those pass who give a token (RFC 6750): "file:PATH" or "env:NAME" of lines "name:token", each token of 16 characters or more.',
+      ),
     apiKey: secretSource
       .optional()
-      .describe('Lets those pass who give a key in X-API-Key: "file:PATH" or "env:NAME" of lines "name:key".'),
+      .describe(
+        'Lets those pass who give a key in X-API-Key: "file:PATH" or "env:NAME" of lines "name:key", each key of 16 characters or more.',
+      ),
     signedUrls: secretSource
       .optional()
       .describe(
-        'Lets those pass whose URL is signed and has not expired: "file:PATH" or "env:NAME" of lines "id:secret". "rangeway sign" signs one.',
+        'Lets those pass, with GET and HEAD, whose URL is signed and has not expired: "file:PATH" or "env:NAME" of lines "id:secret", each secret of 16 characters or more. "rangeway sign" signs one.',
       ),
     forwardCredentials: z
       .boolean()
       .default(false)
-      .describe('Whether the origin gets the credentials that were asked for here. Then responses are seldom stored.'),
+      .describe(
+        'Whether the origin gets the credentials that were asked for here. Then responses are stored only where the origin allows that for Authorization (RFC 9111 §3.5), never for X-API-Key, and for each signed URL by itself.',
+      ),
   })
   .superRefine(({ forwardCredentials, basic, bearer, apiKey, signedUrls }, context) => {
     const isOpen = [basic, bearer, apiKey, signedUrls].every((source) => source === undefined);
@@ -49,14 +57,21 @@ export const accessSchema = z
     context.addIssue({ code: 'custom', path: ['forwardCredentials'], message: 'no credentials are asked for here' });
   })
   .prefault({})
-  .describe('Who may pass. Of the credentials that are listed a client has to give one.');
+  .describe(
+    'Who may pass. Of the kinds of credentials that are listed a client has to give one. Secrets are read once, at the start.',
+  );
 
-/** Scheme and authority, as browsers write them. */
+/** Scheme and authority as browsers write them (RFC 6454 §6.2): those of apps too, which have schemes of their own. */
 const webOrigin = z
   .string()
-  .regex(/^(?:\*|https?:\/\/[a-z0-9._~-]+(?::\d{1,5})?|https?:\/\/\[[0-9a-f:]+\](?::\d{1,5})?|null)$/, {
+  .regex(/^(?:\*|null|[a-z][a-z0-9+.-]*:\/\/(?:[a-z0-9._~-]+|\[[0-9a-f:]+\])(?::\d{1,5})?)$/, {
     error: 'expected an origin such as "https://app.example.org", in lower case and without a path, or "*"',
-  });
+    abort: true,
+  })
+  .refine(
+    (origin) => !/^(?:http:.*:80|https:.*:443)$/.test(origin),
+    'browsers leave this port out, and so it never fits',
+  );
 
 /** Pages of other origins. */
 export const corsSchema = z
@@ -91,54 +106,8 @@ export const corsSchema = z
   })
   .optional()
   .describe(
-    "Lets pages of other origins read responses (CORS), ranges too. Preflight requests are answered here, and what the origin says of this is replaced. Without it all of this is the origin's.",
+    "Lets pages of other origins read responses (CORS), ranges too. Preflight requests are answered here, and what the origin says of this is replaced; GET and HEAD come to the origin without Origin, so that what is stored is for all pages. Without it all of this is the origin's.",
   );
-
-/** What the connection, or what is selected of a representation, decides: no rule may say otherwise. */
-const governedFields = new Set(
-  'connection content-length content-range host if-match if-modified-since if-none-match if-range if-unmodified-since keep-alive proxy-connection range te trailer transfer-encoding upgrade via'.split(
-    ' ',
-  ),
-);
-const ruleField = fieldName('X-Frame-Options').refine(
-  (name) => !governedFields.has(name),
-  'belongs to the connection, or to what is selected of a representation: it cannot be set or removed by rule',
-);
-const fieldText = z
-  .string()
-  .max(8192)
-  .regex(/^(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?$/, 'expected visible ASCII, with spaces inside only');
-
-function fieldRules(side: string) {
-  return z.strictObject({
-    remove: names(ruleField, 100).default([]).describe(`Fields that are taken out of what goes to the ${side}.`),
-    set: z
-      .record(ruleField, fieldText)
-      .default({})
-      .describe(`Fields that go to the ${side} with these values, in place of those that are there.`),
-    add: z
-      .record(ruleField, fieldText)
-      .default({})
-      .describe(`Fields that go to the ${side} with these values, besides those that are there.`),
-  });
-}
-
-/** Rules for fields. */
-export const fieldRulesSchema = z
-  .strictObject({
-    toOrigin: fieldRules('origin')
-      .extend({
-        setSecret: z
-          .record(ruleField, secretSource)
-          .prefault({})
-          .describe('Fields that go to the origin with a secret for value: "env:NAME" or "file:PATH".'),
-      })
-      .prefault({})
-      .describe('Rules for requests to the origin. The cache knows nothing of values that are set here.'),
-    toClient: fieldRules('client').prefault({}).describe('Rules for all responses of the route, errors too.'),
-  })
-  .prefault({})
-  .describe('Fields to set, add or remove.');
 
 /** Fields that tell browsers to be careful. */
 export const securitySchema = z
@@ -166,7 +135,7 @@ export const routeLimitsSchema = z
     rate: z
       .strictObject({
         requests: count(1, 1_000_000).describe('How many requests a client may make…'),
-        seconds: seconds(1, 86_400).describe('… in so many seconds.'),
+        seconds: count(1, 86_400).describe('… in so many seconds.'),
         burst: count(1, 1_000_000).optional().describe('How many of them at once. Without it: all.'),
       })
       .optional()
@@ -188,10 +157,12 @@ export const routeLimitsSchema = z
         factor: count(0, 1_000_000)
           .default(10)
           .describe('How many bytes may come from the origin for each byte that is delivered. 0 sets no limit.'),
-        freeBytes: size({ min: '0B', max: '1000TB' })
-          .prefault('10GB')
-          .describe('How many bytes may come besides, for one client or one entry.'),
-        windowSeconds: seconds(1, 86_400).default(600).describe('How soon what was used up is given back.'),
+        freeBytes: size({ min: '1MB', max: '1000TB' })
+          .prefault('1TB')
+          .describe(
+            'How many bytes may come besides, for one client or one entry. From half of it on nothing new is begun, and nothing more comes that nobody reads.',
+          ),
+        windowSeconds: seconds(1, 86_400).default(86_400).describe('How soon all of that is given back.'),
       })
       .prefault({})
       .describe(

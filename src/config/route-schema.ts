@@ -2,7 +2,8 @@
 
 import * as z from 'zod';
 import { cacheSchema } from './cache-schema.ts';
-import { accessSchema, corsSchema, fieldRulesSchema, routeLimitsSchema, securitySchema } from './guard-schema.ts';
+import { fieldRulesSchema } from './field-rules-schema.ts';
+import { accessSchema, corsSchema, routeLimitsSchema, securitySchema } from './guard-schema.ts';
 import { originSchema } from './origin-schema.ts';
 import { count, errorStatusOrClass, hostPattern, pathPrefix, seconds, size } from './values.ts';
 
@@ -87,10 +88,18 @@ export const routeSchema = z.strictObject({
   fields: fieldRulesSchema,
   limits: routeLimitsSchema,
   errorPages: z
-    .record(errorStatusOrClass, z.string().min(1))
+    .record(
+      errorStatusOrClass,
+      z
+        .string()
+        .regex(
+          /.\.(?:html?|txt|json|xml|svg)$/i,
+          'expected a file whose name ends in .html, .htm, .txt, .json, .xml or .svg',
+        ),
+    )
     .default({})
     .describe(
-      'Files that are sent in place of our own errors, by status or class, such as {"502": "./502.html", "5xx": "./error.html"}. Relative to this file.',
+      'Files of at most 1MiB, in UTF-8, that are sent in place of our own errors, by status or class, such as {"502": "./502.html", "5xx": "./error.html"}, to clients that accept their type; never in place of an error of the origin. Relative to this file. Read once, at the start.',
     ),
   cache: cacheSchema,
   ranges,

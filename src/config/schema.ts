@@ -180,8 +180,7 @@ const routes = z
   )
   .describe('What is served. At least one; no two match the same requests.');
 
-/** The whole configuration. */
-export const configSchema = z.strictObject({
+const options = z.strictObject({
   $schema: z.string().optional().describe('Names the JSON Schema of this file, for editors.'),
   listen: listenSchema.describe(
     'Where to listen: a text, or a list of texts and of objects with options. A text is [host:]port (without a host 127.0.0.1; IPv6 in brackets; port 0 lets the system choose), "unix:PATH" for a Unix socket, or "systemd", or "systemd:NAME", for sockets that systemd has opened.',
@@ -212,6 +211,15 @@ export const configSchema = z.strictObject({
     .default(30)
     .describe('How long responses under way may take after the first signal to stop.'),
   routes,
+});
+
+/** The whole configuration. */
+export const configSchema = options.superRefine(({ listen, trustedProxies }, context) => {
+  if (trustedProxies.length > 0) return;
+  for (const [index, { proxyProtocol }] of listen.entries()) {
+    const message = 'needs trustedProxies: nobody else may connect';
+    if (proxyProtocol) context.addIssue({ code: 'custom', path: ['listen', index, 'proxyProtocol'], message });
+  }
 });
 
 /** The configuration as it is written. */

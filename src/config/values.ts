@@ -74,10 +74,17 @@ export const trustedPeer = z.union([z.literal('unix'), addressRange], {
 /** Where a secret is. */
 export type SecretSource = { readonly kind: 'env' | 'file'; readonly name: string };
 
+const secretSourcePattern = /^(?:env:[A-Za-z_]\w*|file:.+)$/;
+
 /** Where a secret is, parsed: never the secret itself, which a configuration file is no place for. */
 export const secretSource = z
   .string()
-  .regex(/^(?:env:[A-Za-z_]\w*|file:.+)$/, 'expected "env:NAME", a variable of the environment, or "file:PATH"')
+  .meta({ pattern: secretSourcePattern.source })
+  // Not by `regex`, whose message tells what was found: it may be the secret.
+  .refine((text) => secretSourcePattern.test(text), {
+    error: 'expected "env:NAME", a variable of the environment, or "file:PATH"',
+    abort: true,
+  })
   .transform((text): SecretSource => {
     const colon = text.indexOf(':');
     return { kind: text.startsWith('env:') ? 'env' : 'file', name: text.slice(colon + 1) };
@@ -108,6 +115,12 @@ export function fieldName(example: string) {
     .regex(/^[!#$%&'+.^_`|~0-9A-Za-z-]+$/, `expected the exact name of a field such as "${example}"`)
     .toLowerCase();
 }
+
+/** The value of a field (RFC 9110 §5.5), of what anybody can type. */
+export const fieldText = z
+  .string()
+  .max(8192)
+  .regex(/^(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?$/, 'expected visible ASCII, with spaces inside only');
 
 const otherName = z.string().max(maxOtherName, { abort: true });
 
@@ -158,7 +171,7 @@ export const errorStatusOrClass = z
   .string()
   .regex(/^[45](?:xx|\d\d)$/, 'expected the status of an error such as "502", or "4xx" or "5xx"');
 
-/** The URL of an origin, normalised; its path is put before every path. */
+/** The URL of an origin, normalised, or `unix:` and the path of a socket. The path of a URL is put before every path. */
 export const originUrl = z.string().transform((text, context) => {
   const url = readOriginUrl(text);
   if (url.kind === 'ok') return url.href;
@@ -170,10 +183,32 @@ type OriginUrl =
   | { readonly kind: 'ok'; readonly href: string }
   | { readonly kind: 'refused'; readonly complaint: string };
 
+/** The longest path that a socket's address holds, in bytes, on the systems with the shortest one. */
+const maxSocketPathBytes = 103;
+
+function readSocketUrl(path: string): OriginUrl {
+  const normal = path.replace(/^\/\/+/, '/');
+  if (normal !== path) return { kind: 'refused', complaint: `expected one slash; did you mean "unix:${normal}"?` };
+  if (!path.startsWith('/')) return { kind: 'refused', complaint: 'expected an absolute path after "unix:"' };
+  // Nothing that a URL would read another way.
+  if (path.endsWith('/') || /[\s?#%]/.test(path) || new URL(`unix:${path}`).pathname !== path) {
+    return { kind: 'refused', complaint: 'expected the path of a socket such as "unix:/run/app.sock"' };
+  }
+  if (path.length > maxSocketPathBytes) {
+    return { kind: 'refused', complaint: `a socket's path has at most ${maxSocketPathBytes} bytes` };
+  }
+  return { kind: 'ok', href: `unix:${path}` };
+}
+
 function readOriginUrl(text: string): OriginUrl {
+  if (text.startsWith('unix:')) return readSocketUrl(text.slice('unix:'.length));
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
     return { kind: 'refused', complaint: notAnOrigin(text) };
+  }
+  const [, socketPath] = /^https?:\/\/unix:(\/[^:]+)/i.exec(text) ?? [];
+  if (socketPath !== undefined) {
+    return { kind: 'refused', complaint: `expected the URL of an origin; did you mean "unix:${socketPath}"?` };
   }
   if (url.username !== '' || url.password !== '') {
     // The value is not repeated: a message must not carry the password on.
@@ -188,12 +223,13 @@ function readOriginUrl(text: string): OriginUrl {
 function notAnOrigin(text: string): string {
   const meant = withScheme(text);
   return meant === undefined
-    ? 'expected the URL of an origin such as "http://127.0.0.1:3000"'
+    ? 'expected the URL of an origin such as "http://127.0.0.1:3000" or "unix:/run/app.sock"'
     : `expected the URL of an origin; did you mean "${meant}"?`;
 }
 
-/** The URL meant by `localhost:3000/files`, `3000` and the like, which lack its scheme; undefined for other text. */
+/** The URL meant by `localhost:3000/files`, `3000`, `/run/app.sock` and the like, which lack its scheme; undefined for other text. */
 function withScheme(text: string): string | undefined {
+  if (/^\/.*\.sock$/.test(text)) return `unix:${text}`;
   const [, authority = '', path = ''] = /^([^/?#]+)(\/[^?#\s]*)?$/.exec(text) ?? [];
   const address = parseListenAddress(authority);
   if (address !== undefined) return `http://${formatListenAddress(address)}${path}`;

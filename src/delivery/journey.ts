@@ -7,6 +7,7 @@ import type { Delivery, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { type ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Emit, RequestEvent } from '../telemetry/events.ts';
 import { errorResponse } from './problem.ts';
+import { presentProblem } from './problem-form.ts';
 
 /** One request on its road. */
 export class Journey {
@@ -18,6 +19,8 @@ export class Journey {
   user: string | undefined;
   /** Called once when the response is over. */
   onOver: ((delivery: Delivery) => void) | undefined;
+  /** Gives the response what the client is told of its limits, before it is presented. */
+  limit: ((response: ProxyResponse) => ProxyResponse) | undefined;
   #route: string | undefined;
   #present: ((response: ProxyResponse) => ProxyResponse) | undefined;
   readonly #request: ProxyRequest;
@@ -39,7 +42,8 @@ export class Journey {
   /** The response for the listener, which tells the end of the journey. */
   arrive(response: ProxyResponse, error?: ProxyError): ProxyResponse {
     const headAt = this.#clock.now();
-    const presented = this.#present === undefined ? response : this.#present(response);
+    const limited = this.limit === undefined ? response : this.limit(response);
+    const presented = this.#present === undefined ? presentProblem(this.#request, limited) : this.#present(limited);
     const onDelivered = (end: Delivery): void => {
       this.onOver?.(end);
       this.#emit(this.#event(presented.status, headAt, end, error));

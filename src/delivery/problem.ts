@@ -9,12 +9,14 @@ const titles: Readonly<Record<number, string>> = {
   401: 'Unauthorized',
   403: 'Forbidden',
   404: 'Not Found',
+  405: 'Method Not Allowed',
   408: 'Request Timeout',
   412: 'Precondition Failed',
   413: 'Content Too Large',
   414: 'URI Too Long',
   416: 'Range Not Satisfiable',
   417: 'Expectation Failed',
+  421: 'Misdirected Request',
   429: 'Too Many Requests',
   431: 'Request Header Fields Too Large',
   499: 'Client Closed Request',
@@ -26,18 +28,35 @@ const titles: Readonly<Record<number, string>> = {
   508: 'Loop Detected',
 };
 
-/** A response of our own. The detail is a sentence for people and says nothing that only operators should know. */
+/**
+ * What every error of our own says besides: it holds for this request only, and its form, which Accept may have decided,
+ * is not to be guessed from its bytes.
+ */
+const ownFields: Fields = [
+  ['cache-control', 'no-store'],
+  ['vary', 'Accept'],
+  ['x-content-type-options', 'nosniff'],
+];
+
+/**
+ * A response of our own, as problem details in JSON: the form for those of whom nothing else is known. The detail is a
+ * sentence for people and says nothing that only operators should know.
+ */
 export function problemResponse(status: number, detail: string, fields: Fields = []): ProxyResponse {
   const problem = { title: titles[status] ?? 'Error', status, detail };
   const bytes = Buffer.from(`${JSON.stringify(problem)}\n`);
   return {
     status,
-    fields: [['content-type', 'application/problem+json'], ['cache-control', 'no-store'], ...fields],
+    fields: [['content-type', 'application/problem+json'], ...ownFields, ...fields],
     body: { kind: 'bytes', sizeBytes: bytes.length, chunks: [bytes] },
+    problem,
   };
 }
 
-/** A failed request's response. What the client did wrong is no matter of Proxy-Status' next hop, so it names us alone. */
+/**
+ * A failed request's response. Proxy-Status names the kind of error and nothing else: its parameters for the next hop, its
+ * protocol and details (RFC 9209 §2.1) would tell strangers what stands behind us.
+ */
 export function errorResponse(error: ProxyError): ProxyResponse {
   const { proxyStatus, sentence, status } = errorKinds[error.code];
   return problemResponse(status, sentence, [['proxy-status', `rangeway; error=${proxyStatus}`], ...error.fields]);

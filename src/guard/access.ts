@@ -1,29 +1,54 @@
 /** Who may pass: by address, and by credentials. */
 
-import type { ProxyRequest } from '../http/message.ts';
+import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
+import { ProxyError } from '../http/proxy-error.ts';
 import type { Routed } from '../routing/inquiry.ts';
 import type { Client } from './client.ts';
-
-/** A request that may pass. */
-export interface Passed {
-  /** Without the credentials that were for us, unless the origin is to get them. */
-  readonly request: ProxyRequest;
-  /** Where it goes: without the signature of its URL. */
-  readonly routed: Routed;
-  /** The name that its credentials belong to. */
-  readonly user: string | undefined;
-}
+import { type CredentialRules, createCredentialCheck, type Passed } from './credentials.ts';
+import type { PeerList } from './peers.ts';
+import { forOneClient } from './privacy.ts';
 
 /** The checks of one route. */
 export interface Access {
   /** Throws `ProxyError`: `client_forbidden`. */
   checkAddress(client: Client): void;
-  /** Throws, or rejects with, `ProxyError`: `credentials_required`, `credentials_refused`. */
-  checkCredentials(request: ProxyRequest, routed: Routed): Passed | Promise<Passed>;
+  /**
+   * Throws, or rejects with, `ProxyError`: `credentials_required`, `credentials_refused`, `key_refused`,
+   * `signature_refused`; `malformed_request`; `too_many_requests` and `credentials_unchecked`, where passwords wait to be
+   * checked; `client_gone`.
+   */
+  checkCredentials(request: ProxyRequest, routed: Routed, client: Client): Passed | Promise<Passed>;
+  /** A response of the route with what keeps it from those who have not passed. */
+  present(response: ProxyResponse): ProxyResponse;
+}
+
+/** What a route asks of those who come. */
+export interface AccessRules {
+  /** Only these addresses may pass; undefined lets all. */
+  readonly allow: PeerList | undefined;
+  /** These may not, whatever `allow` says; undefined forbids none. */
+  readonly deny: PeerList | undefined;
+  /** Undefined asks for none. */
+  readonly credentials: CredentialRules | undefined;
+}
+
+/**
+ * Creates the checks. A client whose address nobody tells, such as the peer of a Unix socket, passes where there is no list
+ * of those who may. Where credentials are asked for, responses are for the client's own cache only; addresses change
+ * nothing about that, for a cache between here and the client may be one of them.
+ */
+export function createAccess({ allow, deny, credentials }: AccessRules): Access {
+  return {
+    checkAddress({ address }) {
+      if (deny?.(address) === true || allow?.(address) === false) throw new ProxyError('client_forbidden');
+    },
+    checkCredentials:
+      credentials === undefined
+        ? (request, routed) => ({ request, routed, user: undefined })
+        : createCredentialCheck(credentials),
+    present: credentials === undefined ? (response) => response : forOneClient,
+  };
 }
 
 /** Lets everybody pass. */
-export const openAccess: Access = {
-  checkAddress: () => {},
-  checkCredentials: (request, routed) => ({ request, routed, user: undefined }),
-};
+export const openAccess: Access = createAccess({ allow: undefined, deny: undefined, credentials: undefined });

@@ -64,15 +64,19 @@ export function admit(
 function inquire(
   { request, routed, allowance }: Extract<Admission, { kind: 'passed' }>,
   client: Client,
-  { router, pseudonym }: AdmissionContext,
+  { router, pseudonym, gateOf }: AdmissionContext,
   isExplained: boolean,
 ): Admitted {
   const { route } = routed;
   const inquiry = createInquiry(request, routed, router, {
     origin: allowance.origin,
+    client: allowance.client,
     originFields: forwardedRequestFields(request, client, route, pseudonym),
-    onInterim: ({ status, fields }) =>
-      request.sendInterim({ status, fields: forwardedResponseFields(fields, '1.1', pseudonym) }),
+    onInterim: ({ status, fields }) => {
+      const forwarded = forwardedResponseFields(fields, '1.1', pseudonym);
+      request.sendInterim({ status, fields: gateOf(route).presentInterim(forwarded) });
+    },
   });
+  allowance.key = inquiry.key;
   return { kind: 'passed', route, inquiry, isExplained };
 }

@@ -3,7 +3,7 @@
 import { changedRequest } from '../http/changed-request.ts';
 import { type Fields, fieldLines, hasField, listMembers, withoutFields } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
-import { isClaim } from './forwarding.ts';
+import { isClaim } from './claims.ts';
 import type { PeerList } from './peers.ts';
 
 /**

@@ -2,18 +2,23 @@
 
 import { type Field, type Fields, fieldValue, withField, withoutFields } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
+import { hostOfOrigin } from '../origin/place.ts';
 import { normaliseAuthority, portOf } from '../routing/authority.ts';
 import type { Route, RouteCaching } from '../routing/route.ts';
 import { normaliseAcceptEncoding } from '../semantics/accept-encoding.ts';
+import { withCdnLoop } from '../semantics/cdn-loop.ts';
 import { withoutConnectionFields } from '../semantics/end-to-end.ts';
+import { formatForwarded } from '../semantics/forwarded.ts';
 import { isMethodOverride } from '../semantics/method.ts';
 import { surrogateCapability, surrogateControlField } from '../semantics/surrogate-control.ts';
 import { withVia } from '../semantics/via.ts';
+import { isClaim, withHyphens } from './claims.ts';
 import type { Client } from './client.ts';
 import { withOneForwardLess } from './max-forwards.ts';
+import { isAddress, plainAddress } from './peers.ts';
 
 /** What of a route decides the fields of its requests. */
-export type ForwardingRules = Pick<Route, 'host' | 'originUrl'> & {
+export type ForwardingRules = Pick<Route, 'host' | 'originUrl' | 'toOrigin'> & {
   readonly cache: Pick<RouteCaching, 'acceptEncoding' | 'targetedFields'>;
 };
 
@@ -32,28 +37,6 @@ const ownFields: ReadonlySet<string> = new Set([
   'rangeway-explain',
 ]);
 
-/**
- * What a client claims about itself or about the request where only a proxy before it should speak. No peer is trusted, so
- * none is believed: origins log, limit and admit by these, and build URLs from them that a cache would then give to
- * everybody. The `x-forwarded-` family and Forwarded (RFC 7239) are among them.
- */
-const claimFields: ReadonlySet<string> = new Set([
-  'cf-connecting-ip',
-  'forwarded',
-  'front-end-https',
-  'surrogate-capability',
-  'true-client-ip',
-  'x-client-ip',
-  'x-cluster-client-ip',
-  'x-forwarded',
-  'x-host',
-  'x-http-host-override',
-  'x-original-host',
-  'x-original-url',
-  'x-real-ip',
-  'x-rewrite-url',
-]);
-
 /** The methods whose responses a cache may give to others: an override of them would poison it. */
 const sharedMethods: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
@@ -70,10 +53,11 @@ const ownResponseFields: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The fields that an origin gets of a request (RFC 9110 §7.6): what goes from end to end, in order, then Via and who is
- * there (X-Forwarded-For, -Host, -Port, -Proto, X-Real-IP). What no cache key holds and may yet decide the response is
- * taken out: forwarding fields of the client, rewritten URLs, and overrides of a method whose response is shared. By the
- * route's rules Accept-Encoding is reduced to a few values, and Surrogate-Capability added.
+ * The fields that an origin gets of a request (RFC 9110 §7.6): what goes from end to end, in order, then Via, CDN-Loop and who
+ * is there (X-Forwarded-For, -Host, -Port, -Proto, X-Real-IP, Forwarded). What no cache key holds and may yet decide the
+ * response is taken out: forwarding fields of the client, rewritten URLs, and overrides of a method whose response is shared.
+ * By the route's rules Accept-Encoding is reduced to a few values, Surrogate-Capability added, and what the operator wants out
+ * taken out; what the operator adds is added on the way to the origin, so that the cache does not take it for the client's.
  *
  * The authority is passed on in its normal form, the one that routing and the cache key know, so that its spelling cannot
  * decide a stored response either.
@@ -84,15 +68,19 @@ export function forwardedRequestFields(
   rules: ForwardingRules,
   pseudonym: string,
 ): Fields {
-  const authority = normaliseAuthority(request.authority, request.scheme);
-  const passed = withoutConnectionFields(request.fields).filter(([name]) => !isDropped(name, request.method));
-  const endToEnd = withOneForwardLess(request.method, withEncodings(passed, rules));
-  return [
-    ['host', hostFor(rules, authority)],
-    ...withVia(endToEnd, request.version, pseudonym),
-    ...forwardingFields(request, client, authority),
-    ...capabilityFields(rules),
-  ];
+  const fields = requestFields(request, client, rules, pseudonym);
+  const removed = rules.toOrigin?.removedFromShared;
+  return removed === undefined || !sharedMethods.has(request.method) ? fields : withoutFields(fields, removed);
+}
+
+/** The fields that an origin gets of a request for a tunnel, whose response is nobody else's; the operator's among them. */
+export function tunnelRequestFields(
+  request: ForwardedRequest,
+  client: Client,
+  rules: ForwardingRules,
+  pseudonym: string,
+): Fields {
+  return [...requestFields(request, client, rules, pseudonym), ...(rules.toOrigin?.constant ?? [])];
 }
 
 /**
@@ -103,21 +91,41 @@ export function forwardedResponseFields(fields: Fields, version: string, pseudon
   return withVia(withoutFields(withoutConnectionFields(fields), ownResponseFields), version, pseudonym);
 }
 
-/** Whether a field is a claim that only a proxy before the client's request should make. */
-export function isClaim(name: string): boolean {
-  const plainName = withHyphens(name);
-  return claimFields.has(plainName) || plainName.startsWith('x-forwarded-');
+function requestFields(request: ForwardedRequest, client: Client, rules: ForwardingRules, pseudonym: string): Fields {
+  const authority = normaliseAuthority(request.authority, request.scheme);
+  const passed = withoutConnectionFields(request.fields).filter(([name]) => !isDropped(name, request.method));
+  const endToEnd = withOneForwardLess(request.method, withEncodings(passed, rules));
+  const fields: Fields = [
+    ['host', hostFor(rules, authority)],
+    ...withCdnLoop(withVia(endToEnd, request.version, pseudonym), pseudonym),
+    ...forwardingFields(request, client, authority),
+    ...capabilityFields(rules),
+  ];
+  const removed = rules.toOrigin?.removed;
+  return removed === undefined ? fields : fields.filter(([name]) => !removed.has(withHyphens(name)));
 }
+
+/** Whether a field is passed on: always, never, or where no response is shared. */
+type Passage = 'passed' | 'dropped' | 'unshared';
+
+/** So many names are remembered: clients could invent any number. */
+const MAX_REMEMBERED = 512;
+const remembered = new Map<string, Passage>();
 
 function isDropped(name: string, method: string): boolean {
-  const plainName = withHyphens(name);
-  if (ownFields.has(plainName) || isClaim(plainName)) return true;
-  return sharedMethods.has(method) && isMethodOverride(name);
+  const passage = remembered.get(name) ?? remember(name, decidePassage(name));
+  return passage === 'dropped' || (passage === 'unshared' && sharedMethods.has(method));
 }
 
-/** Old gateways read `_` and `-` in a name as the same sign, so that `x_forwarded_for` would be believed. */
-function withHyphens(name: string): string {
-  return name.replaceAll('_', '-');
+function remember(name: string, passage: Passage): Passage {
+  if (remembered.size < MAX_REMEMBERED) remembered.set(name, passage);
+  return passage;
+}
+
+function decidePassage(name: string): Passage {
+  const plainName = withHyphens(name);
+  if (ownFields.has(plainName) || isClaim(plainName)) return 'dropped';
+  return isMethodOverride(plainName) ? 'unshared' : 'passed';
 }
 
 function withEncodings(fields: Fields, { cache }: ForwardingRules): Fields {
@@ -127,18 +135,32 @@ function withEncodings(fields: Fields, { cache }: ForwardingRules): Fields {
 
 /** The origin's own authority is that of its URL. */
 function hostFor({ host, originUrl }: ForwardingRules, authority: string | undefined): string {
-  if (host === 'origin') return originUrl.host;
-  return host === 'keep' ? (authority ?? originUrl.host) : host.name;
+  if (host === 'origin') return hostOfOrigin(originUrl);
+  return host === 'keep' ? (authority ?? hostOfOrigin(originUrl)) : host.name;
 }
 
-function forwardingFields(request: ForwardedRequest, { address }: Client, authority: string | undefined): Field[] {
+/**
+ * Who is there: the client, the proxies that spoke for it, and the peer, `unknown` where there is no address. Forwarded says
+ * the same (RFC 7239 §5), and what the client asked for in its first element; not where this proxy was reached (`by`).
+ */
+function forwardingFields(request: ForwardedRequest, client: Client, authority: string | undefined): Field[] {
+  const { address, forwardedFor } = client;
+  const { scheme } = request;
+  const peer = (forwardedFor.length === 0 ? address : plainAddress(request.peer.address)) || 'unknown';
+  const senders = [...forwardedFor, peer];
   const fields: Field[] = [
-    ['x-forwarded-for', address],
-    ['x-forwarded-proto', request.scheme],
-    ['x-real-ip', address],
+    ['x-forwarded-for', senders.map((sender) => (isAddress(sender) ? sender : 'unknown')).join(', ')],
+    ['x-forwarded-proto', scheme],
   ];
-  if (authority === undefined) return fields;
-  return [...fields, ['x-forwarded-host', authority], ['x-forwarded-port', String(portOf(authority, request.scheme))]];
+  if (address !== '') fields.push(['x-real-ip', address]);
+  if (authority !== undefined) {
+    fields.push(['x-forwarded-host', authority], ['x-forwarded-port', String(portOf(authority, scheme))]);
+  }
+  const elements = senders.map((sender, at) =>
+    formatForwarded(at === 0 ? { for: sender, host: authority, proto: scheme } : { for: sender }),
+  );
+  fields.push(['forwarded', elements.join(', ')]);
+  return fields;
 }
 
 /** Origins use Surrogate-Control for those only who say that they read it. */

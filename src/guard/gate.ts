@@ -1,5 +1,8 @@
 /** What stands before a route: who may pass, and what its responses are given on their way out. */
 
+import type { ErrorPages } from '../delivery/error-page.ts';
+import { presentProblem } from '../delivery/problem-form.ts';
+import type { Fields } from '../http/fields.ts';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import type { Routed } from '../routing/inquiry.ts';
 import type { Access } from './access.ts';
@@ -19,6 +22,8 @@ export interface Gate {
   admit(request: ProxyRequest, client: Client, routed: Routed, note: GateNotes): Admission | Promise<Admission>;
   /** The response as this client is to get it, whoever made it. */
   present(request: ProxyRequest, response: ProxyResponse): ProxyResponse;
+  /** The fields of an interim response as the client is to get them. */
+  presentInterim(fields: Fields): Fields;
 }
 
 /** What a gate tells on its way, whatever comes of it. */
@@ -27,6 +32,8 @@ export interface GateNotes {
   user: string | undefined;
   /** Called once when the response is over. */
   onOver: ((delivery: Delivery) => void) | undefined;
+  /** Gives every response what the client is told of its limits. */
+  limit: ((response: ProxyResponse) => ProxyResponse) | undefined;
 }
 
 /** What a gate is made of. */
@@ -34,13 +41,15 @@ export interface GateParts {
   readonly access: Access;
   readonly allowances: Allowances;
   readonly presentation: Presentation;
+  /** What is sent in place of our own errors; nothing without it. */
+  readonly errorPages?: ErrorPages;
 }
 
 /**
  * Creates a gate. Addresses come first, then preflight requests, which carry no credentials; then limits, which slow down
  * those who guess credentials; then these.
  */
-export function createGate({ access, allowances, presentation }: GateParts): Gate {
+export function createGate({ access, allowances, presentation, errorPages }: GateParts): Gate {
   return {
     admit(request, client, routed, notes) {
       access.checkAddress(client);
@@ -48,11 +57,14 @@ export function createGate({ access, allowances, presentation }: GateParts): Gat
       if (answered !== undefined) return { kind: 'answered', response: answered };
       const allowance = allowances.enter(request, client, routed);
       notes.onOver = (delivery) => allowance.leave(delivery);
-      const passed = access.checkCredentials(request, routed);
+      notes.limit = (response) => allowance.present(response);
+      const passed = access.checkCredentials(allowance.request, routed, client);
       if (!(passed instanceof Promise)) return pass(passed, allowance, notes);
       return passed.then((later) => pass(later, allowance, notes));
     },
-    present: (request, response) => presentation.present(request, response),
+    present: (request, response) =>
+      presentation.present(request, access.present(presentProblem(request, response, errorPages))),
+    presentInterim: (fields) => presentation.presentInterim(fields),
   };
 }
 

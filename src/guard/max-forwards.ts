@@ -1,15 +1,16 @@
-/** Max-Forwards: how far an OPTIONS request may still go (RFC 9110 §7.6.2). */
+/** OPTIONS requests that go no further than here, and how far the others may still go (Max-Forwards, RFC 9110 §7.6.2). */
 
 import { type Fields, fieldValue, withField } from '../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
+import { allowedMethods } from '../semantics/method.ts';
 
-/** The methods that are passed on to origins; TRACE and CONNECT are refused before. */
-const passedMethods = 'GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE';
-
-/** The answer to an OPTIONS request that may go no further than here; undefined for every other request. */
-export function answerAsLast(request: Pick<ProxyRequest, 'method' | 'fields'>): ProxyResponse | undefined {
-  if (forwardsLeft(request.method, request.fields) !== 0) return undefined;
-  return { status: 204, fields: [['allow', passedMethods]], body: { kind: 'none' } };
+/**
+ * The answer to an OPTIONS request that goes no further than here: one that may not, and one for `*`, which asks about the
+ * server that it reaches and no resource of any origin (RFC 9110 §9.3.7). Undefined for every other request.
+ */
+export function answerAsLast(request: Pick<ProxyRequest, 'method' | 'target' | 'fields'>): ProxyResponse | undefined {
+  if (request.target !== '*' && forwardsLeft(request.method, request.fields) !== 0) return undefined;
+  return { status: 204, fields: [['allow', allowedMethods]], body: { kind: 'none' } };
 }
 
 /** The fields for the next recipient, which may forward once less often. */

@@ -18,6 +18,7 @@ export type PeerList = (address: string) => boolean;
  * address, those of Unix sockets; other texts that are no addresses are on no list.
  */
 export function createPeerList(peers: readonly (AddressRange | 'unix')[]): PeerList {
+  if (peers.length === 0) return () => false;
   // One for each family, because in one list `::/0` would hold IPv4 addresses too.
   const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
   for (const peer of peers) {
@@ -37,4 +38,9 @@ export function createPeerList(peers: readonly (AddressRange | 'unix')[]): PeerL
 /** An address without its zone; an IPv4 peer of a socket that listens on IPv6 too is shown by its own address. */
 export function plainAddress(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, '').replace(/%.*$/, '');
+}
+
+/** Whether a text is an IP address. */
+export function isAddress(text: string): boolean {
+  return isIP(text) !== 0;
 }

@@ -1,26 +1,31 @@
 /** Requests for a tunnel: where they go and with which fields, or why not. */
 
-import type { Fields } from '../http/fields.ts';
+import { presentProblem } from '../delivery/problem-form.ts';
+import { type Fields, withField } from '../http/fields.ts';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
+import type { Hold } from '../origin/origin-group.ts';
 import { routeRequest } from '../routing/inquiry.ts';
 import type { Route } from '../routing/route.ts';
 import { originTarget } from '../routing/router.ts';
 import { isLoop } from '../semantics/via.ts';
 import type { AdmissionContext } from './admit.ts';
 import { identify } from './client.ts';
-import { forwardedRequestFields } from './forwarding.ts';
+import { tunnelRequestFields } from './forwarding.ts';
 import type { GateNotes } from './gate.ts';
 
 /** The origin of a tunnel, and what it is asked. */
 export interface UpgradeRoute {
-  /** Scheme and authority of the origin. */
+  /** Where the origin is; its path is in the target already. */
   readonly url: string;
   /** Origin-form. */
   readonly target: string;
   /** End-to-end fields; who tunnels adds those of the upgrade. */
   readonly fields: Fields;
   readonly tls: Route['tls'];
+  readonly timeouts: Route['timeouts'];
+  /** The origin's place among those of its route; undefined where it is the only one. */
+  readonly hold: Hold | undefined;
 }
 
 /** What of a request for a tunnel there is besides its head: nothing. */
@@ -38,24 +43,28 @@ export interface Upgrade {
 
 /** Lets a request for an upgrade pass as any other (RFC 9110 §7.8). */
 export function admitUpgrade(head: UpgradeRequest, context: AdmissionContext): Upgrade {
-  const notes: GateNotes = { user: undefined, onOver: undefined };
-  let present = (response: ProxyResponse): ProxyResponse => response;
+  const notes: GateNotes = { user: undefined, onOver: undefined, limit: undefined };
+  let present = (response: ProxyResponse): ProxyResponse => presentProblem(head, response);
   return {
     async route() {
       const { request, client } = identify(withoutBody(head), context.trust);
       if (isLoop(request.fields, context.pseudonym)) throw new ProxyError('loop_detected');
       const routed = routeRequest(request, context.router);
       const gate = context.gateOf(routed.route);
-      present = (response) => gate.present(request, response);
+      present = (response) => gate.present(request, notes.limit?.(response) ?? response);
       const admission = await gate.admit(request, client, routed, notes);
       // Preflight requests are OPTIONS, and a handshake is a GET.
       if (admission.kind === 'answered') throw new ProxyError('method_refused');
       const { route, target } = admission.routed;
+      const fields = tunnelRequestFields(admission.request, client, route, context.pseudonym);
+      const hold = route.holdOrigin?.();
       return {
-        url: route.originUrl.origin,
+        url: (hold?.url ?? route.originUrl).href,
         target: originTarget(route, target.path, target.query),
-        fields: forwardedRequestFields(admission.request, client, route, context.pseudonym),
+        fields: hold?.host === undefined ? fields : withField(fields, 'host', hold.host),
         tls: route.tls,
+        timeouts: route.timeouts,
+        hold,
       };
     },
     present: (response) => present(response),

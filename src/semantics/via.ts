@@ -1,6 +1,7 @@
 /** The Via field: who has passed a message on, and whether we have already (RFC 9110 §7.6.3). */
 
 import { type Fields, fieldLines, trimWhitespace } from '../http/fields.ts';
+import { isCdnLoop } from './cdn-loop.ts';
 
 /** A member of Via. `version` is that of the message as received: `1.0`, `1.1`, `2`. */
 export function formatVia(version: string, pseudonym: string): string {
@@ -12,10 +13,16 @@ export function withVia(fields: Fields, version: string, pseudonym: string): Fie
   return [...fields, ['via', formatVia(version, pseudonym)]];
 }
 
-/** Whether a request has passed here before: a member of its Via was received by our pseudonym, in any case. */
+/**
+ * Whether a request has passed here before: a member of its Via was received by our pseudonym, in any case, or CDN-Loop names
+ * it (RFC 8586), which survives where Via is taken out on the way.
+ */
 export function isLoop(request: Fields, pseudonym: string): boolean {
   const own = pseudonym.toLowerCase();
-  return fieldLines(request, 'via').some((line) => viaMembers(line).some((member) => receivedBy(member) === own));
+  const isVia = fieldLines(request, 'via').some((line) =>
+    viaMembers(line).some((member) => receivedBy(member) === own),
+  );
+  return isVia || isCdnLoop(request, pseudonym);
 }
 
 /** Received-protocol, white space, received-by, in lower case. */

@@ -4,6 +4,7 @@ import type { RouteConfig } from '../config/schema.ts';
 import { createGate, type Gate } from '../guard/gate.ts';
 import { createRouteAccess } from './access.ts';
 import { createRouteAllowances } from './allowances.ts';
+import { readErrorPages } from './error-pages.ts';
 import { createRoutePresentation } from './presentation.ts';
 
 /** Creates a gate. Rejects when a secret or a file of it cannot be read. */
@@ -12,5 +13,6 @@ export async function createRouteGate(config: RouteConfig): Promise<Gate> {
     access: await createRouteAccess(config),
     allowances: createRouteAllowances(config),
     presentation: createRoutePresentation(config),
+    errorPages: await readErrorPages(config),
   });
 }

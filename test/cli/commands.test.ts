@@ -46,7 +46,7 @@ describe('help and version', () => {
 
   it('help names every command', async () => {
     const { stdout } = await outcomeOf('--help');
-    for (const name of ['serve', 'check', 'explain', 'demo', 'help'])
+    for (const name of ['serve', 'check', 'explain', 'hash-password', 'sign', 'demo', 'help'])
       expect(stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
   });
 

@@ -85,7 +85,7 @@ describe('checkConfig fills in', () => {
             requestsPerClient: 0,
             fills: 0,
             fillsPerClient: 0,
-            amplification: { factor: 10, freeBytes: 10e9, windowSeconds: 600 },
+            amplification: { factor: 10, freeBytes: 1e12, windowSeconds: 86_400 },
           },
           errorPages: {},
           cache: {
@@ -167,7 +167,7 @@ describe('checkConfig fills in', () => {
 describe('checkConfig tells', () => {
   const tooDistant =
     'known here: $schema, listen, trustedProxies, trustedFields, pseudonym, store, limits, log, explain, shutdownGraceSeconds, routes';
-  const notAUrl = 'expected the URL of an origin such as "http://127.0.0.1:3000"';
+  const notAUrl = 'expected the URL of an origin such as "http://127.0.0.1:3000" or "unix:/run/app.sock"';
   const meant = (path: string, url: string) => `${path}: expected the URL of an origin; did you mean "${url}"?`;
   const notASize = 'expected a size such as "512MiB" or "10GB"';
   const notAHost = 'expected a host name such as "media.example.org" or "*.example.org", without scheme and port';

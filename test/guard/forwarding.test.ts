@@ -2,7 +2,12 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Client } from '../../src/guard/client.ts';
-import { type ForwardingRules, forwardedRequestFields, forwardedResponseFields } from '../../src/guard/forwarding.ts';
+import {
+  type ForwardingRules,
+  forwardedRequestFields,
+  forwardedResponseFields,
+  tunnelRequestFields,
+} from '../../src/guard/forwarding.ts';
 import { plainAddress } from '../../src/guard/peers.ts';
 import { fieldLines } from '../../src/http/fields.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
@@ -39,12 +44,14 @@ const clientOf = (given: Partial<ProxyRequest>): Client => ({
 });
 
 /** What every request gets. */
-const ours = (authority = 'a.test', port = '443') => [
+const ours = (authority = 'a.test', port = '443', host = authority) => [
+  'cdn-loop: rangeway',
   'x-forwarded-for: 192.0.2.7',
   'x-forwarded-proto: https',
   'x-real-ip: 192.0.2.7',
   `x-forwarded-host: ${authority}`,
   `x-forwarded-port: ${port}`,
+  `forwarded: for=192.0.2.7;host=${host};proto=https`,
 ];
 
 const linesOf = (given: Partial<ProxyRequest>, byRoute: Partial<ForwardingRules> = {}): string[] =>
@@ -72,6 +79,11 @@ describe('forwardedRequestFields', () => {
       'via: 2 rangeway',
       ...ours(),
     ]);
+  });
+
+  it('appends itself to CDN-Loop, RFC 8586 §2', () => {
+    const lines = linesOf({ fields: fieldsOf('CDN-Loop: foo.cdn; a=1') }).filter((line) => line.startsWith('cdn-loop'));
+    expect(lines).toEqual(['cdn-loop: foo.cdn; a=1', 'cdn-loop: rangeway']);
   });
 
   it('appends itself to Via', () => {
@@ -109,6 +121,48 @@ describe('forwardedRequestFields', () => {
     'X-Rewrite-URL: /admin',
     'X-HTTP-Method-Override: POST',
     'X-Method-Override: POST',
+    'Forwarded-For: 192.0.2.1',
+    'Forwarded-Proto: http',
+    'X-Forwarded: for=192.0.2.1',
+    'X-Forwarded-Server: evil.test',
+    'X-Forwarded-Ssl: on',
+    'X-Forwarded-Path: /evil',
+    'X-Forwarded-By: 192.0.2.1',
+    'X-Forward-For: 192.0.2.1',
+    'X-Forwarder-For: 192.0.2.1',
+    'X-Original-Forwarded-For: 192.0.2.1',
+    'X-Originally-Forwarded-For: 192.0.2.1',
+    'X.Forwarded.For: 192.0.2.1',
+    'X~Forwarded-Host: evil.test',
+    'X-Forwarded: x',
+    'X_Real_IP: 192.0.2.1',
+    'X-Client-IP: 192.0.2.1',
+    'Client-IP: 192.0.2.1',
+    'X-Cluster-Client-IP: 192.0.2.1',
+    'X-Remote-IP: 192.0.2.1',
+    'X-Remote-Addr: 192.0.2.1',
+    'X-Originating-IP: 192.0.2.1',
+    'CF-Connecting-IP: 192.0.2.1',
+    'Fastly-Client-IP: 192.0.2.1',
+    'WL-Proxy-Client-IP: 192.0.2.1',
+    'Proxy-Client-IP: 192.0.2.1',
+    'Front-End-Https: on',
+    'X-Scheme: http',
+    'X-Url-Scheme: http',
+    'HTTPS: on',
+    'X-Original-Host: evil.test',
+    'X-HTTP-Host-Override: evil.test',
+    'X-Backend-Host: evil.test',
+    'X-Original-Path: /admin',
+    'X-Original-URI: /admin',
+    'X-Override-URL: /admin',
+    'X-HTTP-DestinationURL: http://evil.test',
+    'X-Envoy-Original-Path: /admin',
+    'Request-Uri: /admin',
+    'Base-Url: http://evil.test',
+    'Proxy-Host: evil.test',
+    'X-HTTP-Method: POST',
+    'X_HTTP_Method_Override: POST',
     'Rangeway-Explain: ?1',
   ])('does not pass on %s', (line) => {
     expect(linesOf({ fields: fieldsOf('A: 1', line, 'B: 2') })).toEqual([
@@ -146,9 +200,9 @@ describe('forwardedRequestFields', () => {
 
   it.each<[authority: string, lines: string[]]>([
     ['A.Test:443', ours('a.test', '443')],
-    ['a.test:8443', ours('a.test:8443', '8443')],
-    ['[::1]:81', ours('[::1]:81', '81')],
-    ['', ours().slice(0, 3)],
+    ['a.test:8443', ours('a.test:8443', '8443', '"a.test:8443"')],
+    ['[::1]:81', ours('[::1]:81', '81', '"[::1]:81"')],
+    ['', [...ours().slice(0, 4), 'forwarded: for=192.0.2.7;proto=https']],
   ])('tells who is there for %j', (authority, lines) => {
     expect(linesOf({ authority }).slice(2)).toEqual(lines);
   });
@@ -159,6 +213,70 @@ describe('forwardedRequestFields', () => {
     ['::ffff:c000:209', '::ffff:c000:209'],
   ])('shows the peer %s as %s', (address, want) => {
     expect(linesOf({ peer: { address, port: 1 } })).toContain(`x-forwarded-for: ${want}`);
+  });
+
+  const told = (client: Client, address: string) =>
+    forwardedRequestFields(requestWith({ peer: { address, port: 1 } }), client, rules, 'rangeway')
+      .filter(([name]) => /^(?:x-forwarded-for|x-real-ip|forwarded)$/.test(name))
+      .map(([, value]) => value);
+  const asked = 'host=a.test;proto=https';
+  it.each<[name: string, client: Client, peer: string, want: string[]]>([
+    [
+      'the client and each proxy',
+      { address: '2001:db8::7', forwardedFor: ['2001:db8::7', '10.0.0.2'] },
+      '10.0.0.1',
+      ['2001:db8::7, 10.0.0.2, 10.0.0.1', '2001:db8::7', `for="[2001:db8::7]";${asked}, for=10.0.0.2, for=10.0.0.1`],
+    ],
+    ['a peer without an address', { address: '', forwardedFor: [] }, '', ['unknown', `for=unknown;${asked}`]],
+    [
+      'a client behind such a peer',
+      { address: '192.0.2.7', forwardedFor: ['192.0.2.7'] },
+      '',
+      ['192.0.2.7, unknown', '192.0.2.7', `for=192.0.2.7;${asked}, for=unknown`],
+    ],
+    [
+      'a client that is hidden',
+      { address: '', forwardedFor: ['_gateway', '10.0.0.2'] },
+      '::ffff:10.0.0.1',
+      ['unknown, 10.0.0.2, 10.0.0.1', `for=_gateway;${asked}, for=10.0.0.2, for=10.0.0.1`],
+    ],
+  ])('tells of %s', (_name, client, peer, want) => expect(told(client, peer)).toEqual(want));
+
+  const toOrigin: ForwardingRules['toOrigin'] = {
+    removed: new Set(['cookie', 'x-real-ip', 'authorization', 'x-forwarded-for']),
+    removedFromShared: new Set(['origin']),
+    constant: [['authorization', 'Basic eA==']],
+    scope: '1',
+  };
+  const personal = fieldsOf('Cookie: a=b', 'Authorization: Bearer x', 'Origin: https://a.test', 'Accept: */*');
+  const namesOf = (fields: ReturnType<typeof forwardedRequestFields>) =>
+    fields.map(([name]) => name).filter((name) => /^(?:cookie|auth|origin|accept|x-real|x-forwarded-for)/.test(name));
+  it.each([
+    ['GET', ['accept']],
+    ['HEAD', ['accept']],
+    ['POST', ['origin', 'accept']],
+    ['DELETE', ['origin', 'accept']],
+  ])('takes out of a %s what the operator does not want the origin to get', (method, want) => {
+    const request = requestWith({ method, fields: personal });
+    expect(namesOf(forwardedRequestFields(request, clientOf({}), { ...rules, toOrigin }, 'rangeway'))).toEqual(want);
+  });
+
+  it.each(['X_User: evil', 'x-user: evil', 'X.User: evil', 'X_uSER: evil'])(
+    'takes out %s where X-User is the operator’s: old gateways read one for the other',
+    (line) => {
+      const own = { ...toOrigin, removed: new Set(['x-user']) };
+      const request = requestWith({ fields: fieldsOf(line, 'X-Users: 1') });
+      const names = forwardedRequestFields(request, clientOf({}), { ...rules, toOrigin: own }, 'rangeway');
+      expect(names.map(([name]) => name).filter((name) => /^x.user/.test(name))).toEqual(['x-users']);
+    },
+  );
+
+  it('gives a tunnel what the operator adds, and leaves it the Origin by which its origin knows the page', () => {
+    const request = requestWith({ fields: personal });
+    const fields = tunnelRequestFields(request, clientOf({}), { ...rules, toOrigin }, 'rangeway');
+    expect(namesOf(fields)).toEqual(['origin', 'accept', 'authorization']);
+    expect(fieldLines(fields, 'authorization')).toEqual(['Basic eA==']);
+    expect(namesOf(tunnelRequestFields(request, clientOf({}), rules, 'rangeway'))).toContain('cookie');
   });
 
   it.each<[lines: readonly string[], acceptEncoding: 'asSent' | 'normalise', want: readonly string[]]>([

@@ -13,7 +13,7 @@ describe('Max-Forwards (RFC 9110 §7.6.2)', () => {
     ['POST', '5', '5'],
   ])('of %s %s: what the next one gets is %s', (method, value, next) => {
     const fields = [['max-forwards', value]] as const;
-    const answer = answerAsLast({ method, fields });
+    const answer = answerAsLast({ method, target: '/', fields });
     if (next === undefined) {
       expect(answer).toMatchObject({ status: 204, body: { kind: 'none' } });
       expect(answer?.fields).toContainEqual(['allow', expect.stringContaining('OPTIONS')]);
@@ -23,8 +23,13 @@ describe('Max-Forwards (RFC 9110 §7.6.2)', () => {
     }
   });
 
+  it.each([undefined, '0', '1', 'x'])('of OPTIONS *: %s, the server that it reaches answers (§9.3.7)', (value) => {
+    const fields = value === undefined ? [] : ([['max-forwards', value]] as const);
+    expect(answerAsLast({ method: 'OPTIONS', target: '*', fields })).toMatchObject({ status: 204 });
+  });
+
   it('is nothing where it is not sent', () => {
-    expect(answerAsLast({ method: 'OPTIONS', fields: [] })).toBeUndefined();
+    expect(answerAsLast({ method: 'OPTIONS', target: '/', fields: [] })).toBeUndefined();
     expect(withOneForwardLess('OPTIONS', [])).toEqual([]);
   });
 });

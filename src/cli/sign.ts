@@ -1,0 +1,69 @@
+/** `rangeway sign`: from a URL to one that is a pass for some time. */
+
+import { secretSource } from '../config/values.ts';
+import { parseNamedSecrets } from '../guard/named-secrets.ts';
+import { isExpiry, readSignature, signingKeyRule, signTarget } from '../guard/signed-url.ts';
+import { normaliseAuthority } from '../routing/authority.ts';
+import { readSecret, unusable } from '../setup/secrets.ts';
+import { exitCode } from './exit-code.ts';
+import type { CliIo } from './io.ts';
+
+/** The flags of the command. */
+export interface SignFlags {
+  /** Milliseconds. */
+  readonly expiresIn: number;
+  /** As in the configuration: `file:PATH` or `env:NAME`. */
+  readonly secret: string;
+  readonly keyId?: string;
+}
+
+/**
+ * Prints the URL with its signature; resolves with the exit code. `now` is in epoch milliseconds. The URL is signed as
+ * clients send it: as the URL Standard writes it, without a fragment.
+ */
+export async function sign(url: URL, flags: SignFlags, io: CliIo, now: number): Promise<number> {
+  const fault = faultOf(url, flags, now);
+  if (fault !== undefined) return fail(io, fault, exitCode.misused);
+  const scheme = url.protocol === 'https:' ? 'https' : 'http';
+  const authority = normaliseAuthority(url.host, scheme) ?? '';
+  try {
+    const { keyId, secret } = await readKey(flags, io);
+    const signed = { authority, target: url.pathname + url.search, keyId, expires: expiryOf(flags, now) };
+    io.stdout.write(`${url.origin}${signTarget(signed, secret)}\n`);
+    return exitCode.done;
+  } catch (error) {
+    return fail(io, error instanceof Error ? error.message : String(error), exitCode.failed);
+  }
+}
+
+function faultOf(url: URL, flags: SignFlags, now: number): string | undefined {
+  if (url.username !== '' || url.password !== '') return 'a URL with a user name or a password cannot be signed';
+  const scheme = url.protocol === 'https:' ? 'https' : 'http';
+  if (normaliseAuthority(url.host, scheme) === undefined) return `the host ${url.host} cannot be signed`;
+  if (readSignature(url.pathname + url.search).kind !== 'none') return 'the URL has parameters of a signature already';
+  if (!secretSource.safeParse(flags.secret).success) return '--secret: expected "env:NAME" or "file:PATH"';
+  return isExpiry(expiryOf(flags, now)) ? undefined : '--expires-in: expected a time such as 1h or 7d';
+}
+
+/** No part of a second is lost. */
+function expiryOf({ expiresIn }: SignFlags, now: number): number {
+  return Math.ceil((now + expiresIn) / 1000);
+}
+
+/** The key of this id, or the only one that there is. */
+async function readKey(flags: SignFlags, io: CliIo): Promise<{ readonly keyId: string; readonly secret: string }> {
+  const source = secretSource.parse(flags.secret);
+  const reading = parseNamedSecrets(await readSecret(source, io.env), signingKeyRule);
+  if (reading.kind === 'refused') throw unusable(source, reading.reason);
+  const { secrets } = reading;
+  if (flags.keyId === undefined && secrets.length > 1)
+    throw unusable(source, 'has several keys; name one with --key-id');
+  const found = flags.keyId === undefined ? secrets[0] : secrets.find(({ name }) => name === flags.keyId);
+  if (found === undefined) throw unusable(source, `has no key with the id ${flags.keyId}`);
+  return { keyId: found.name, secret: found.secret };
+}
+
+function fail(io: CliIo, reason: string, code: number): number {
+  io.stderr.write(`rangeway: ${reason}\n`);
+  return code;
+}

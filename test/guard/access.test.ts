@@ -1,0 +1,130 @@
+/** Who may pass by address, and what keeps responses from those who have not passed by credentials. */
+
+import { describe, expect, it } from 'vitest';
+import { parseAddressRange } from '../../src/config/address-range.ts';
+import { createAccess, openAccess } from '../../src/guard/access.ts';
+import { type AddressRange, createPeerList } from '../../src/guard/peers.ts';
+import { forOneClient } from '../../src/guard/privacy.ts';
+import type { ProxyResponse } from '../../src/http/message.ts';
+import type { ProxyError } from '../../src/http/proxy-error.ts';
+import { createRules, requestWith, routedOf } from '../support/credential-ground.ts';
+import { fieldsOf } from '../support/fields-of.ts';
+
+const listOf = (texts: readonly string[] | undefined) =>
+  texts === undefined ? undefined : createPeerList(texts.map((text) => parseAddressRange(text) as AddressRange));
+
+describe('an address', () => {
+  it.each<
+    [address: string, allow: readonly string[] | undefined, deny: readonly string[] | undefined, passes: boolean]
+  >([
+    ['192.0.2.7', undefined, undefined, true],
+    ['192.0.2.7', ['192.0.2.7'], undefined, true],
+    ['192.0.2.7', ['192.0.2.0/24'], undefined, true],
+    ['192.0.2.7', ['0.0.0.0/0'], undefined, true],
+    ['192.0.2.7', ['::/0'], undefined, false],
+    ['192.0.2.7', ['192.0.3.0/24'], undefined, false],
+    ['192.0.2.7', ['192.0.2.8'], undefined, false],
+    ['192.0.2.7', undefined, ['192.0.2.7'], false],
+    ['192.0.2.7', undefined, ['192.0.2.0/24'], false],
+    ['192.0.2.7', undefined, ['192.0.2.8'], true],
+    ['192.0.2.7', undefined, ['::/0'], true],
+    // Deny counts more than allow, however exact either is.
+    ['192.0.2.7', ['192.0.2.7'], ['192.0.2.0/24'], false],
+    ['192.0.2.7', ['192.0.2.0/24'], ['192.0.2.7'], false],
+    ['192.0.2.8', ['192.0.2.0/24'], ['192.0.2.7'], true],
+    ['::ffff:192.0.2.7', ['192.0.2.7'], undefined, true],
+    ['::ffff:192.0.2.7', undefined, ['192.0.2.7'], false],
+    ['2001:db8::7', ['2001:db8::/32'], undefined, true],
+    ['2001:DB8:0:0::7', ['2001:db8::7'], undefined, true],
+    ['2001:db9::7', ['2001:db8::/32'], undefined, false],
+    ['2001:db8::7', undefined, ['2001:db8::/32'], false],
+    ['2001:db8::7', ['0.0.0.0/0'], undefined, false],
+    ['fe80::1%eth0', ['fe80::/10'], undefined, true],
+    ['fe80::1%eth0', undefined, ['fe80::/10'], false],
+    // Nobody tells it, as for the peer of a Unix socket.
+    ['', undefined, undefined, true],
+    ['', undefined, ['0.0.0.0/0', '::/0'], true],
+    ['', ['0.0.0.0/0', '::/0'], undefined, false],
+    ['unknown', ['0.0.0.0/0', '::/0'], undefined, false],
+    ['unknown', undefined, ['0.0.0.0/0'], true],
+  ])('%j with allow %j and deny %j passes: %s', (address, allow, deny, passes) => {
+    const access = createAccess({ allow: listOf(allow), deny: listOf(deny), credentials: undefined });
+    const check = () => access.checkAddress({ address, forwardedFor: ['192.0.2.7'] });
+    if (passes) expect(check).not.toThrow();
+    else
+      expect(check).toThrow(
+        expect.objectContaining({ code: 'client_forbidden', status: 403, fields: [] }) as ProxyError,
+      );
+  });
+});
+
+function withCacheControl(...lines: readonly string[]): ProxyResponse {
+  return { status: 200, fields: fieldsOf('ETag: "1"', ...lines), body: { kind: 'none' } };
+}
+
+describe('a response', () => {
+  const given = withCacheControl('Cache-Control: public, s-maxage=60');
+
+  it('is as it was where nobody is asked for credentials', () => {
+    const access = createAccess({ allow: listOf(['192.0.2.7']), deny: undefined, credentials: undefined });
+    expect(access.present(given)).toBe(given);
+    expect(openAccess.present(given)).toBe(given);
+    const request = requestWith(['Authorization: Basic x', 'Authorization: x'], '/film?rw-key=1');
+    const passed = openAccess.checkCredentials(request, routedOf(request), { address: '', forwardedFor: [] });
+    expect(passed).toEqual({ request, routed: routedOf(request), user: undefined });
+  });
+
+  it.each([['basic'], ['bearer'], ['apiKey'], ['signedUrls']] as const)(
+    'is for one client where %s is asked for',
+    (kind) => {
+      const access = createAccess({ allow: undefined, deny: undefined, credentials: createRules([kind]).rules });
+      expect(access.present(given).fields).toContainEqual(['cache-control', 'private']);
+    },
+  );
+
+  it.each<[lines: readonly string[], want: string]>([
+    [[], 'private'],
+    [['Cache-Control:'], 'private'],
+    [['Cache-Control: max-age=60'], 'private, max-age=60'],
+    [['Cache-Control: public, max-age=60'], 'private, max-age=60'],
+    [['Cache-Control: PUBLIC ,Max-Age=60'], 'private, Max-Age=60'],
+    [['Cache-Control: s-maxage=60, max-age=5'], 'private, max-age=5'],
+    [['Cache-Control: s-maxage="60", max-age=5'], 'private, max-age=5'],
+    [['Cache-Control: S-MaxAge = 60'], 'private'],
+    [['Cache-Control: public=1'], 'private'],
+    [['Cache-Control: private, max-age=5'], 'private, max-age=5'],
+    [['Cache-Control: private="set-cookie", max-age=5'], 'private, max-age=5'],
+    [['Cache-Control: private="a, public", max-age=5'], 'private, max-age=5'],
+    [['Cache-Control: no-cache="a, public"'], 'private, no-cache="a, public"'],
+    [['Cache-Control: no-store'], 'private, no-store'],
+    [['Cache-Control: must-understand, no-store, public'], 'private, must-understand, no-store'],
+    [['Cache-Control: must-revalidate, max-age=0'], 'private, must-revalidate, max-age=0'],
+    [
+      ['Cache-Control: public', 'Cache-Control: max-age=60', 'Cache-Control: immutable'],
+      'private, max-age=60, immutable',
+    ],
+    [['Cache-Control: foo="bar', 'Cache-Control: public'], 'private, foo="bar'],
+    [['Cache-Control: x-public, publicity, s-maxages=1'], 'private, x-public, publicity, s-maxages=1'],
+  ])('%j is %s', (lines, want) => {
+    expect(forOneClient(withCacheControl(...lines)).fields).toEqual(fieldsOf('ETag: "1"', `Cache-Control: ${want}`));
+  });
+
+  it('says nothing to the caches of others (RFC 9213)', () => {
+    const targeted = [
+      'CDN-Cache-Control',
+      'Rangeway-Cache-Control',
+      'Cloudflare-CDN-Cache-Control',
+      'Surrogate-Control',
+    ];
+    const response = withCacheControl(...targeted.map((name) => `${name}: max-age=60`), 'Expires: 0', 'Vary: A');
+    expect(forOneClient(response).fields).toEqual(
+      fieldsOf('ETag: "1"', 'Expires: 0', 'Vary: A', 'Cache-Control: private'),
+    );
+  });
+
+  it('is otherwise what it was', () => {
+    const body = { kind: 'bytes', sizeBytes: 1, chunks: [Buffer.from('a')] } as const;
+    const response: ProxyResponse = { status: 206, fields: [], body, closeConnection: true };
+    expect(forOneClient(response)).toEqual({ ...response, fields: [['cache-control', 'private']] });
+  });
+});

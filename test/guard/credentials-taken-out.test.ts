@@ -1,0 +1,84 @@
+/** What goes on of a request that has passed by its credentials. */
+
+import { describe, expect, it } from 'vitest';
+import type { CredentialRules, Passed } from '../../src/guard/credentials.ts';
+import type { ProxyRequest } from '../../src/http/message.ts';
+import { normaliseTarget } from '../../src/routing/target.ts';
+import { base64, createRules, outcomeOf, requestWith, routedOf, signed } from '../support/credential-ground.ts';
+import { fieldsOf } from '../support/fields-of.ts';
+
+describe('what goes on', () => {
+  const kinds = ['basic', 'bearer', 'apiKey', 'signedUrls'] as const;
+  const basic = `Authorization: Basic ${base64('ada:love')}`;
+  const bearer = 'Authorization: Bearer token-of-robot-01';
+  const apiKey = 'X-API-Key: key-of-the-app-01';
+  const digest = 'Authorization: Digest username="x"';
+  const other = 'Accept: */*';
+
+  it.each<[kinds: readonly (keyof CredentialRules)[], lines: readonly string[], want: readonly string[]]>([
+    [kinds, [basic, other], [other]],
+    [kinds, [bearer, other], [other]],
+    [kinds, [apiKey, other], [other]],
+    [kinds, [apiKey, basic, other], [other]],
+    [kinds, [apiKey, 'Authorization: Bearer wrong', other], [other]],
+    [kinds, [apiKey, 'Authorization: Basic wrong', other], [other]],
+    [kinds, ['X-API-Key: wrong', basic, other], [other]],
+    // Of a scheme that is not asked for here: the origin's.
+    [kinds, [apiKey, digest, other], [digest, other]],
+    [['bearer', 'apiKey'], [apiKey, basic], [basic]],
+    [['basic', 'apiKey'], [apiKey, bearer], [bearer]],
+    [['apiKey'], [apiKey, bearer], [bearer]],
+    [['apiKey'], [apiKey, basic, basic], [basic, basic]],
+    [['basic'], [basic, apiKey], [apiKey]],
+  ])('is without what was asked for: %j %j', async (taken, lines, want) => {
+    const passed = (await outcomeOf(createRules(taken).rules, requestWith(lines))) as Passed;
+    expect(passed.request.fields).toEqual(fieldsOf('Host: media.example', ...want));
+  });
+
+  it.each<[received: string, path: string, query: string]>([
+    [signed('/film'), '/film', ''],
+    [signed('/film?'), '/film', '?'],
+    [signed('/film?b=%7e&a'), '/film', '?b=~&a'],
+    [signed('/a/%2e%2e/%66ilm'), '/film', ''],
+    [`${signed('/film')}&rw-key=k1`, '/film', ''],
+    [`${signed('/film')}x`, '/film', ''],
+    ['/film?rw-key=k1&x', '/film', '?x'],
+  ])('is without a signature, right or wrong: %s', async (received, path, query) => {
+    const { rules } = createRules(['signedUrls', 'apiKey']);
+    const request = requestWith([apiKey], received);
+    const passed = (await outcomeOf(rules, request)) as Passed;
+    expect(passed.routed).toEqual({ ...routedOf(request), target: { path, query } });
+    expect(passed.request.target).not.toContain('rw-');
+    expect(normaliseTarget(passed.request.target)).toEqual(passed.routed.target);
+  });
+
+  it('is the same request where nothing is taken out', async () => {
+    const request = requestWith([apiKey]);
+    const { rules } = createRules(['apiKey'], true);
+    expect(await outcomeOf(rules, request)).toEqual({ request, routed: routedOf(request), user: 'app' });
+    expect(((await outcomeOf(rules, request)) as Passed).request).toBe(request);
+  });
+
+  it('has all of it where the origin is to get it', async () => {
+    const { rules } = createRules(kinds, true);
+    const request = requestWith([basic, apiKey], signed('/film'));
+    const passed = (await outcomeOf(rules, request)) as Passed;
+    expect([passed.request, passed.routed]).toEqual([request, routedOf(request)]);
+  });
+
+  it('still has its signal, its way back, and its body', async () => {
+    const { rules } = createRules(['apiKey']);
+    const leaving = new AbortController();
+    const told: number[] = [];
+    const request: ProxyRequest = {
+      ...requestWith([apiKey], '/film', 'POST'),
+      bodySizeBytes: 5,
+      signal: leaving.signal,
+      sendInterim: ({ status }) => told.push(status),
+    };
+    const passed = (await outcomeOf(rules, request)) as Passed;
+    leaving.abort();
+    passed.request.sendInterim({ status: 103, fields: [] });
+    expect([passed.request.signal.aborted, told, passed.request.bodySizeBytes]).toEqual([true, [103], 5]);
+  });
+});

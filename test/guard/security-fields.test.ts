@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { createSecurityFields, type SecurityPolicy } from '../../src/guard/security-fields.ts';
+import { fieldsOf } from '../support/fields-of.ts';
+
+const nothing: SecurityPolicy = { contentTypeOptions: false };
+const theirs = fieldsOf(
+  'Strict-Transport-Security: max-age=1',
+  'X-Content-Type-Options: maybe',
+  'X-Frame-Options: ALLOWALL',
+  'Content-Security-Policy: default-src *',
+  'Content-Security-Policy: img-src *',
+  'Referrer-Policy: unsafe-url',
+  'Content-Type: text/html',
+);
+const names = theirs.map(([name]) => name);
+
+describe('createSecurityFields', () => {
+  it('is nothing where the operator wants nothing', () => expect(createSecurityFields(nothing)).toBeUndefined());
+
+  it.each<[policy: Partial<SecurityPolicy>, line: string]>([
+    [{ contentTypeOptions: true }, 'X-Content-Type-Options: nosniff'],
+    [{ frameOptions: 'DENY' }, 'X-Frame-Options: DENY'],
+    [{ contentSecurityPolicy: "default-src 'self'" }, "Content-Security-Policy: default-src 'self'"],
+    [{ referrerPolicy: 'no-referrer' }, 'Referrer-Policy: no-referrer'],
+    [{ strictTransportSecurity: 'max-age=63072000' }, 'Strict-Transport-Security: max-age=63072000'],
+  ])('%j puts one field in place of the origin’s, and leaves the others', (policy, line) => {
+    const given = createSecurityFields({ ...nothing, ...policy })?.({ scheme: 'https' }, theirs) ?? [];
+    const [[name, value] = ['', '']] = fieldsOf(line);
+    expect(given.at(-1)).toEqual([name, value]);
+    expect(given.slice(0, -1)).toEqual(theirs.filter(([other]) => other !== name));
+    expect(names).toContain(name);
+  });
+
+  it('sends Strict-Transport-Security over TLS only, and then nobody’s (RFC 6797 §7.2)', () => {
+    const security = createSecurityFields({ ...nothing, strictTransportSecurity: 'max-age=2', frameOptions: 'DENY' });
+    const given = security?.({ scheme: 'http' }, theirs) ?? [];
+    expect(given.map(([name]) => name)).not.toContain('strict-transport-security');
+    expect(given.at(-1)).toEqual(['x-frame-options', 'DENY']);
+  });
+});

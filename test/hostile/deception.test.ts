@@ -1,0 +1,161 @@
+/**
+ * Web cache deception: a victim is led to a URL that looks like a file and brings its private page; then the attacker asks for
+ * the same URL. What it gets depends on what the origin has said of the page, and on nothing that the URL looks like.
+ */
+
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type Asked, openSharedGround, requestOf, type Said, type SharedGround } from '../support/shared-ground.ts';
+
+/** What an origin says of its private pages, and whether the page may be had by others then. */
+const sayings: Readonly<Record<string, { fields: Said['fields']; isShared: boolean }>> = {
+  private: { fields: { 'cache-control': 'private, max-age=60' }, isShared: false },
+  'no-store': { fields: { 'cache-control': 'no-store' }, isShared: false },
+  'no-cache': { fields: { 'cache-control': 'no-cache' }, isShared: false },
+  'no-cache and a tag': { fields: { 'cache-control': 'no-cache', etag: '"1"' }, isShared: false },
+  'max-age=0': { fields: { 'cache-control': 'max-age=0' }, isShared: false },
+  'Pragma and Expires': { fields: { pragma: 'no-cache', expires: '0' }, isShared: false },
+  'Vary: Cookie': { fields: { 'cache-control': 'max-age=60', vary: 'Cookie' }, isShared: false },
+  'Vary: *': { fields: { 'cache-control': 'max-age=60', vary: '*' }, isShared: false },
+  'Set-Cookie alone': { fields: { 'set-cookie': 'session=1' }, isShared: false },
+  'Set-Cookie and Last-Modified': {
+    fields: { 'set-cookie': 'session=1', 'last-modified': 'Wed, 01 Jan 2020 00:00:00 GMT' },
+    isShared: false,
+  },
+  nothing: { fields: {}, isShared: false },
+  'a tag alone': { fields: { etag: '"1"' }, isShared: false },
+  // RFC 9111 §4.2.2: a page with a date is taken for a file. So is what the origin says is for all.
+  'Last-Modified alone': { fields: { 'last-modified': 'Wed, 01 Jan 2020 00:00:00 GMT' }, isShared: true },
+  'max-age=60': { fields: { 'cache-control': 'max-age=60' }, isShared: true },
+};
+
+/** URLs that look like a file, and that an origin takes for the page. */
+const disguises = [
+  '/account/x.css',
+  '/account.css',
+  '/account;x.css',
+  '/account;jsessionid=1/x.js',
+  '/account%2Fx.css',
+  '/account%5Cx.css',
+  '/account%00.css',
+  '/account%0Ax.css',
+  '/account%3Fx.css',
+  '/account%23x.css',
+  '/account%3Bx.css',
+  '/account%20.css',
+  '/account/.css',
+  '/account//x.css',
+  '/account?x.css',
+  '/account/favicon.ico',
+  '/account/robots.txt',
+  '/account/%2e%2e/static/x.css',
+  '/static/../account',
+  '/static/%2e%2e/account',
+  '/./account/x.css',
+  '/ACCOUNT/x.css',
+  '/account/x.css?cb=1',
+];
+
+/** The page of whoever asks, as far as the origin knows. */
+const pageOf = ({ field, target }: Asked): string => {
+  const who = field('authorization') ?? field('cookie') ?? 'nobody';
+  return `the page of ${who} at ${target.length}`;
+};
+
+let ground: SharedGround;
+beforeAll(async () => {
+  ground = await openSharedGround((asked) => {
+    const saying = Number(/[?&]saying=(\d+)/.exec(asked.target)?.[1]);
+    const isCurrent = asked.field('if-none-match') === '"1"' && asked.field('cookie') === 'session=victim';
+    const fields = Object.values(sayings)[saying]?.fields ?? {};
+    return isCurrent ? { status: 304, fields } : { fields, body: pageOf(asked) };
+  });
+});
+afterAll(() => ground[Symbol.asyncDispose]());
+
+const victimsOwn = ['Cookie: session=victim', 'Authorization: Basic dmljdGltOng='];
+
+describe.each(Object.entries(sayings).map(([name, saying], at) => ({ name, at, ...saying })))(
+  'an origin that says $name',
+  ({ at, isShared }) => {
+    it.each(disguises)('%s', async (disguise) => {
+      for (const own of victimsOwn) {
+        // RFC 9111 §3.5: what is asked for with Authorization is not shared without permission.
+        const isLeaked = isShared && own.startsWith('Cookie');
+        const mark = `saying=${at}&${own.slice(0, 3)}&${disguises.indexOf(disguise)}`;
+        const target = disguise.includes('?') ? `${disguise}&${mark}` : `${disguise}?${mark}`;
+        const victim = await ground.send(requestOf(`GET ${target}`, own));
+        expect(victim.body).toContain('the page of');
+        expect(victim.body).not.toContain('nobody');
+        const attacks = [
+          requestOf(`GET ${target}`),
+          requestOf(`GET ${target}`, 'Range: bytes=0-'),
+          requestOf(`GET ${target}`, 'Range: bytes=12-40'),
+          requestOf(`GET ${target}`, 'Cookie: session=attacker'),
+          requestOf(`GET ${target}`, 'Cache-Control: max-stale'),
+          requestOf(`GET ${target}`, 'Cache-Control: only-if-cached, max-stale'),
+          requestOf(`GET ${target}`, 'If-None-Match: "1"'),
+        ];
+        for (const attack of attacks) {
+          const { body } = await ground.send(attack);
+          if (!isLeaked) expect(body, attack).not.toMatch(/victim|dmljdGlt/);
+        }
+        if (isLeaked) expect((await ground.send(attacks[0] ?? '')).body).toContain('victim');
+      }
+    });
+  },
+);
+
+describe('a route whose files get a lifetime from the operator', () => {
+  const routes = [{}, { match: { pathPrefix: '/static' }, cache: { defaultTtlSeconds: 60 } }];
+  /** Decodes the whole path before it takes dot segments out, as some origins do; matrix parameters too. */
+  const careless = (asked: Asked): Said => {
+    const path = decodeURIComponent(asked.target)
+      .replaceAll('\\', '/')
+      .replaceAll(/;[^/]*/g, '');
+    const { pathname } = new URL(path, 'http://origin.test');
+    return { body: pathname.startsWith('/account') ? pageOf(asked) : 'a file' };
+  };
+
+  it.each([
+    ['/static/../account', 'passed'],
+    ['/static/%2e%2e/account', 'passed'],
+    ['/static/%2E./account', 'passed'],
+    ['/static/x/../../account', 'passed'],
+    ['/static%2F..%2Faccount', 'refused'],
+    ['/static/..%2Faccount', 'refused'],
+    ['/static/..%2faccount', 'refused'],
+    ['/static/%2e%2e%2faccount', 'refused'],
+    ['/static/x%2F..%2F..%2Faccount', 'refused'],
+    ['/static/..%5Caccount', 'refused'],
+    ['/static\\..\\account', 'refused'],
+    ['/static/..\\account', 'refused'],
+    ['/static/..;/account', 'refused'],
+    ['/static/..;x=1/account', 'refused'],
+    ['/static/%2e%2e;/account', 'refused'],
+    ['/static/x/..;/..;/account', 'refused'],
+    ['/static/%5C..%5C..%5Caccount', 'refused'],
+  ])('%s is %s, and brings nobody the page of another', async (target, want) => {
+    await using own = await openSharedGround(careless, routes);
+    const victim = await own.send(requestOf(`GET ${target}`, 'Cookie: session=victim'));
+    expect(victim.status).toBe(want === 'refused' ? 400 : 200);
+    if (want === 'refused') expect(own.asked).toEqual([]);
+    for (const range of [[], ['Range: bytes=0-']]) {
+      expect((await own.send(requestOf(`GET ${target}`, ...range))).body).not.toContain('victim');
+    }
+  });
+
+  it('keeps files, which have dots and encoded slashes of their own', async () => {
+    await using own = await openSharedGround(() => ({ body: 'a file' }), routes);
+    for (const path of [
+      '/static/a..b',
+      '/static/..a',
+      '/static/a%2Fb',
+      '/static/...',
+      '/static/a;b',
+      '/static/x?..%2F',
+    ]) {
+      expect((await own.send(requestOf(`GET ${path}`))).status, path).toBe(200);
+      expect(await own.send(requestOf(`GET ${path}`)), path).toMatchObject({ body: 'a file', isHit: true });
+    }
+  });
+});

@@ -1,0 +1,173 @@
+/** Request lines: methods, targets and versions that recipients read differently, and what is no HTTP/1 at all. */
+
+import { type HostileRow, judgeAll, passed, passedLast, unroutable } from '../support/hostile-ground.ts';
+
+const bad = 'malformed_request';
+
+/** What is about this server, and no origin. */
+const answered = { kind: 'answered', status: 204, isLast: false } as const;
+
+/** A request with this line. */
+const line = (text: string) => `${text}\r\nHost: a\r\n\r\n`;
+/** A GET of this target. */
+const target = (text: string) => line(`GET ${text} HTTP/1.1`);
+
+/** Targets that are passed on as they are: no recipient may cut or complete them. */
+const passedTargets: readonly HostileRow[] = [
+  '/a\\b',
+  '//evil/x',
+  '/x?',
+  '/x?a=1&a=2',
+  '/x;a=b',
+  '/%00',
+  '/%0d%0aX:%20y',
+  '/%2f%2e',
+  '/%zz',
+  '/"<>^`{|}',
+  '/x?http://evil/',
+  '/x?q=/../y',
+].map((text) => [text, target(text), passed(`GET ${text.replaceAll('%0d%0a', '%0D%0A').replace('%2f%2e', '%2F.')}`)]);
+
+judgeAll({
+  'a request line': [
+    // Words may be parted by more than one space (RFC 9112 §3); what goes on has one.
+    ['with two spaces after the method', line('GET  /x HTTP/1.1'), passed('GET /x')],
+    ['with two spaces before the version', line('GET /x  HTTP/1.1'), passed('GET /x')],
+    ['with a tab after the method', line('GET\t/x HTTP/1.1'), bad],
+    ['with a tab before the version', line('GET /x\tHTTP/1.1'), bad],
+    ['with vertical tab after the method', line('GET\x0b/x HTTP/1.1'), bad],
+    ['with a space at its end', line('GET /x HTTP/1.1 '), bad],
+    ['with a tab at its end', line('GET /x HTTP/1.1\t'), bad],
+    ['with a space at its start', line(' GET /x HTTP/1.1'), bad],
+    ['with bare CR after it', 'GET /x HTTP/1.1\rHost: a\r\n\r\n', bad],
+    ['with bare LF after it', 'GET /x HTTP/1.1\nHost: a\r\n\r\n', bad],
+    ['with bare LF everywhere', 'GET /x HTTP/1.1\nHost: a\n\n', bad],
+    ['with CR CR LF after it', 'GET /x HTTP/1.1\r\r\nHost: a\r\n\r\n', bad],
+    ['with LF CR after it', 'GET /x HTTP/1.1\n\rHost: a\r\n\r\n', bad],
+    ['with NUL at its end', line('GET /x HTTP/1.1\0'), bad],
+    ['with NUL at its start', line('\0GET /x HTTP/1.1'), bad],
+    ['with a byte order mark', line('\xef\xbb\xbfGET /x HTTP/1.1'), bad],
+    ['with another one in it', line('GET /x HTTP/1.1 GET /smuggled HTTP/1.1'), bad],
+    ['folded', 'GET /x\r\n HTTP/1.1\r\nHost: a\r\n\r\n', bad],
+    ['that is empty but for a space', ' \r\nGET /x HTTP/1.1\r\nHost: a\r\n\r\n', bad],
+    ['with its method only', line('GET'), bad],
+    ['that is no line', 'garbage\r\n\r\n', bad],
+  ],
+
+  'a version': [
+    ['HTTP/0.9', 'GET /x\r\n\r\n', bad],
+    ['HTTP/0.9 with fields', line('GET /x'), bad],
+    ['HTTP/0.9 by name', line('GET /x HTTP/0.9'), bad],
+    ['HTTP/1.0', line('GET /x HTTP/1.0'), passedLast('GET /x', '', 'via: 1.0 edge')],
+    ['HTTP/1.2', line('GET /x HTTP/1.2'), bad],
+    ['HTTP/1.10', line('GET /x HTTP/1.10'), bad],
+    ['HTTP/1.', line('GET /x HTTP/1.'), bad],
+    ['HTTP/1', line('GET /x HTTP/1'), bad],
+    ['HTTP/01.1', line('GET /x HTTP/01.1'), bad],
+    ['HTTP/1.01', line('GET /x HTTP/1.01'), bad],
+    ['HTTP/+1.1', line('GET /x HTTP/+1.1'), bad],
+    ['HTTP/1,1', line('GET /x HTTP/1,1'), bad],
+    ['HTTP/ 1.1', line('GET /x HTTP/ 1.1'), bad],
+    ['HTTP /1.1', line('GET /x HTTP /1.1'), bad],
+    ['HTTP1.1', line('GET /x HTTP1.1'), bad],
+    ['HTTP/2.0', line('GET /x HTTP/2.0'), bad],
+    ['HTTP/2', line('GET /x HTTP/2'), bad],
+    ['HTTP/3.0', line('GET /x HTTP/3.0'), bad],
+    ['HTTP/4.1', line('GET /x HTTP/4.1'), bad],
+    ['http/1.1', line('GET /x http/1.1'), bad],
+    ['HTTPS/1.1', line('GET /x HTTPS/1.1'), bad],
+    ['XHTTP/1.1', line('GET /x XHTTP/1.1'), bad],
+    // Node's parser does not tell it from HTTP/1.0, which it is passed on as.
+    ['RTSP/1.0', line('GET /x RTSP/1.0'), passedLast('GET /x', '', 'via: 1.0 edge')],
+    ['ICE/1.0', line('GET /x ICE/1.0'), bad],
+  ],
+
+  'a method': [
+    ['in lower case', line('get /x HTTP/1.1'), 'method_refused'],
+    ['in mixed case', line('Get /x HTTP/1.1'), 'method_refused'],
+    ['of no registry', line('FETCH /x HTTP/1.1'), 'method_refused'],
+    ['that is the start of another', line('GE /x HTTP/1.1'), 'method_refused'],
+    ['that begins as another', line('GETX /x HTTP/1.1'), 'method_refused'],
+    ['of RTSP', line('DESCRIBE /x HTTP/1.1'), bad],
+    ['of RTSP, with its version', line('DESCRIBE /x RTSP/1.0'), 'method_refused'],
+    ['of a thousand letters', line(`${'G'.repeat(1000)} /x HTTP/1.1`), 'method_refused'],
+    ['of a million letters', line(`${'G'.repeat(1_000_000)} /x HTTP/1.1`), bad],
+    ['with a slash', line('GET/ /x HTTP/1.1'), bad],
+    ['with NUL', line('GE\0T /x HTTP/1.1'), bad],
+    ['with a byte over 0x7f', line('G\xcbT /x HTTP/1.1'), bad],
+    ['in quotes', line('"GET" /x HTTP/1.1'), bad],
+    ['with a colon', line('GET: /x HTTP/1.1'), bad],
+    ['that is missing', line(' /x HTTP/1.1'), bad],
+    ['TRACE', line('TRACE /x HTTP/1.1'), 'method_not_allowed'],
+    ['TRACE with Max-Forwards', 'TRACE /x HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\n\r\n', 'method_not_allowed'],
+    ['CONNECT', 'CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n', 'method_not_allowed'],
+    ['CONNECT of a path', line('CONNECT /x HTTP/1.1'), 'method_not_allowed'],
+    ['CONNECT with a body', 'CONNECT a:80 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc', 'method_not_allowed'],
+    [
+      'CONNECT with chunks',
+      'CONNECT a:80 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+      'method_not_allowed',
+    ],
+    ['PRI', line('PRI /x HTTP/1.1'), bad],
+    ['OPTIONS *', line('OPTIONS * HTTP/1.1'), answered],
+    ['OPTIONS * with a body', 'OPTIONS * HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc', answered],
+    ['OPTIONS of an authority', line('OPTIONS http://b HTTP/1.1'), answered],
+    ['PATCH', line('PATCH /x HTTP/1.1'), passed('PATCH /x', '', 'content-length: 0')],
+  ],
+
+  'targets that are passed on': passedTargets,
+
+  'a target': [
+    ['with a space', target('/x y'), bad],
+    ['with a tab', target('/x\ty'), bad],
+    ['with NUL', target('/x\0'), bad],
+    ['with DEL', target('/x\x7f'), bad],
+    ['with bare CR', target('/x\ry'), bad],
+    ['with bare LF', target('/x\ny'), bad],
+    ['with a control character', target('/x\x01'), bad],
+    ['with a byte over 0x7f', target('/\xe4'), bad],
+    ['with UTF-8', target('/\xc3\xa4'), bad],
+    ['with bytes that wrap to CRLF', target('/\xc4\x8d\xc4\x8aX'), bad],
+    ['with a fragment', target('/x#y'), bad],
+    ['with an empty fragment', target('/x#'), bad],
+    ['with a fragment in its query', target('/x?y#z'), bad],
+    ['without a slash', target('x'), bad],
+    ['that begins with a dot', target('./x'), bad],
+    ['that begins with a backslash', target('\\x'), bad],
+    ['that begins with a question mark', target('?x'), bad],
+    ['that begins with @', target('@evil/x'), bad],
+    ['that is an asterisk, without OPTIONS', target('*'), bad],
+    ['that begins with an asterisk', line('OPTIONS */x HTTP/1.1'), bad],
+    ['that is an authority, without CONNECT', target('a:80'), bad],
+    ['of another scheme', target('ftp://a/x'), bad],
+    ['of https', target('https://a/x'), bad],
+    ['of javascript', target('javascript:alert(1)'), bad],
+    ['of file', target('file:///etc/passwd'), bad],
+    ['with a scheme and one slash', target('http:/a/x'), bad],
+    ['with a scheme and no slash', target('http:a/x'), bad],
+    ['with a scheme and three slashes', target('http:///x'), bad],
+    ['with a scheme and backslashes', target('http:\\\\a\\x'), bad],
+    ['without a host', target('http://:80/x'), bad],
+    ['with user information', target('http://a@b/x'), bad],
+    ['with a password', target('http://a:b@c/x'), bad],
+    ['with a port that is none', target('http://a:x/x'), bad],
+    ['with a port out of range', target('http://a:65536/x'), bad],
+    ['with a backslash in its host', target('http://a\\b/x'), bad],
+    ['with an encoded host', target('http://a%2fb/x'), unroutable],
+    ['too long', target(`/${'x'.repeat(8192)}`), 'target_too_long'],
+    ['too long in its query', target(`/x?${'x'.repeat(8192)}`), 'target_too_long'],
+    ['longer than anything', target(`/${'x'.repeat(100_000)}`), 'target_too_long'],
+  ],
+
+  'another protocol': [
+    ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', bad],
+    ['the preface with frames', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0', bad],
+    ['a TLS hello', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', bad],
+    ['PROXY, version 1', 'PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\nGET /x HTTP/1.1\r\nHost: a\r\n\r\n', bad],
+    ['PROXY, version 2', '\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x7f\0\0\x01\x7f\0\0\x01\0\x50\0\x50', bad],
+    ['SSH', 'SSH-2.0-OpenSSH_9.9\r\n', bad],
+    ['SMTP', 'EHLO a\r\n', bad],
+    ['FastCGI', '\x01\x01\0\x01\0\x08\0\0\0\x01\0\0\0\0\0\0', bad],
+    ['a response', 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n', bad],
+  ],
+});

@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { impliedVary } from '../../src/semantics/implied-vary.ts';
+import { echoesOrigin, originEcho, withoutOriginEcho } from '../../src/semantics/origin-echo.ts';
+import { fieldsOf } from '../support/fields-of.ts';
+
+const page = 'Origin: https://a.test';
+const echo = 'Access-Control-Allow-Origin: https://a.test';
+
+describe('impliedVary', () => {
+  it.each<[request: readonly string[], response: readonly string[], want: readonly string[]]>([
+    [[], [], []],
+    [[page], [], []],
+    [[page], [echo], ['origin']],
+    [[page], ['Access-Control-Allow-Origin: *'], []],
+    [[page], ['Access-Control-Allow-Origin: https://b.test'], []],
+    [[], [echo], []],
+    [['Origin: null'], ['Access-Control-Allow-Origin: null'], ['origin']],
+    [[], ['Content-Encoding: gzip'], ['accept-encoding']],
+    [[], ['Content-Encoding: identity'], []],
+    [[], ['Content-Encoding: Identity'], []],
+    [[], ['Content-Encoding:'], []],
+    [[], ['Content-Encoding: gzip', 'Content-Encoding: br'], ['accept-encoding']],
+    [[page], [echo, 'Content-Encoding: br'], ['accept-encoding', 'origin']],
+  ])('%j answered with %j: %j', (request, response, want) => {
+    expect(impliedVary(fieldsOf(...request), fieldsOf(...response))).toEqual(want);
+  });
+});
+
+describe('what a response says about the page that asked, Fetch §3.3.3', () => {
+  const told = [echo, 'Access-Control-Allow-Credentials: true'];
+  const others = ['Access-Control-Expose-Headers: ETag', 'ETag: "1"'];
+  it.each<[origin: string, isEcho: boolean]>([
+    [page, true],
+    ['Origin: https://b.test', false],
+    ['X: 1', false],
+  ])('to a request with %s is taken out: %s', (origin, isEcho) => {
+    const request = fieldsOf(origin);
+    const response = fieldsOf(...told, ...others);
+    expect(echoesOrigin(request, response)).toBe(isEcho);
+    expect(withoutOriginEcho(request, response)).toEqual(isEcho ? fieldsOf(...others) : response);
+    expect(originEcho(request, response)).toEqual(isEcho ? fieldsOf(...told) : []);
+  });
+});
