@@ -1,7 +1,10 @@
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { formatJsonSchema, listOptions } from '../src/config/json-schema.ts';
 import { checkConfig, parseConfigText } from '../src/config/load.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
 
 function readRoot(name: string): string {
   return readFileSync(new URL(`../${name}`, import.meta.url), 'utf8');
@@ -57,6 +60,17 @@ describe('config.example.json', () => {
     const scalars = listOptions().filter(({ default: value }) => value !== undefined && typeof value !== 'object');
     expect(scalars.length).toBeGreaterThan(20);
     for (const option of scalars) expect(first(option.path), option.path).toBe(option.default);
+  });
+});
+
+describe('docs/security.md', () => {
+  it('names tests that are there', () => {
+    const named = [...readRoot('docs/security.md').matchAll(/`([a-z0-9]+\/[a-z0-9*-]+)`/g)].map(
+      ([, name = '']) => name,
+    );
+    expect(named.length).toBeGreaterThan(50);
+    const absent = named.filter((name) => globSync(`test/${name}{.test.ts,/}`, { cwd: root }).length === 0);
+    expect(absent).toEqual([]);
   });
 });
 
