@@ -2,16 +2,16 @@
 
 import type { Span } from '../bytes/span.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { isRefusedTo } from './beyond-limit.ts';
 import type { BlockKeeper } from './block-keeper.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import type { Clock } from './clock.ts';
 import type { Failures } from './failures.ts';
-import type { Coming } from './fetch-decision.ts';
 import type { FillPolicy } from './fill-policy.ts';
 import { ReadAhead } from './read-ahead.ts';
 import type { Visitor } from './readers.ts';
 import type { ByteReader } from './representation.ts';
-import type { Supply } from './supply.ts';
+import type { Supplied, Supply } from './supply.ts';
 import type { Waiters } from './waiters.ts';
 
 /** How often a byte that was kept and is lost is asked of the origin again: a store that cannot be read loses it every time. */
@@ -82,14 +82,15 @@ export class Access {
   async open({ start, end }: Span, visitor: Visitor, signal: AbortSignal): Promise<void> {
     const { supply, waiters } = this.#parts;
     if (!this.#has(start)) this.#throwFailure(start, visitor);
-    const asked = this.#firstAbsent(start, start + 1) === undefined ? 'coming' : this.#demand(start, end, visitor);
+    const isAbsent = this.#firstAbsent(start, start + 1) !== undefined;
+    const supplied = isAbsent ? this.#demand(start, end, visitor) : undefined;
     this.lookAhead(start, end, visitor);
-    if (typeof asked === 'string') return;
+    if (supplied?.kind !== 'begun') return;
     // An origin that gives no parts ends what was asked for; the byte comes with another transfer, in its time.
-    await waiters.wait(() => this.#has(start) || !supply.brings(start) || asked.limit <= start, signal);
+    await waiters.wait(() => this.#has(start) || !supply.brings(start) || supplied.fill.limit <= start, signal);
     if (this.#has(start)) return;
     this.#throwFailure(start, visitor);
-    throwRefusal(asked);
+    throwRefusal(supplied, visitor);
   }
 
   /** Asks for the next absent bytes of a reader that is at `offset`, on the way to `end`, if it will soon be there. */
@@ -109,9 +110,9 @@ export class Access {
     const offset = Math.min(end - 1, Number.MAX_SAFE_INTEGER);
     while (!isPresent() && keeper.isStoring) {
       this.#throwFailure(offset, visitor);
-      const asked = this.#demand(offset, end, visitor);
+      const supplied = this.#demand(offset, end, visitor);
       await waiters.wait(() => isPresent() || !keeper.isStoring || !supply.brings(offset), signal);
-      if (!isPresent()) throwRefusal(asked);
+      if (!isPresent()) throwRefusal(supplied, visitor);
     }
     return isPresent();
   }
@@ -140,9 +141,9 @@ export class Access {
       if (this.#host.sizeBytes !== undefined && offset >= this.#host.sizeBytes) return undefined;
       if (this.#has(offset)) continue;
       this.#throwFailure(offset, visitor);
-      const asked = this.#demand(offset, end, visitor);
-      await this.#wait(offset, asked === 'expected', signal);
-      if (!this.#has(offset)) throwRefusal(asked);
+      const supplied = this.#demand(offset, end, visitor);
+      await this.#wait(offset, supplied.kind === 'expected', signal);
+      if (!this.#has(offset)) throwRefusal(supplied, visitor);
     }
   }
 
@@ -174,7 +175,7 @@ export class Access {
   }
 
   /** Throws `ProxyError` `bytes_gone`. */
-  #demand(offset: number, end: number, { client }: Visitor): 'coming' | 'expected' | Coming {
+  #demand(offset: number, end: number, { client }: Visitor): Supplied {
     const supplied = this.#parts.supply.demand(offset, end, client);
     if (supplied === 'gone') throw gone(offset);
     return supplied;
@@ -214,7 +215,8 @@ function gone(offset: number): ProxyError {
   return new ProxyError('bytes_gone', { detail: `byte ${offset} cannot be had any more` });
 }
 
-/** Throws why a transfer was not begun. It is for who has asked for it alone: others ask for themselves. */
-function throwRefusal(asked: 'coming' | 'expected' | Coming): void {
-  if (typeof asked !== 'string' && asked.refusal !== undefined) throw asked.refusal;
+/** Throws why a transfer was not begun, where that holds for this visitor: others ask for themselves. */
+function throwRefusal({ kind, fill }: Supplied, { client }: Visitor): void {
+  if (fill?.refusal === undefined) return;
+  if (kind === 'begun' || isRefusedTo(client, fill.refusal, fill.errand.client)) throw fill.refusal;
 }

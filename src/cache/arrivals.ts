@@ -1,7 +1,7 @@
 /** The fills of one generation: what is arriving, and what will. */
 
 import type { Span } from '../bytes/span.ts';
-import { type Coming, isComing } from './fetch-decision.ts';
+import { type Coming, isComing, nearestFill } from './fetch-decision.ts';
 import type { Fill } from './fill.ts';
 
 /** A set of running fills. */
@@ -55,6 +55,11 @@ export class Arrivals implements Iterable<Fill> {
   /** Whether an absent byte will come. */
   bring(offset: number): boolean {
     return [...this.#fills].some((fill) => isComing(fill, offset));
+  }
+
+  /** The fill that brings an absent byte first. */
+  nearest(offset: number): Fill | undefined {
+    return nearestFill([...this.#fills], offset);
   }
 
   /** Whether all of these bytes will come by another fill than this one. */

@@ -1,7 +1,7 @@
 /** Where the bytes of a span would come from if they were read now. */
 
 import type { Span } from '../bytes/span.ts';
-import { type Coming, decideFetch, isComing, type Outlook } from './fetch-decision.ts';
+import { type Coming, decideFetch, nearestFill, type Outlook } from './fetch-decision.ts';
 
 /** A run of bytes: they are here, a running fill brings them, or the origin has to be asked. */
 export interface BytePiece extends Span {
@@ -37,7 +37,7 @@ export function planBytes(span: Span, outlook: Outlook, maxPieces: number): Byte
       const { start, end } = decision.span;
       started = { frontier: start, keptTo: start, limit: end, speed: 0 };
     }
-    const bringer = decision.kind === 'fetch' ? started : nearest(running, offset);
+    const bringer = decision.kind === 'fetch' ? started : nearestFill(running, offset);
     const presentAt = (present.firstAfter(index) ?? Number.POSITIVE_INFINITY) * blockSizeBytes;
     const end = Math.min(bringer?.limit ?? span.end, presentAt);
     add({ start: offset, end, from: bringer === started ? 'origin' : 'in-flight' });
@@ -50,13 +50,4 @@ export function planBytes(span: Span, outlook: Outlook, maxPieces: number): Byte
     if (last?.from === from) pieces[pieces.length - 1] = { start: last.start, end: offset, from };
     else pieces.push({ start, end: offset, from });
   }
-}
-
-/** The fill that brings a byte first: it has come furthest. */
-function nearest(fills: readonly Coming[], offset: number): Coming | undefined {
-  const coming = fills.filter((fill) => isComing(fill, offset));
-  return coming.reduce<Coming | undefined>(
-    (best, fill) => (best === undefined || fill.frontier > best.frontier ? fill : best),
-    undefined,
-  );
 }

@@ -1,6 +1,5 @@
 /** The conversation between store and origin: what a request gets, and from where. */
 
-import type { Span } from '../bytes/span.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { StoredEntry } from '../store/store.ts';
@@ -9,33 +8,27 @@ import { createUseCounts } from './admission.ts';
 import type { Answer } from './answer.ts';
 import {
   type AnswerContext,
-  completedAnswer,
   failedStatus,
   generationAnswer,
-  hitAnswer,
-  partialAnswer,
   relayAnswer,
   revalidatedAnswer,
   staleAnswer,
 } from './answers.ts';
 import { isHead, isOnlyIfCached } from './asked.ts';
 import { decideCourse, type FetchPlan, type StoredPlan } from './course.ts';
-import { type Candidate, exchange, reopenStored } from './exchange.ts';
+import { type Candidate, exchange } from './exchange.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import { explainInquiry } from './explain.ts';
 import type { Explained } from './explanation.ts';
-import { type Arrival, type Exchange, type Flight, Flights } from './flights.ts';
-import { presentWithin } from './fragments.ts';
+import { type Arrival, type Flight, Flights } from './flights.ts';
 import type { Inquiry } from './inquiry.ts';
 import { isOfLeader, isWaitingVain, mayTakeAlong, selectFlight } from './join.ts';
 import { isBeingValidated, unattended } from './meanwhile.ts';
 import { Passing } from './passing.ts';
-import { decideBypass, isUsable, type Plan, planAnswer } from './plan.ts';
-import { isPresent } from './presence.ts';
-import type { ReadAheadRules } from './read-ahead.ts';
+import { decideBypass, type Plan, planAnswer } from './plan.ts';
 import { Refusals } from './refusals.ts';
-import { type ByteReader, type Representation, withMoreFields } from './representation.ts';
-import { createStoredRepresentation } from './stored-representation.ts';
+import { withMoreFields } from './representation.ts';
+import { StoredAnswers } from './stored-answers.ts';
 import { UnsharedKeys } from './unshared-keys.ts';
 
 /** Answers requests from the store and the origin. */
@@ -63,7 +56,7 @@ const MAX_COUNTED_KEYS = 100_000;
 
 class StoreCache implements Cache {
   readonly #context: ExchangeContext;
-  readonly #reading: ReadAheadRules;
+  readonly #stored: StoredAnswers;
   readonly #flights = new Flights();
   readonly #passing: Passing;
   readonly #unshared = new UnsharedKeys();
@@ -72,7 +65,7 @@ class StoreCache implements Cache {
   constructor(context: CacheContext) {
     this.#context = { ...context, unshared: this.#unshared, refusals: new Refusals(), telling: new Telling() };
     this.#passing = new Passing(this.#context, this.#flights);
-    this.#reading = { blockSizeBytes: context.store.blockSizeBytes, budget: context.readAhead };
+    this.#stored = new StoredAnswers(this.#context, this.#flights, this.#passing);
   }
 
   answer(inquiry: Inquiry): Answer | Promise<Answer> {
@@ -119,58 +112,8 @@ class StoreCache implements Cache {
   }
 
   #hit(plan: StoredPlan, inquiry: Inquiry): Answer | Promise<Answer> {
-    const { entry, ttlMs } = plan;
-    const present = (stored: StoredEntry) => this.#present(stored, inquiry);
-    if (plan.kind === 'fragment') {
-      return hitAnswer(entry, ttlMs, { present: (stored) => presentWithin(present(stored), plan.span) });
-    }
-    if (plan.isValidated) this.#validateMeanwhile(entry, inquiry);
-    if (entry.isComplete || isHead(inquiry)) return hitAnswer(entry, ttlMs, { present });
-    return this.#answerPartial(entry, ttlMs, inquiry);
-  }
-
-  /** Opens a stored generation that is there in part, or joins those who have it open. */
-  async #answerPartial(entry: StoredEntry, ttlMs: number, inquiry: Inquiry): Promise<Answer> {
-    const open = this.#flights.holderOf(inquiry.key, entry.generation);
-    // Those who read it may take their time, and nobody else can open it before they are done.
-    if (open === 'held') return await this.#passing.pass(inquiry, 'uri-miss', 'store-unavailable');
-    const arrival = await (open ?? this.#reopen(entry, inquiry)).lead(inquiry);
-    if (arrival.kind === 'unusable') return await this.#passing.pass(inquiry, 'uri-miss', arrival.reason);
-    if (arrival.kind === 'failed' && arrival.failure instanceof ProxyError) throw arrival.failure;
-    if (arrival.kind !== 'generation') throw new ProxyError('internal', { detail: 'a generation was not reopened' });
-    const { generation, representation } = arrival;
-    const isEnough = isPresent(generation, inquiry, this.#context.clock.now());
-    if (!isEnough && isOnlyIfCached(inquiry)) {
-      representation.close();
-      throw new ProxyError('not_in_cache');
-    }
-    return partialAnswer(generation, representation, isEnough, ttlMs);
-  }
-
-  #present(entry: StoredEntry, inquiry: Inquiry): Representation {
-    return createStoredRepresentation(entry, this.#reading, (rest) => this.#mend(entry, inquiry, rest));
-  }
-
-  /** Reads on where a block turned out to be damaged after the head was sent: that block is fetched again. */
-  async #mend(entry: StoredEntry, inquiry: Inquiry, rest: readonly Span[]): Promise<ByteReader> {
-    const { store, clock } = this.#context;
-    const entries = await store.find(inquiry.key);
-    const damaged = entries.find(({ generation }) => generation === entry.generation);
-    if (damaged === undefined || !isUsable({ ...damaged, isComplete: false }, clock.now())) {
-      throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and cannot be had again by itself' });
-    }
-    const answer = await this.#answerPartial(damaged, 0, inquiry);
-    if (answer.kind === 'representation') return await answer.representation.open(rest, inquiry.request.signal);
-    answer.relay.response.body.close();
-    throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and the rest cannot be opened' });
-  }
-
-  #reopen(entry: StoredEntry, inquiry: Inquiry): Flight {
-    const reopen: Exchange = async (clearance) => {
-      await this.#flights.released(entry.generation);
-      return await reopenStored(this.#context, inquiry, entry, clearance);
-    };
-    return this.#flights.start(inquiry.key, 'finish', reopen, entry.generation);
+    if (plan.kind === 'hit' && plan.isValidated) this.#validateMeanwhile(plan.entry, inquiry);
+    return this.#stored.hit(plan, inquiry);
   }
 
   /** Waits for what others have started for this key; where that does not serve this request, starts a flight. */
@@ -180,7 +123,7 @@ class StoreCache implements Cache {
     for (let flight = this.#nextFlight(inquiry, plan, tried); flight !== undefined; ) {
       tried.add(flight);
       const arrival = await flight.wait(inquiry);
-      const joined = isOfLeader(arrival) ? undefined : await this.#answerArrival(arrival, inquiry, plan, true);
+      const joined = isOfLeader(arrival, inquiry) ? undefined : await this.#answerArrival(arrival, inquiry, plan, true);
       if (joined !== undefined) return joined;
       // What was waited for was not for this request; what is may have been stored meanwhile.
       const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
@@ -211,7 +154,7 @@ class StoreCache implements Cache {
   async #passHead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const passed = await this.#passing.pass(inquiry, plan.reason, 'method').catch(toProxyError);
     const failure = passed instanceof ProxyError ? passed : failedStatus(passed);
-    const arrival = failure && ({ kind: 'failed', failure } as const);
+    const arrival = failure && ({ kind: 'failed', failure, client: inquiry.client } as const);
     const stale = arrival ? await this.#answerArrival(arrival, inquiry, plan, false) : undefined;
     if (passed instanceof ProxyError) return stale ?? Promise.reject(passed);
     if (stale !== undefined && passed.kind === 'relay') passed.relay.response.body.close();
@@ -240,7 +183,7 @@ class StoreCache implements Cache {
   ): Answer | Promise<Answer | undefined> | undefined {
     const personal = 'personal' in arrival && !isJoined ? (arrival.personal ?? []) : [];
     const context: AnswerContext = {
-      present: (stored) => withMoreFields(this.#present(stored, inquiry), personal),
+      present: (stored) => withMoreFields(this.#stored.present(stored, inquiry), personal),
       policy: inquiry.policy,
       now: this.#context.clock.now(),
       forwardReason: plan.reason,
@@ -256,7 +199,7 @@ class StoreCache implements Cache {
         return undefined;
       case 'revalidated':
         if (!isFor(arrival.entry.metadata)) return undefined;
-        return this.#completing(revalidatedAnswer(arrival.entry, context), arrival.entry, inquiry);
+        return this.#stored.completing(revalidatedAnswer(arrival.entry, context), arrival.entry, inquiry);
       case 'relay':
         return isJoined
           ? undefined
@@ -276,25 +219,10 @@ class StoreCache implements Cache {
     inquiry: Inquiry,
   ): Promise<Answer | undefined> {
     if (plan.kind === 'revalidate' && context.now < plan.serveStaleUntil) {
-      const stale = await this.#inPresentPart(staleAnswer(plan.entry, failure, context), plan.entry, inquiry);
+      const stale = await this.#stored.inPresentPart(staleAnswer(plan.entry, failure, context), plan.entry, inquiry);
       if (stale !== undefined) return stale;
     }
     if (failure instanceof ProxyError) throw failure;
     return undefined;
-  }
-
-  /** Undefined where the origin, which has failed just now, would have to be asked for some of the bytes. */
-  async #inPresentPart(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Promise<Answer | undefined> {
-    if (entry.isComplete || isHead(inquiry)) return answer;
-    const partial = await this.#answerPartial(entry, 0, inquiry);
-    if (partial.kind === 'relay' || partial.status.hit === true) return completedAnswer(answer, partial);
-    partial.representation.close();
-    return undefined;
-  }
-
-  /** An answer from an entry; where it is there in part only, from the generation that brings the rest. */
-  #completing(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Answer | Promise<Answer> {
-    if (entry.isComplete) return answer;
-    return this.#answerPartial(entry, 0, inquiry).then((partial) => completedAnswer(answer, partial));
   }
 }

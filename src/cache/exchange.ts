@@ -38,7 +38,7 @@ export async function exchange(
   try {
     return await converse(context, inquiry, candidate, clearance);
   } catch (thrown) {
-    return { kind: 'failed', failure: toProxyError(thrown) };
+    return { kind: 'failed', failure: toProxyError(thrown), client: inquiry.client };
   }
 }
 
@@ -59,7 +59,7 @@ export async function reopenStored(
     return { kind: 'generation', generation: reopenGeneration(context, inquiry, current ?? entry, writer, isRevoked) };
   } catch (thrown) {
     if (thrown instanceof StoreFault) return { kind: 'unusable', reason: 'store-unavailable' };
-    return { kind: 'failed', failure: toProxyError(thrown) };
+    return { kind: 'failed', failure: toProxyError(thrown), client: inquiry.client };
   }
 }
 
@@ -76,7 +76,7 @@ async function converse(
   const { body, status } = received.response;
   if (isOriginFailure(status) && candidate !== undefined && received.responseAt < candidate.serveStaleUntil) {
     body.close();
-    return { kind: 'failed', failure: status };
+    return { kind: 'failed', failure: status, client: inquiry.client };
   }
   if (status !== 304 || candidate === undefined || conditions.length === 0) {
     return await landWhole(context, inquiry, candidate?.entry, received, clearance);

@@ -2,7 +2,6 @@
 
 import type { Span } from '../bytes/span.ts';
 import type { SpanSet } from '../bytes/span-set.ts';
-import type { ProxyError } from '../http/proxy-error.ts';
 
 /** A fill as the decision sees it: it brings the bytes `[frontier, limit)`. */
 export interface Coming {
@@ -13,8 +12,6 @@ export interface Coming {
   readonly limit: number;
   /** Bytes for each millisecond, as measured; 0 before that. */
   readonly speed: number;
-  /** Why it was not begun, where a limit of those who asked for it has kept it from that. */
-  readonly refusal?: ProxyError | undefined;
 }
 
 /** What is known of the bytes of a generation: which are there, which are coming, and how others can be had. */
@@ -56,6 +53,15 @@ export function hasBytes({ present, blockSizeBytes }: Outlook, { start, end }: S
 /** Whether a fill brings a byte that cannot be read yet, be it that the rest of its block has to come first. */
 export function isComing({ keptTo, limit }: Coming, offset: number): boolean {
   return keptTo <= offset && offset < limit;
+}
+
+/** The fill that brings a byte first: it has come furthest. */
+export function nearestFill<F extends Coming>(fills: readonly F[], offset: number): F | undefined {
+  const coming = fills.filter((fill) => isComing(fill, offset));
+  return coming.reduce<F | undefined>(
+    (best, fill) => (best === undefined || fill.frontier > best.frontier ? fill : best),
+    undefined,
+  );
 }
 
 /** Decides for a byte that is absent. */

@@ -92,7 +92,7 @@ export function isFatal({ code }: ProxyError): boolean {
 /** A running or ended fill. */
 export class Fill implements Coming {
   readonly errand: Errand;
-  /** See `Coming.refusal`. */
+  /** Why it was not begun, where a limit has kept it from that. */
   refusal: ProxyError | undefined;
   readonly #options: FillOptions;
   readonly #stopping = new AbortController();

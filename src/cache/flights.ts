@@ -43,8 +43,8 @@ export type Landing =
     }
   /** What came, or is stored, is of no use to the one that started the flight: its request is to be passed on. */
   | { readonly kind: 'unusable'; readonly reason: string }
-  /** The origin failed: by an error, or by a status of its own where a stale response may be served instead. */
-  | { readonly kind: 'failed'; readonly failure: ProxyError | number };
+  /** The origin failed: by an error, or by a status of its own where a stale response may be served; or a limit of this client. */
+  | { readonly kind: 'failed'; readonly failure: ProxyError | number; readonly client: string };
 
 /** A landing for one of those who waited for it, with its own hold on the generation: it is theirs to close. */
 export type Arrival =

@@ -4,7 +4,7 @@
  */
 
 import type { Span } from '../bytes/span.ts';
-import { ProxyError } from '../http/proxy-error.ts';
+import type { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { Reach } from '../origin/origin.ts';
 import type { EntryWriter, StoreFault } from '../store/store.ts';
@@ -20,6 +20,7 @@ import { Readers } from './readers.ts';
 import type { Representation } from './representation.ts';
 import { type FillResult, Supply, type SupplyHost, type SupplyRules } from './supply.ts';
 import { createWaiters, type Waiters } from './waiters.ts';
+import { Wholeness } from './wholeness.ts';
 
 /** What a generation is made with. */
 export interface GenerationOptions extends SupplyRules {
@@ -60,7 +61,7 @@ export class Generation implements SupplyHost, AccessHost {
   readonly #failures = new Failures();
   readonly #closed = Promise.withResolvers<void>();
   #response: StoredResponse;
-  #sizeBytes: number | undefined;
+  readonly #wholeness: Wholeness;
   #isPublished: boolean;
   #isWithdrawn = false;
   #isCommitted = false;
@@ -72,7 +73,6 @@ export class Generation implements SupplyHost, AccessHost {
   constructor(options: GenerationOptions) {
     this.#options = options;
     this.#response = options.response;
-    this.#sizeBytes = options.sizeBytes;
     this.#isPublished = options.isPublished;
     this.#supply = new Supply(options, this);
     this.#readers = new Readers({
@@ -92,6 +92,7 @@ export class Generation implements SupplyHost, AccessHost {
       waiters: this.#waiters,
       lowestWanted: (from) => (this.#isStopped ? undefined : this.#readers.lowest(from)),
     });
+    this.#wholeness = new Wholeness({ ...options, keeper: this.#keeper });
     const parts = { keeper: this.#keeper, supply: this.#supply, waiters: this.#waiters, failures: this.#failures };
     this.#access = new Access({ ...options, ...parts }, this);
   }
@@ -111,7 +112,7 @@ export class Generation implements SupplyHost, AccessHost {
   }
 
   get sizeBytes(): number | undefined {
-    return this.#sizeBytes;
+    return this.#wholeness.sizeBytes;
   }
 
   get keeper(): BlockKeeper {
@@ -126,10 +127,8 @@ export class Generation implements SupplyHost, AccessHost {
     return this.#isClosed;
   }
 
-  /** The last block cannot be read before the whole is verified: who has all but that sees that the rest is missing. */
   get isWithheld(): boolean {
-    if (!this.#options.check.isVerifying || this.#sizeBytes === undefined) return false;
-    return this.#blockCount(this.#sizeBytes) - this.#keeper.present.size <= 1;
+    return this.#wholeness.isWithheld;
   }
 
   /** Which bytes are there, coming, or to be asked for. */
@@ -195,7 +194,7 @@ export class Generation implements SupplyHost, AccessHost {
     const leave = this.#readers.sit(client);
     const visitor = { client, since: this.#failures.count };
     const { response } = this;
-    const sizeBytes = () => this.#sizeBytes;
+    const sizeBytes = () => this.sizeBytes;
     return {
       response,
       get sizeBytes() {
@@ -226,25 +225,18 @@ export class Generation implements SupplyHost, AccessHost {
   }
 
   async keep(block: Arrived): Promise<void> {
-    const { check, source } = this.#options;
-    check.add(block.index, block.bytes);
-    if (check.isVerifying && this.#sizeBytes !== undefined && this.#completes(block.index)) {
-      await this.#keeper.verify(check, this.#blockCount(this.#sizeBytes), block);
-    }
+    const verifying = this.#wholeness.add(block);
+    if (verifying !== undefined) await verifying;
     await this.#keeper.keep(block);
-    if (this.#isPublished || !source.isProvable || !this.isJoinable) return;
-    if (this.#sizeBytes === undefined || this.#keeper.isWhole(this.#sizeBytes)) return;
+    if (this.#isPublished || !this.#options.source.isProvable || !this.isJoinable) return;
+    if (this.sizeBytes === undefined || this.#keeper.isWhole(this.sizeBytes)) return;
     this.#isPublished = true;
     await this.#keeper.store(() => this.#options.publish(this.#response));
   }
 
   /** Commits when everything is there. */
   async settle(frontier: number): Promise<FillResult> {
-    const sizeBytes = this.#sizeBytes ?? this.#endAt(frontier);
-    const isDue = this.#keeper.isWhole(sizeBytes) || this.#sizeBytes === undefined;
-    const isVerified = isDue && (await this.#keeper.verify(this.#options.check, this.#blockCount(sizeBytes)));
-    const isWhole = isVerified && this.#keeper.isWhole(sizeBytes);
-    this.#sizeBytes = sizeBytes;
+    const { sizeBytes, isWhole } = await this.#wholeness.settle(frontier);
     this.moved();
     if (!this.#keeper.isStoring || this.#isWithdrawn) return 'relayed';
     if (!isWhole) return 'kept';
@@ -279,22 +271,5 @@ export class Generation implements SupplyHost, AccessHost {
   /** Whether nothing has forbidden storing it since it was asked for. */
   get #mayBeFound(): boolean {
     return !this.#isWithdrawn && !this.#options.isRevoked();
-  }
-
-  /** The length that a body without a stated one turns out to have. */
-  #endAt(frontier: number): number {
-    if (this.#keeper.present.firstAfter(this.#blockCount(frontier) - 1) === undefined) return frontier;
-    throw new ProxyError('generation_changed', { detail: 'fewer bytes' });
-  }
-
-  #blockCount(sizeBytes: number): number {
-    return Math.ceil(sizeBytes / this.#options.blockSizeBytes);
-  }
-
-  /** Whether everything is there once this block is. */
-  #completes(index: number): boolean {
-    const missing = this.#blockCount(this.#sizeBytes ?? 0) - this.#keeper.present.size;
-    const isLast = missing === 1 && !this.#keeper.present.has(index);
-    return isLast || missing === 0 || this.#options.check.hasAll(this.#blockCount(this.#sizeBytes ?? 0));
   }
 }

@@ -8,7 +8,7 @@ import { ageTerms, freshnessLifetime, isStated } from '../semantics/freshness.ts
 import { decideReuse } from '../semantics/reuse.ts';
 import { matchesVariant } from '../semantics/variant.ts';
 import { fillFields, hasRange } from './asked.ts';
-import { isBeyondLimit } from './beyond-limit.ts';
+import { isBeyondLimit, isRefusedTo } from './beyond-limit.ts';
 import type { FetchPlan } from './course.ts';
 import type { Flight, Landing } from './flights.ts';
 import type { Generation } from './generation.ts';
@@ -91,13 +91,14 @@ export function isWaitingVain(landing: Landing, inquiry: Inquiry, now: number): 
       // What Authorization kept from being shared may be shared where there is none.
       return landing.reason !== 'authorization' || hasField(originFields, 'authorization');
     case 'failed':
-      return !isOfLeader(landing);
+      return !isOfLeader(landing, inquiry);
   }
 }
 
-/** Whether a flight has failed by a limit of the client that has started it, which is none of those who have waited for it. */
-export function isOfLeader(landing: Landing): boolean {
-  return landing.kind === 'failed' && landing.failure instanceof ProxyError && isBeyondLimit(landing.failure);
+/** Whether a flight has failed by a limit of the client that has started it, which is none of this one that has waited for it. */
+export function isOfLeader(landing: Landing, { client }: Pick<Inquiry, 'client'>): boolean {
+  if (landing.kind !== 'failed' || !(landing.failure instanceof ProxyError)) return false;
+  return isBeyondLimit(landing.failure) && !isRefusedTo(client, landing.failure, landing.client);
 }
 
 /** Whether a response was selected by the values that this request presents (RFC 9111 §4.1). */

@@ -54,7 +54,7 @@ export async function landPosted(
   try {
     return await landWhole(context, inquiry, undefined, received, clearance);
   } catch (thrown) {
-    return { kind: 'failed', failure: toProxyError(thrown) };
+    return { kind: 'failed', failure: toProxyError(thrown), client: inquiry.client };
   }
 }
 

@@ -8,7 +8,7 @@ import { isBeyondLimit } from './beyond-limit.ts';
 import type { BlockKeeper } from './block-keeper.ts';
 import type { Clock } from './clock.ts';
 import { createErrand } from './errand.ts';
-import { type Coming, decideFetch, type Outlook } from './fetch-decision.ts';
+import { decideFetch, type Outlook } from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, type FirstPart, isFatal, type Part, type PartHead } from './fill.ts';
 import { decideUnwanted, type FillPolicy, mayComplete } from './fill-policy.ts';
 import type { PartSource } from './part-source.ts';
@@ -25,6 +25,14 @@ export interface FillEnd {
   readonly durationMs: number;
   readonly error: ProxyError | undefined;
 }
+
+/**
+ * How a byte that was demanded comes: by a fill that was begun for it, by one that runs, or by one that is expected there within
+ * `seekAheadMs`.
+ */
+export type Supplied =
+  | { readonly kind: 'begun'; readonly fill: Fill }
+  | { readonly kind: 'coming' | 'expected'; readonly fill: Fill | undefined };
 
 /** The rules of a supply. */
 export interface SupplyRules {
@@ -128,20 +136,21 @@ export class Supply implements FillHost {
   }
 
   /**
-   * Sees to it that an absent byte comes, for a client: it is on its way; it is expected within `seekAheadMs`, and to be asked for again
-   * if it has not come by then; a transfer was started for it, which is given; or it cannot be had any more, because the
-   * store took no more and the bytes have passed, or because what follows could not be compared before they are given.
+   * Sees to it that an absent byte comes, for a client: by a fill that runs, or by one that was begun. One that is expected is
+   * to be asked for again if it has not come by then. `gone` where the byte cannot be had any more, because the store took no
+   * more and the bytes have passed, or because what follows could not be compared before they are given.
    */
-  demand(offset: number, end: number, client: string): 'coming' | 'expected' | 'gone' | Coming {
+  demand(offset: number, end: number, client: string): Supplied | 'gone' {
     const { key, blockSizeBytes, source } = this.#rules;
     const { present, isStoring } = this.#host.keeper;
     const decision = decideFetch({ ...this.outlook, offset, end });
-    if (decision.kind === 'wait') return 'coming';
-    if (decision.kind === 'expect') return 'expected';
+    if (decision.kind !== 'fetch') {
+      return { kind: decision.kind === 'wait' ? 'coming' : 'expected', fill: this.#arrivals.nearest(offset) };
+    }
     if (!isStoring && !source.mayAskForParts) return 'gone';
     const isFollowed = present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined;
     if (isFollowed && !source.isProvable) return 'gone';
-    return this.#start(decision.span, createErrand({ key, client }));
+    return { kind: 'begun', fill: this.#start(decision.span, createErrand({ key, client })) };
   }
 
   /** Ends the transfers that nobody wants: at once, or with their block where the rest can be had later. */
@@ -234,7 +243,7 @@ export class Supply implements FillHost {
     return decideUnwanted(policy, { givesParts: source.givesParts, sizeBytes, leftBytes });
   }
 
-  #start({ start, end }: Span, errand: Errand, first?: Part): Coming {
+  #start({ start, end }: Span, errand: Errand, first?: Part): Fill {
     const { blockSizeBytes, clock, retry } = this.#rules;
     const { sizeBytes } = this.#host;
     const limit = Math.min(end, sizeBytes ?? Number.POSITIVE_INFINITY);

@@ -3,6 +3,7 @@
 import { hasControlCharacter, parseNamedSecrets } from '../guard/named-secrets.ts';
 import { formatPasswordHash, saltBytes } from '../guard/password-hash.ts';
 import { exitCode } from './exit-code.ts';
+import { fail } from './failure.ts';
 import type { CliIo } from './io.ts';
 import { type PasswordInput, readPassword } from './password-input.ts';
 
@@ -37,9 +38,4 @@ function faultOfName(name: string): string | undefined {
   const reading = parseNamedSecrets(`${name}:x`, () => undefined);
   const isSame = reading.kind === 'list' && reading.secrets.length === 1;
   return isSame ? undefined : 'expected a name without white space around it, which does not begin with #';
-}
-
-function fail(io: CliIo, reason: string, code: number): number {
-  io.stderr.write(`rangeway: ${reason}\n`);
-  return code;
 }

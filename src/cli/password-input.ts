@@ -18,8 +18,8 @@ const maxPipedBytes = 64 * 1024;
 export async function readPassword(input: PasswordInput, say: (text: string) => void): Promise<PasswordReading> {
   if (input.isTTY !== true) return await readPiped(input);
   const password = await ask(input, 'Password: ', say);
-  if (password === undefined) return refused('no password was given');
-  const again = await ask(input, 'Again: ', say);
+  const again = password === undefined ? undefined : await ask(input, 'Again: ', say);
+  if (password === undefined || again === undefined) return refused('no password was given');
   return again === password ? { kind: 'password', password } : refused('the two passwords are not the same');
 }
 

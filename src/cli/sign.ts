@@ -6,6 +6,7 @@ import { isExpiry, readSignature, signingKeyRule, signTarget } from '../guard/si
 import { normaliseAuthority } from '../routing/authority.ts';
 import { readSecret, unusable } from '../setup/secrets.ts';
 import { exitCode } from './exit-code.ts';
+import { fail } from './failure.ts';
 import type { CliIo } from './io.ts';
 
 /** The flags of the command. */
@@ -61,9 +62,4 @@ async function readKey(flags: SignFlags, io: CliIo): Promise<{ readonly keyId: s
   const found = flags.keyId === undefined ? secrets[0] : secrets.find(({ name }) => name === flags.keyId);
   if (found === undefined) throw unusable(source, `has no key with the id ${flags.keyId}`);
   return { keyId: found.name, secret: found.secret };
-}
-
-function fail(io: CliIo, reason: string, code: number): number {
-  io.stderr.write(`rangeway: ${reason}\n`);
-  return code;
 }

@@ -96,7 +96,9 @@ export const fieldRulesSchema = z
     toClient: z
       .strictObject(rules('client', toClientNames))
       .prefault({})
-      .describe('Rules for all responses of the route, errors too.'),
+      .describe(
+        'Rules for all responses of the route, errors too. Whatever they say of caching, errors of our own stay "no-store", and responses of a route that asks for credentials "private".',
+      ),
   })
   .prefault({})
   .describe('Fields to set, add or remove.');

@@ -84,7 +84,7 @@ export const corsSchema = z
     credentials: z
       .boolean()
       .default(false)
-      .describe('Whether they may send cookies and credentials of the user. Not with "*".'),
+      .describe('Whether they may send cookies and credentials of the user. Not with "*" or "null".'),
     methods: names(token, 20).prefault(['GET', 'HEAD']).describe('The methods that they may use.'),
     requestFields: names(fieldName('Authorization'), 100)
       .default([])
@@ -101,8 +101,10 @@ export const corsSchema = z
       .describe('How long a browser may remember what it was told about this.'),
   })
   .superRefine(({ origins, credentials }, context) => {
-    if (!credentials || !origins.includes('*')) return;
-    context.addIssue({ code: 'custom', path: ['credentials'], message: 'cannot be true for all origins ("*")' });
+    if (!credentials) return;
+    const complain = (message: string) => context.addIssue({ code: 'custom', path: ['credentials'], message });
+    if (origins.includes('*')) complain('cannot be true for all origins ("*")');
+    if (origins.includes('null')) complain('cannot be true for "null", which every page can be');
   })
   .optional()
   .describe(

@@ -74,7 +74,9 @@ const originOptions = z.strictObject({
     .describe('How long the origin may pause within the body of a response.'),
   connections: count(1, 65_535)
     .default(128)
-    .describe('The most connections to one origin at a time; over HTTP/2 each carries up to 100 requests.'),
+    .describe(
+      'The most connections to one origin at a time; over HTTP/2 each carries up to 100 requests, and those that the origin is closing come besides, as many again at most.',
+    ),
   keepAliveTimeoutSeconds: seconds(0.01, 3600)
     .default(4)
     .describe('How long an idle connection is kept for the next request. Less than the origin keeps it.'),

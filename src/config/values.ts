@@ -93,7 +93,9 @@ export const secretSource = z
 /** A path prefix: origin-form, no query. */
 export const pathPrefix = z
   .string()
-  .regex(/^\/[^?#\s]*$/, 'expected a path that begins with "/", without query and spaces');
+  .regex(/^\/[^?#\s]*$/, 'expected a path that begins with "/", without query and spaces')
+  // Paths that origins may read another way are of no route: see `lenientPath`.
+  .refine((path) => !/[\\;]|\/\/|%2f|%5c|%3b/i.test(path), 'must not hold "//", "\\", ";" or encoded ones of them');
 
 /** A token (RFC 9110 §5.6.2). */
 export const token = z

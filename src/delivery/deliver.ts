@@ -130,7 +130,7 @@ class Deliverer {
     if (this.#request.method === 'HEAD') {
       return { status, fields: headFields(fields), body: unreadBody(sizeOfPieces(pieces)) };
     }
-    const body: Body | Promise<Body> = bodyOfPieces(this.#representation, pieces, this.#request.signal);
+    const body: Body | Promise<Body> = bodyOfPieces(this.#representation, pieces, this.#request);
     return body instanceof Promise
       ? body.then((opened) => ({ status, fields, body: opened }))
       : { status, fields, body };

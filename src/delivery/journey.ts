@@ -9,6 +9,14 @@ import type { Emit, RequestEvent } from '../telemetry/events.ts';
 import { errorResponse } from './problem.ts';
 import { presentProblem } from './problem-form.ts';
 
+/** What limits a request. One object: functions made for each request would keep it alive until the next full collection. */
+export interface JourneyAllowance {
+  /** Gives the response what the client is told of its limits, before it is presented. */
+  present(response: ProxyResponse): ProxyResponse;
+  /** The response is over. */
+  leave(delivery: Delivery): void;
+}
+
 /** One request on its road. */
 export class Journey {
   /** What the cache said, once it did. */
@@ -17,10 +25,8 @@ export class Journey {
   client: string | undefined;
   /** The name that the client's credentials belong to. */
   user: string | undefined;
-  /** Called once when the response is over. */
-  onOver: ((delivery: Delivery) => void) | undefined;
-  /** Gives the response what the client is told of its limits, before it is presented. */
-  limit: ((response: ProxyResponse) => ProxyResponse) | undefined;
+  /** What limits the request, once it was let in. */
+  allowance: JourneyAllowance | undefined;
   #route: string | undefined;
   #present: ((response: ProxyResponse) => ProxyResponse) | undefined;
   readonly #request: ProxyRequest;
@@ -42,10 +48,10 @@ export class Journey {
   /** The response for the listener, which tells the end of the journey. */
   arrive(response: ProxyResponse, error?: ProxyError): ProxyResponse {
     const headAt = this.#clock.now();
-    const limited = this.limit === undefined ? response : this.limit(response);
+    const limited = this.allowance?.present(response) ?? response;
     const presented = this.#present === undefined ? presentProblem(this.#request, limited) : this.#present(limited);
     const onDelivered = (end: Delivery): void => {
-      this.onOver?.(end);
+      this.allowance?.leave(end);
       this.#emit(this.#event(presented.status, headAt, end, error));
     };
     return { ...presented, onDelivered };

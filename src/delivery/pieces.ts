@@ -2,7 +2,7 @@
 
 import { type Span, spanSize } from '../bytes/span.ts';
 import type { ByteReader, Representation } from '../cache/representation.ts';
-import type { Body, BodyStream } from '../http/message.ts';
+import type { Body, BodyStream, ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 
 /** A piece of a body. A span may end at infinity: at the end of a representation whose length is not known. */
@@ -19,18 +19,21 @@ export function sizeOfPieces(pieces: readonly Piece[]): number | undefined {
   return Number.isFinite(size) ? size : undefined;
 }
 
-/** The body, in the same tick when it is small and in memory. Rejects with `ProxyError`, or the signal's reason. */
+/**
+ * The body, in the same tick when it is small and in memory; the signal is asked for only when it is not. Rejects with
+ * `ProxyError`, or the signal's reason.
+ */
 export function bodyOfPieces(
   representation: Representation,
   pieces: readonly Piece[],
-  signal: AbortSignal,
+  request: Pick<ProxyRequest, 'signal'>,
 ): Body | Promise<Body> {
   const sizeBytes = sizeOfPieces(pieces);
   if (sizeBytes !== undefined && sizeBytes <= AT_ONCE_BYTES) {
     const chunks = chunksInMemory(representation, pieces);
     if (chunks !== undefined) return { kind: 'bytes', sizeBytes, chunks };
   }
-  return openBody(representation, pieces, sizeBytes, signal);
+  return openBody(representation, pieces, sizeBytes, request.signal);
 }
 
 /** A body of which only the length is told, for HEAD. */

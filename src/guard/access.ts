@@ -49,6 +49,3 @@ export function createAccess({ allow, deny, credentials }: AccessRules): Access 
     present: credentials === undefined ? (response) => response : forOneClient,
   };
 }
-
-/** Lets everybody pass. */
-export const openAccess: Access = createAccess({ allow: undefined, deny: undefined, credentials: undefined });

@@ -155,16 +155,3 @@ class RequestAllowance implements Allowance {
     if (this.#paysAtEnd) share?.repay(this.client, this.key, bytesSent);
   }
 }
-
-/** No limits. */
-export const boundlessAllowances: Allowances = createAllowances(
-  {
-    bodyBytes: undefined,
-    requestsPerClient: 0,
-    rate: undefined,
-    fills: 0,
-    fillsPerClient: 0,
-    amplification: undefined,
-  },
-  { now: () => 0, after: () => () => {} },
-);

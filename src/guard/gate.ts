@@ -1,14 +1,16 @@
 /** What stands before a route: who may pass, and what its responses are given on their way out. */
 
 import type { ErrorPages } from '../delivery/error-page.ts';
+import type { JourneyAllowance } from '../delivery/journey.ts';
 import { presentProblem } from '../delivery/problem-form.ts';
 import type { Fields } from '../http/fields.ts';
-import type { Delivery, ProxyRequest, ProxyResponse } from '../http/message.ts';
+import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import type { Routed } from '../routing/inquiry.ts';
 import type { Access } from './access.ts';
 import type { Allowance, Allowances } from './allowances.ts';
 import type { Client } from './client.ts';
 import type { Presentation } from './presentation.ts';
+import { forOneRequest } from './privacy.ts';
 
 /** What a gate says to a request. Refusals are thrown, as `ProxyError`. */
 export type Admission =
@@ -30,10 +32,8 @@ export interface Gate {
 export interface GateNotes {
   /** The name that the client's credentials belong to. */
   user: string | undefined;
-  /** Called once when the response is over. */
-  onOver: ((delivery: Delivery) => void) | undefined;
-  /** Gives every response what the client is told of its limits. */
-  limit: ((response: ProxyResponse) => ProxyResponse) | undefined;
+  /** What limits the request, once it was let in. */
+  allowance: JourneyAllowance | undefined;
 }
 
 /** What a gate is made of. */
@@ -56,14 +56,16 @@ export function createGate({ access, allowances, presentation, errorPages }: Gat
       const answered = presentation.answerPreflight(request);
       if (answered !== undefined) return { kind: 'answered', response: answered };
       const allowance = allowances.enter(request, client, routed);
-      notes.onOver = (delivery) => allowance.leave(delivery);
-      notes.limit = (response) => allowance.present(response);
+      notes.allowance = allowance;
       const passed = access.checkCredentials(allowance.request, routed, client);
       if (!(passed instanceof Promise)) return pass(passed, allowance, notes);
       return passed.then((later) => pass(later, allowance, notes));
     },
-    present: (request, response) =>
-      presentation.present(request, access.present(presentProblem(request, response, errorPages))),
+    present(request, response) {
+      const presented = presentation.present(request, presentProblem(request, response, errorPages));
+      // The operator's rules for fields have the last word on all but who may keep a response.
+      return access.present(presented.problem === undefined ? presented : forOneRequest(presented));
+    },
     presentInterim: (fields) => presentation.presentInterim(fields),
   };
 }

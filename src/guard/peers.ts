@@ -1,6 +1,6 @@
 /** Peers by their addresses, and lists of those that are trusted with something. */
 
-import { BlockList, isIP } from 'node:net';
+import { BlockList, isIP, isIPv6, SocketAddress } from 'node:net';
 
 /** All addresses that begin with the same bits. */
 export interface AddressRange {
@@ -35,9 +35,19 @@ export function createPeerList(peers: readonly (AddressRange | 'unix')[]): PeerL
   };
 }
 
-/** An address without its zone; an IPv4 peer of a socket that listens on IPv6 too is shown by its own address. */
+/**
+ * An address without its zone; an IPv4 peer of a socket that listens on IPv6 too is shown by its own address, in whatever form
+ * of IPv6 that is written (RFC 4291 §2.5.5.2).
+ */
 export function plainAddress(address: string): string {
-  return address.replace(/^::ffff:(?=\d+\.)/i, '').replace(/%.*$/, '');
+  const plain = withoutMapping(address).replace(/%.*$/, '');
+  if (!/^[0:]+:ffff:/i.test(plain) || !isIPv6(plain)) return plain;
+  return withoutMapping(new SocketAddress({ address: plain, family: 'ipv6' }).address);
+}
+
+/** Of the form that sockets tell. */
+function withoutMapping(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.)/i, '');
 }
 
 /** Whether a text is an IP address. */

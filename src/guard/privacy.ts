@@ -1,11 +1,14 @@
-/** Keeps responses of a route with credentials out of caches that others are served from. */
+/** Keeps responses that are not for all out of the caches after this one: those behind credentials, and our own errors. */
 
-import { type Fields, fieldLines } from '../http/fields.ts';
+import { type Fields, fieldLines, trimWhitespace } from '../http/fields.ts';
 import type { ProxyResponse } from '../http/message.ts';
 import { splitMembers } from '../semantics/cache-directives.ts';
 
 /** What would let a shared cache keep a response, or is said by `private` alone. */
 const replacedDirectives: ReadonlySet<string> = new Set(['public', 'private', 's-maxage']);
+
+/** What nginx and others obey before Cache-Control, besides the fields of RFC 9213. */
+const fieldsOfOthers: ReadonlySet<string> = new Set(['surrogate-control', 'x-accel-expires', 'edge-control']);
 
 /**
  * The response for one client alone (RFC 9111 §5.2.2.7). The origin knows nothing of the credentials, and calls public what
@@ -17,15 +20,25 @@ const replacedDirectives: ReadonlySet<string> = new Set(['public', 'private', 's
 export function forOneClient(response: ProxyResponse): ProxyResponse {
   const members = fieldLines(response.fields, 'cache-control').flatMap(splitMembers);
   const kept = members.filter((member) => member !== '' && !isReplaced(member));
-  const fields: Fields = response.fields.filter(([name]) => name !== 'cache-control' && !isForOtherCaches(name));
   // First, so that nothing malformed stands before it.
-  return { ...response, fields: [...fields, ['cache-control', ['private', ...kept].join(', ')]] };
+  const control = ['private', ...kept].join(', ');
+  return { ...response, fields: [...withoutCaching(response.fields), ['cache-control', control]] };
 }
 
 function isReplaced(member: string): boolean {
-  return replacedDirectives.has(member.replace(/[ \t]*=.*$/s, '').toLowerCase());
+  const [name = ''] = member.split('=', 1);
+  return replacedDirectives.has(trimWhitespace(name).toLowerCase());
+}
+
+/** An error of our own for this one request, whatever the operator's rules say of caching: they mean what is at the origin. */
+export function forOneRequest(response: ProxyResponse): ProxyResponse {
+  return { ...response, fields: [...withoutCaching(response.fields), ['cache-control', 'no-store']] };
+}
+
+function withoutCaching(fields: Fields): Fields {
+  return fields.filter(([name]) => name !== 'cache-control' && !isForOtherCaches(name));
 }
 
 function isForOtherCaches(name: string): boolean {
-  return name.endsWith('-cache-control') || name === 'surrogate-control';
+  return name.endsWith('-cache-control') || fieldsOfOthers.has(name);
 }

@@ -43,7 +43,7 @@ export interface Upgrade {
 
 /** Lets a request for an upgrade pass as any other (RFC 9110 §7.8). */
 export function admitUpgrade(head: UpgradeRequest, context: AdmissionContext): Upgrade {
-  const notes: GateNotes = { user: undefined, onOver: undefined, limit: undefined };
+  const notes: GateNotes = { user: undefined, allowance: undefined };
   let present = (response: ProxyResponse): ProxyResponse => presentProblem(head, response);
   return {
     async route() {
@@ -51,7 +51,7 @@ export function admitUpgrade(head: UpgradeRequest, context: AdmissionContext): U
       if (isLoop(request.fields, context.pseudonym)) throw new ProxyError('loop_detected');
       const routed = routeRequest(request, context.router);
       const gate = context.gateOf(routed.route);
-      present = (response) => gate.present(request, notes.limit?.(response) ?? response);
+      present = (response) => gate.present(request, notes.allowance?.present(response) ?? response);
       const admission = await gate.admit(request, client, routed, notes);
       // Preflight requests are OPTIONS, and a handshake is a GET.
       if (admission.kind === 'answered') throw new ProxyError('method_refused');
@@ -68,7 +68,7 @@ export function admitUpgrade(head: UpgradeRequest, context: AdmissionContext): U
       };
     },
     present: (response) => present(response),
-    leave: (delivery) => notes.onOver?.(delivery),
+    leave: (delivery) => notes.allowance?.leave(delivery),
   };
 }
 

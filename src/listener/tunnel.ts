@@ -114,6 +114,7 @@ class Attempt {
   #stage: 'asking' | 'answered' | 'open' = 'asking';
   #isConnected = false;
   #deadline: NodeJS.Timeout | undefined;
+  readonly #stopWatching: () => void;
   #error: ProxyError | undefined;
 
   constructor(request: RequestHead, client: TunnelClient, options: TunnelOptions) {
@@ -121,6 +122,7 @@ class Attempt {
     this.#client = client;
     this.#options = options;
     this.#admission = options.admit(request);
+    this.#stopWatching = watchForEnd(client.socket);
   }
 
   async start(proxy: ProxyServer, handshake: IncomingMessage): Promise<void> {
@@ -179,6 +181,7 @@ class Attempt {
   /** Runs before http-proxy-3 writes the 101 with the answer's fields and connects the two sockets. */
   #open(answer: IncomingMessage, originSocket: Socket): void {
     this.#stage = 'open';
+    this.#stopWatching();
     clearTimeout(this.#deadline);
     this.#route.hold?.report('well', 'it opened a tunnel');
     const { socket } = this.#client;
@@ -233,6 +236,7 @@ class Attempt {
     const onDelivered = ({ error }: { readonly error?: ProxyError | undefined }): void => {
       this.#report(response.status, this.#error ?? error);
     };
+    this.#stopWatching();
     this.#client.answer({ ...this.#admission.present(response), closeConnection: true, onDelivered });
   }
 
@@ -251,6 +255,19 @@ class Attempt {
       errorDetail: error?.detail,
     });
   }
+}
+
+/**
+ * Destroys a socket whose client ends its side, until the function is called: nothing tells the end of a socket that is not
+ * read. What the client has sent stays where it is, and behind it no end is seen.
+ */
+function watchForEnd(socket: Socket): () => void {
+  const look = () => {
+    if (socket.readableLength === 0) socket.read();
+  };
+  const leave = () => socket.destroy();
+  socket.on('readable', look).once('end', leave);
+  return () => socket.off('readable', look).off('end', leave);
 }
 
 /** Whom http-proxy-3 connects to. It looks for a socket and for certificates in the target, even where that is a URL. */

@@ -35,6 +35,7 @@ export class Exchange {
   readonly response: Promise<OriginResponse>;
   readonly #request: OriginRequest;
   readonly #carrier: Carrier;
+  readonly #onOver: () => void;
   readonly #settle: PromiseWithResolvers<OriginResponse>;
   readonly #onAbort = (): void => this.#abort(goneError(this.#request.signal));
   #stage: Stage = 'connecting';
@@ -44,9 +45,11 @@ export class Exchange {
   /** Why the exchange has failed. */
   #error: ProxyError | undefined;
 
-  constructor(request: OriginRequest, carrier: Carrier) {
+  /** `onOver` is called when nothing of it is under way any more; perhaps more than once, and at once for an aborted request. */
+  constructor(request: OriginRequest, carrier: Carrier, onOver: () => void = () => {}) {
     this.#request = request;
     this.#carrier = carrier;
+    this.#onOver = onOver;
     this.#settle = Promise.withResolvers();
     this.response = this.#settle.promise;
     request.signal.addEventListener('abort', this.#onAbort, { once: true });
@@ -124,6 +127,7 @@ export class Exchange {
   #leave(): void {
     this.#request.signal.removeEventListener('abort', this.#onAbort);
     this.#request.body?.close();
+    this.#onOver();
   }
 }
 

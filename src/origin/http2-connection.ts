@@ -39,9 +39,6 @@ const connectionWindowBytes = 16 * 1024 * 1024;
 const maxHeadBytes = 64 * 1024;
 const maxHeadLines = 2000;
 
-/** The largest head that is sent; without it Node refuses larger ones than 64 KiB in the origin's name. Listeners have limits of their own. */
-const maxSentHeadBytes = 4 * 1024 * 1024;
-
 /** A connection that is ready to use. It is retired, which is for good, when it takes no more requests. */
 export class Http2Connection {
   readonly #session: ClientHttp2Session;
@@ -68,7 +65,6 @@ export class Http2Connection {
       createConnection: () => socket,
       peerMaxConcurrentStreams: maxStreams,
       maxHeaderListPairs: maxHeadLines,
-      maxSendHeaderBlockLength: maxSentHeadBytes,
       settings: { enablePush: false, initialWindowSize: windowBytes, maxHeaderListSize: maxHeadBytes },
     });
     this.#session.once('connect', () => {

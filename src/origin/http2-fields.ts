@@ -21,6 +21,13 @@ const connectionFields: ReadonlySet<string> = new Set([
   'upgrade',
 ]);
 
+/**
+ * The largest head that is sent, as SETTINGS_MAX_HEADER_LIST_SIZE counts it (RFC 9113 §6.5.2). Node does not send more, and says
+ * so as if the origin had refused it; many origins end the connection on more, with all that is under way on it.
+ */
+const maxHeadBytes = 64 * 1024;
+const lineOverheadBytes = 32;
+
 const tokenPattern = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const targetPattern = /^\/[\x21-\x7e\x80-\xff]*$/;
 const valuePattern = /^[\t\x20-\x7e\x80-\xff]*$/;
@@ -28,7 +35,8 @@ const valuePattern = /^[\t\x20-\x7e\x80-\xff]*$/;
 /**
  * The pseudo-header fields (RFC 9113 §8.3.1), `:authority` being what Host says, and the others. Lines of one name are
  * joined (RFC 9110 §5.3), those of Cookie as RFC 9113 §8.2.3 says. Throws `malformed_request` for what cannot be sent: with
- * a line break in it, say, which HTTP/2 would carry to an origin that speaks HTTP/1.1 behind a gateway.
+ * a line break in it, say, which HTTP/2 would carry to an origin that speaks HTTP/1.1 behind a gateway. Throws
+ * `fields_too_large` for more than HTTP/2 carries.
  */
 export function http2Fields(request: OriginRequest, authority: string): OutgoingHttpHeaders {
   const { method, target, fields, bodySizeBytes } = request;
@@ -44,7 +52,14 @@ export function http2Fields(request: OriginRequest, authority: string): Outgoing
     headers[name] = checked(joined, valuePattern);
   }
   if (bodySizeBytes !== undefined) headers['content-length'] = String(bodySizeBytes);
+  const headBytes = sizeOf(headers);
+  if (headBytes > maxHeadBytes) throw new ProxyError('fields_too_large', { detail: `${headBytes} bytes over HTTP/2` });
   return headers;
+}
+
+function sizeOf(headers: OutgoingHttpHeaders): number {
+  const lines = Object.entries(headers);
+  return lines.reduce((sum, [name, value]) => sum + name.length + String(value).length + lineOverheadBytes, 0);
 }
 
 function checked(text: string, pattern: RegExp): string {

@@ -26,7 +26,8 @@ interface Waiting {
 
 /**
  * Speaks HTTP/2 (RFC 9113) with an `https:` origin that takes it by ALPN (§3.3): many requests over few connections, each
- * opened when those that are there are full. `connections` is the most of them.
+ * opened when those that are there are full. `connections` is the most of them; besides there are those that the origin is
+ * closing while something is still under way on them, as many again at most.
  *
  * It does not use undici, which can do this too: there the body of a stream that was reset with NO_ERROR counts as whole, lines
  * of a field are not told apart, and requests that wait for a first connection each wait for a failure of their own.
@@ -102,7 +103,8 @@ class AlpnOrigin implements Origin {
 
   #openMore(): void {
     if (this.#waiting.length === 0 || this.#isDialing || this.#isClosed) return;
-    if (this.#usable().length < this.#options.connections) void this.#open();
+    const { connections } = this.#options;
+    if (this.#usable().length < connections && this.#connections.length < 2 * connections) void this.#open();
   }
 
   async #open(): Promise<void> {

@@ -47,10 +47,7 @@ export class OriginStream {
     });
     stream.on('end', () => this.#end());
     stream.on('close', () => this.fail(surroundings.nameError(stream, this.#thrown, this.#isReading)));
-    stream.on('timeout', () => {
-      surroundings.onSilence();
-      this.fail(new ProxyError('origin_timeout', { detail: 'the stream was silent for too long' }));
-    });
+    stream.on('timeout', () => this.#onTimeout());
     stream.setTimeout(surroundings.headersTimeoutMs);
     exchange.onRequestStart(this.#control);
   }
@@ -79,6 +76,18 @@ export class OriginStream {
 
   #push(chunk: Uint8Array): void {
     if (!this.#isOver) this.#exchange.onResponseData(this.#control, chunk);
+  }
+
+  /** A client that takes its time over the body of its request is no silence of the origin, which has taken all that came. */
+  #onTimeout(): void {
+    const { headersTimeoutMs } = this.#surroundings;
+    const { writableEnded, writableLength } = this.#stream;
+    if (!this.#isReading && !writableEnded && writableLength === 0) {
+      this.#stream.setTimeout(headersTimeoutMs);
+      return;
+    }
+    this.#surroundings.onSilence();
+    this.fail(new ProxyError('origin_timeout', { detail: 'the stream was silent for too long' }));
   }
 
   /** A stream that was reset ends too; its close tells of that. */

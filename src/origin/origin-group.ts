@@ -15,6 +15,8 @@ import { ResendBudget } from './resend-budget.ts';
 export interface GroupMember {
   readonly url: URL;
   readonly origin: Origin;
+  /** What it is checked over: connections of its own, for which checks need not wait until clients leave one. */
+  readonly checkOrigin?: Origin | undefined;
   /** The Host that it is asked with, in place of the request's; undefined where all see the same one. */
   readonly host: string | undefined;
 }
@@ -97,8 +99,8 @@ class Group implements OriginGroup {
     this.#stopChecks =
       check === undefined || !this.#isMany
         ? []
-        : this.#members.map(({ origin, url, health: checked }) =>
-            startHealthChecks(origin, check.fieldsFor(url), check, { clock, random }, (isPassed, reason) =>
+        : this.#members.map(({ origin, checkOrigin = origin, url, health: checked }) =>
+            startHealthChecks(checkOrigin, check.fieldsFor(url), check, { clock, random }, (isPassed, reason) =>
               checked.noteCheck(isPassed, reason),
             ),
           );
@@ -153,7 +155,7 @@ class Group implements OriginGroup {
 
   async close(): Promise<void> {
     for (const stop of this.#stopChecks) stop();
-    await Promise.all(this.#members.map(({ origin }) => origin.close()));
+    await Promise.all(this.#members.flatMap(({ origin, checkOrigin }) => [origin.close(), checkOrigin?.close()]));
   }
 
   get #isMany(): boolean {

@@ -6,6 +6,7 @@ import { buildConnector, type Dispatcher, Pool } from 'undici';
 import { wireFieldName } from '../http/field-name.ts';
 import type { Fields } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
+import { ConnectionQueue } from './connection-queue.ts';
 import { Exchange } from './exchange.ts';
 import type { Origin, OriginRequest } from './origin.ts';
 import { hostOfOrigin, socketPathOf } from './place.ts';
@@ -84,12 +85,15 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
     strictContentLength: true,
   });
   const isTls = url.protocol === 'https:';
+  const queue = new ConnectionQueue(options.connections);
 
   return {
     async fetch(request) {
       refuseUnsendable(request);
-      const exchange = new Exchange(request, { isTls, version: '1.1' });
-      if (!request.signal.aborted) pool.dispatch(dispatchOptions(request, url.hostname), exchange);
+      const turn = queue.join();
+      const exchange = new Exchange(request, { isTls, version: '1.1' }, () => turn.leave());
+      const sent = dispatchOptions(request, url.hostname);
+      turn.begin(() => pool.dispatch(sent, exchange));
       return exchange.response;
     },
     close: () => pool.destroy(),

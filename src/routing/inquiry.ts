@@ -8,7 +8,7 @@ import { normaliseAuthority } from './authority.ts';
 import { cacheKey, originScope } from './cache-key.ts';
 import type { Route } from './route.ts';
 import { originTarget, type Router } from './router.ts';
-import { hidesStepUp, normaliseTarget, type Target } from './target.ts';
+import { hidesStepUp, lenientPath, normaliseTarget, type Target } from './target.ts';
 
 /** Where a request goes. */
 export interface Routed {
@@ -29,6 +29,11 @@ export function routeRequest(request: Pick<ProxyRequest, 'scheme' | 'authority' 
   if (hidesStepUp(target.path)) throw new ProxyError('malformed_request', { detail: 'the path hides a step up' });
   const route = router(authority, target.path);
   if (route === undefined) throw new ProxyError('no_route');
+  // What guards a path has to guard it however it is written.
+  const lenient = lenientPath(target.path);
+  if (lenient !== target.path && router(authority, lenient) !== route) {
+    throw new ProxyError('malformed_request', { detail: 'the path may be one of another route' });
+  }
   return { route, authority, target };
 }
 

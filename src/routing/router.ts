@@ -26,7 +26,8 @@ const hostKinds: readonly Candidate['hostKind'][] = ['exact', 'suffix', 'any'];
 export function createRouter(routes: readonly Route[]): Router {
   const candidates = routes.flatMap(candidatesOf).sort(compareCandidates);
   return (authority, path) => {
-    const host = hostOf(authority);
+    // With a dot at its end a name is the same one to an origin (RFC 1034 §3.1).
+    const host = hostOf(authority).replace(/\.$/, '');
     return candidates.find((candidate) => hasHost(candidate, host) && hasPrefix(path, candidate.prefix))?.route;
   };
 }

@@ -26,7 +26,18 @@ export function normaliseTarget(target: string): Target {
  * there, and what it brings is kept under a name that looks harmless.
  */
 export function hidesStepUp(path: string): boolean {
-  return path.includes('..') && /(?:[/\\]|%2F|%5C)\.\.(?:$|[/\\;]|%2F|%5C)/.test(path);
+  return path.includes('..') && /(?:[/\\]|%2F|%5C)\.\.(?:$|[/\\;]|%2F|%5C|%3B)/.test(path);
+}
+
+/**
+ * A normalised path as the most lenient origins read it, after they have decoded it: slashes that are encoded or turned round
+ * separate segments, those that are repeated count as one, and parameters of a segment count as nothing. `path` hides no
+ * step up.
+ */
+export function lenientPath(path: string): string {
+  if (!/[\\;]|\/\/|%2F|%5C|%3B/.test(path)) return path;
+  const plain = path.replace(/\\|%2F|%5C/g, '/').replace(/(?:;|%3B)[^/]*/g, '');
+  return removeDotSegments(plain).replace(/\/{2,}/g, '/');
 }
 
 /**

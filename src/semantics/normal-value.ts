@@ -88,6 +88,8 @@ function mediaRange(member: string): string | undefined {
     const [, name, argument = ''] = parameter.exec(written) ?? [];
     if (name === undefined) return undefined;
     const isWeight = /^q$/i.test(name) && index === parameters.length - 1 && weight.test(argument);
+    // A second weight, whose value not all origins would take.
+    if (isWeight && /;q=/.test(text)) return undefined;
     text += isWeight ? weightSuffix(argument) : `;${name.toLowerCase()}=${argument}`;
   }
   return text;

@@ -29,10 +29,12 @@ export type RouteOrigins = Pick<Route, 'originUrl' | 'holdOrigin' | 'tls' | 'tim
 export async function createRouteOrigins(config: OriginConfig, routeName: string, emit: Emit): Promise<RouteOrigins> {
   const tls = await readOriginTls(config);
   const urls = [config.url, ...config.alternatives].map((url) => new URL(url));
+  const isChecked = config.health.check !== undefined && urls.length > 1;
   const members = urls.map(
     (url): GroupMember => ({
       url,
       origin: createOrigin(url, config, tls),
+      checkOrigin: isChecked ? createOrigin(url, { ...config, connections: 1 }, tls) : undefined,
       host: config.host === 'origin' && urls.length > 1 ? hostOfOrigin(url) : undefined,
     }),
   );

@@ -89,7 +89,10 @@ describe('misuse is exit 2 and says what to do', () => {
     ['rangeway: one origin is served, not 2: several need a file with routes\n', origin, origin],
     ["rangeway: missing required argument 'file'\n", 'check'],
     ['Expected a time such as 60s, 5m or 500ms.', origin, '--default-ttl', '60'],
-    ['rangeway: <origin>: expected the URL of an origin such as "http://127.0.0.1:3000"\n', 'example.org'],
+    [
+      'rangeway: <origin>: expected the URL of an origin such as "http://127.0.0.1:3000" or "unix:/run/app.sock"\n',
+      'example.org',
+    ],
     ['rangeway: <origin>: expected the URL of an origin; did you mean "http://localhost:3000"?\n', 'localhost:3000'],
     ['rangeway: <origin>: must not hold a user name or password\n', 'http://a:b@c', '--origin-host', 'keep'],
     ['rangeway: --origin-host: expected "origin", "keep" or a host name', origin, '--origin-host', 'http://x'],

@@ -106,7 +106,8 @@ describe('hash-password', () => {
     ['nothing', ['\r', '\r'], 'the password is empty'],
     ['Ctrl-C', ['hidd\u0003'], 'no password was given'],
     ['Ctrl-D', ['\u0004'], 'no password was given'],
-    ['Ctrl-C the second time', ['hidden\r', '\u0003'], 'the two passwords are not the same'],
+    ['Ctrl-C the second time', ['hidden\r', '\u0003'], 'no password was given'],
+    ['Ctrl-D the second time', ['hidden\r', '\u0004'], 'no password was given'],
   ])('makes none of %s', async (_what, lines, want) => {
     const { code, stdout, stderr, modes } = await typed(...lines);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });

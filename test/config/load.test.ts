@@ -281,6 +281,10 @@ describe('checkConfig tells', () => {
       { routes: [{ ...routes[0], match: { pathPrefix: 'files' } }] },
       'routes[0].match.pathPrefix: expected a path that begins with "/", without query and spaces, found "files"',
     ],
+    ...['/a//b', '/a\\b', '/a;b', '/a%2fb', '/a%5Cb', '/a%3b'].map((pathPrefix): [object, string] => [
+      { routes: [{ ...routes[0], match: { pathPrefix } }] },
+      'routes[0].match.pathPrefix: must not hold "//", "\\", ";" or encoded ones of them',
+    ]),
     [{ routes: [{ ...routes[0], stripPathPrefix: true }] }, 'routes[0].stripPathPrefix: needs match.pathPrefix'],
     [{ routes: [...routes, ...routes] }, 'routes[1].match: routes[0] serves every path of every host too'],
     [

@@ -9,15 +9,8 @@ import { type ErrorCode, ProxyError } from '../../src/http/proxy-error.ts';
 import type { OriginRequest } from '../../src/origin/origin.ts';
 import { routeWith } from '../routing/route-sample.ts';
 import { createFakeOrigin } from '../support/fake-origin.ts';
+import { noLimits } from '../support/open-gate.ts';
 
-const none: AllowanceRules = {
-  bodyBytes: undefined,
-  requestsPerClient: 0,
-  rate: undefined,
-  fills: 0,
-  fillsPerClient: 0,
-  amplification: undefined,
-};
 const over = { bytesSent: 0, complete: true };
 
 function request(changes: Partial<Pick<ProxyRequest, 'body' | 'bodySizeBytes'>> = {}): ProxyRequest {
@@ -41,7 +34,7 @@ function request(changes: Partial<Pick<ProxyRequest, 'body' | 'bodySizeBytes'>> 
 function createGround(rules: Partial<AllowanceRules>) {
   const clock = { ms: 0 };
   const origin = createFakeOrigin();
-  const allowances = createAllowances({ ...none, ...rules }, { now: () => clock.ms, after: () => () => {} });
+  const allowances = createAllowances({ ...noLimits, ...rules }, { now: () => clock.ms, after: () => () => {} });
   const route = { ...routeWith(), origin };
   const routed = { route, authority: 'a.test', target: { path: '/', query: '' } };
   const enter = (address = '192.0.2.7', changes = {}) =>

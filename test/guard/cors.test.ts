@@ -192,6 +192,7 @@ describe('the option cors', () => {
     [{ origins: ['https://app.test:443'] }, ['browsers leave this port out, and so it never fits']],
     [{ origins: ['http://[::1]:80'] }, ['browsers leave this port out, and so it never fits']],
     [{ origins: ['*'], credentials: true }, ['cannot be true for all origins ("*")']],
+    [{ origins: [app, 'null'], credentials: true }, ['cannot be true for "null", which every page can be']],
     [{ origins: ['*'], methods: ['GET POST'] }, [expect.stringContaining('expected a token')]],
   ])('%j: %j', (cors, want) => expect(complaints(cors)).toEqual(want));
 });

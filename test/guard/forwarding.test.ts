@@ -210,7 +210,7 @@ describe('forwardedRequestFields', () => {
   it.each([
     ['2001:db8::1', '2001:db8::1'],
     ['::ffff:192.0.2.9', '192.0.2.9'],
-    ['::ffff:c000:209', '::ffff:c000:209'],
+    ['::ffff:c000:209', '192.0.2.9'],
   ])('shows the peer %s as %s', (address, want) => {
     expect(linesOf({ peer: { address, port: 1 } })).toContain(`x-forwarded-for: ${want}`);
   });

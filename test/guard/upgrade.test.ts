@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { createAccess } from '../../src/guard/access.ts';
 import type { AdmissionContext } from '../../src/guard/admit.ts';
-import { type Allowances, boundlessAllowances } from '../../src/guard/allowances.ts';
+import type { Allowances } from '../../src/guard/allowances.ts';
 import { createBasicCheck } from '../../src/guard/basic.ts';
 import type { CredentialRules } from '../../src/guard/credentials.ts';
 import { createGate } from '../../src/guard/gate.ts';
@@ -13,6 +13,7 @@ import type { Delivery } from '../../src/http/message.ts';
 import { createRouter } from '../../src/routing/router.ts';
 import { routeWith } from '../routing/route-sample.ts';
 import { base64, createRules, hashOf, key, signed } from '../support/credential-ground.ts';
+import { boundlessAllowances } from '../support/open-gate.ts';
 import { rawValues } from '../support/raw-client.ts';
 import { echoOrigin, openTunnelListener, plainOrigin, rawOrigin, upgradeRequest } from '../support/tunnels.ts';
 

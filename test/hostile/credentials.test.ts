@@ -2,7 +2,6 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createAccess } from '../../src/guard/access.ts';
-import { boundlessAllowances } from '../../src/guard/allowances.ts';
 import { createCors } from '../../src/guard/cors.ts';
 import type { CredentialRules } from '../../src/guard/credentials.ts';
 import { createGate, type Gate } from '../../src/guard/gate.ts';
@@ -10,6 +9,7 @@ import { createPresentation } from '../../src/guard/presentation.ts';
 import { redact } from '../../src/telemetry/redact.ts';
 import { base64, createRules, now, signed } from '../support/credential-ground.ts';
 import { expectWhole } from '../support/expect-bytes.ts';
+import { boundlessAllowances } from '../support/open-gate.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createWholeProxy, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
 

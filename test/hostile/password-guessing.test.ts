@@ -2,7 +2,6 @@
 
 import { expect, it } from 'vitest';
 import { createAccess } from '../../src/guard/access.ts';
-import { boundlessAllowances } from '../../src/guard/allowances.ts';
 import { createBasicCheck } from '../../src/guard/basic.ts';
 import { createGate } from '../../src/guard/gate.ts';
 import { createPasswordChecks } from '../../src/guard/password-checks.ts';
@@ -11,6 +10,7 @@ import { plainPresentation } from '../../src/guard/presentation.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { base64, createRules, key, requestWith } from '../support/credential-ground.ts';
 import { expectWhole } from '../support/expect-bytes.ts';
+import { boundlessAllowances } from '../support/open-gate.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createWholeProxy } from '../support/whole-proxy.ts';
 

@@ -153,6 +153,42 @@ describe('connections', () => {
   });
 });
 
+describe('a client', () => {
+  it('that takes its time over the body of its request does not make the origin one that is silent', async () => {
+    await using server = await openHttp2Server({}, (stream) => {
+      stream.resume().on('end', () => stream.respond({}, { endStream: true }));
+    });
+    const origin = open(server.url, { headersTimeoutMs: 100 });
+    const body = {
+      async *[Symbol.asyncIterator]() {
+        yield Buffer.from('a');
+        const pause = Promise.withResolvers<void>();
+        setTimeout(pause.resolve, 350);
+        await pause.promise;
+        yield Buffer.from('b');
+      },
+      close: () => undefined,
+    };
+    expect((await origin.fetch(originRequest({ method: 'PUT', body }))).status).toBe(200);
+    expect(server.sessions.length).toBe(1);
+    await origin.close();
+  });
+
+  it.each([
+    [60_000, ''],
+    [65_536, 'fields_too_large'],
+    [300_000, 'fields_too_large'],
+  ])('whose fields have %i bytes harms no other one', async (bytes, want) => {
+    await using server = await openHttp2Server({}, (stream) => stream.respond({}, { endStream: true }));
+    const origin = open(server.url);
+    await origin.fetch(originRequest());
+    expect(await textOf(origin.fetch(originRequest({ fields: [['x-large', '~'.repeat(bytes)]] })))).toBe(want);
+    await origin.fetch(originRequest());
+    expect(server.sessions.length).toBe(1);
+    await origin.close();
+  });
+});
+
 describe('an origin that goes away', () => {
   it('finishes what it has begun, and gets the rest over another connection', async () => {
     const begun = Promise.withResolvers<FrameExchange>();
@@ -166,6 +202,34 @@ describe('an origin that goes away', () => {
     answer(exchange);
     expect(await first).toBe('good');
     await origin.close();
+  });
+
+  it('is left at most as many connections that it closes as are allowed besides', async () => {
+    const held: FrameExchange[] = [];
+    const arrived: (() => void)[] = [];
+    await using server = await openFrameOrigin({}, (exchange) => {
+      const isFirst = held.every(({ connection }) => connection !== exchange.connection);
+      if (isFirst) exchange.send(frame('goaway', 0, 0, uint32(exchange.stream, 0)));
+      held.push(exchange);
+      for (const wake of arrived.splice(0)) wake();
+    });
+    await using another = await openFrameOrigin({}, answer);
+    const [origin, other] = [open(server.url, { connections: 1 }), open(another.url)];
+    // Until the news has come, requests still go the old way.
+    const reach = async (connection: number) => {
+      while (held.at(-1)?.connection !== connection) {
+        const news = new Promise<void>((resolve) => arrived.push(resolve));
+        await Promise.race([textOf(origin.fetch(originRequest())), news]);
+      }
+    };
+    await reach(2);
+    const reached = reach(3);
+    // A third one would be there as soon as this one.
+    for (let count = 0; count < 3; count++) await textOf(other.fetch(originRequest()));
+    expect(held.at(-1)?.connection).toBe(2);
+    held[0]?.socket.destroy();
+    await reached;
+    await Promise.all([origin.close(), other.close()]);
   });
 
   it.each<[name: string, play: (exchange: FrameExchange) => void]>([

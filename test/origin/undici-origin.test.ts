@@ -392,6 +392,30 @@ describe('an abort', () => {
     await server.allClosed();
   });
 
+  it('while it waits for a connection costs none, however many there are', async () => {
+    const barrier = Promise.withResolvers<void>();
+    await using server = await openScriptedOrigin(async ({ send }) => {
+      await barrier.promise;
+      await send(good);
+    }, good);
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1 }));
+    const first = origin.fetch(originRequest());
+    const leaving = Array.from({ length: 20 }, async () => {
+      const aborter = new AbortController();
+      const fetching = origin.fetch(originRequest({ signal: aborter.signal }));
+      aborter.abort();
+      return await failureOf(fetching);
+    });
+    expect(new Set(await Promise.all(leaving))).toEqual(new Set(['client_gone']));
+    const last = origin.fetch(originRequest());
+    barrier.resolve();
+    await readBody(await first);
+    expect((await readBody(await last)).bytes.toString()).toBe('good');
+    expect([server.requests.length, server.connections]).toEqual([2, 1]);
+    await origin.close();
+    await server.allClosed();
+  });
+
   it('while it waits for the head cuts the connection', async () => {
     const asked = Promise.withResolvers<void>();
     await using server = await openScriptedOrigin(({ closed }) => {

@@ -86,6 +86,16 @@ describe('credentials', () => {
     expect(fields['cache-control']).toBe(want === 200 ? 'private, max-age=600' : 'private, no-store');
   });
 
+  it.each(['//key/a', '/key%2Fa', '/key%5ca', '/key\\a', '/key;x/a', '/;/key/a', '/.%2Fkey/a', '/x/..//key/a'])(
+    'are asked for however a path is written that an origin may find: %s',
+    async (path) => {
+      const before = ground.seen.length;
+      expect([400, 403]).toContain(await statusOf(path));
+      expect(ground.seen).toHaveLength(before);
+      expect(await statusOf(path.replaceAll('key', 'other'))).toBe(200);
+    },
+  );
+
   it('are not shown to the origin, and their responses are shared by all who pass', async () => {
     const bodies = [(await ground.ask('/all/shared', basic)).body];
     await ground.stored('/all/shared');
@@ -156,8 +166,14 @@ describe('credentials', () => {
   });
 
   it('are asked for by the host too, in any case and with its port', async () => {
-    expect(await statusOf('/elsewhere', { host: 'other.example' })).toBe(404);
-    for (const host of ['guarded.example', 'GUARDED.example', 'guarded.example:80', 'Guarded.Example:']) {
+    expect(await statusOf('/elsewhere', { host: 'other.example' })).toBe(200);
+    for (const host of [
+      'guarded.example',
+      'GUARDED.example',
+      'guarded.example.',
+      'guarded.example:80',
+      'Guarded.Example:',
+    ]) {
       expect(await statusOf('/elsewhere', { host }), host).toBe(401);
     }
     expect(await statusOf('/elsewhere', { host: 'guarded.example', ...basic })).toBe(200);

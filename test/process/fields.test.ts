@@ -47,6 +47,7 @@ const routes: Record<string, object> = {
       toClient: { remove: ['Server', 'X-Theirs'], set: { 'X-Set': 'ours' }, add: { 'X-Add': 'ours' } },
     },
   },
+  kept: { fields: { toClient: { set: { 'Cache-Control': 'public, max-age=600' } } } },
 };
 
 let origin: Server;
@@ -343,6 +344,12 @@ describe('the options of a route', () => {
     expect(got.status).toBe(status);
     expect(got.fields).toMatchObject({ 'x-set': 'ours', 'x-add': expect.stringMatching(/(?:^|, )ours$/) as string });
     expect([got.fields['server'], got.fields['x-theirs']]).toEqual([undefined, undefined]);
+  });
+
+  it('fields.toClient: caches after this one are told to keep what the origin sends, and no error of our own', async () => {
+    expect((await ask(`${base}/kept/a`)).fields['cache-control']).toBe('public, max-age=600');
+    const error = await ask(`${base}/kept/b`, { 'cache-control': 'only-if-cached' });
+    expect([error.status, error.fields['cache-control']]).toEqual([504, 'no-store']);
   });
 
   it('fields.toClient: an interim response loses what is removed', async () => {

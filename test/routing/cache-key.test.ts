@@ -52,14 +52,18 @@ describe('cacheKey', () => {
 
 describe('originScope', () => {
   const media = { hosts: [], pathPrefix: '/media' };
+  const toOrigin = { removed: new Set(['a']), removedFromShared: new Set<string>(), constant: [], scope: '0123abcd' };
   const cachedBy = (query: QuerySelection) => ({ cache: { ...defaultCaching, key: { ...defaultCaching.key, query } } });
   it.each<[Partial<Route>, string]>([
     [{}, 'http://origin.test/'],
     [{ originUrl: new URL('HTTPS://Origin.test:443/base') }, 'https://origin.test/base'],
+    [{ originUrl: new URL('unix:/run/app.sock') }, 'unix:/run/app.sock'],
     [{ match: media }, 'http://origin.test/'],
     [{ match: media, stripPathPrefix: true }, 'http://origin.test/#strip=/media'],
     [{ host: 'keep' }, 'http://origin.test/#keep-host'],
     [{ host: { name: 'B.test' }, match: media, stripPathPrefix: true }, 'http://origin.test/#strip=/media#host=b.test'],
+    [{ host: 'keep', toOrigin }, 'http://origin.test/#keep-host#fields=0123abcd'],
+    [{ ...cachedBy('none'), toOrigin }, 'http://origin.test/#fields=0123abcd#query=none'],
     [cachedBy('none'), 'http://origin.test/#query=none'],
     [cachedBy({ keep: [] }), 'http://origin.test/#query=keep[]'],
     [cachedBy({ keep: ['b', 'a#'] }), 'http://origin.test/#query=keep["a#","b"]'],

@@ -3,6 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { ProxyRequest } from '../../src/http/message.ts';
+import type { ProxyError } from '../../src/http/proxy-error.ts';
 import { createInquiry, routeRequest } from '../../src/routing/inquiry.ts';
 import type { RouteCaching } from '../../src/routing/route.ts';
 import { createRouter } from '../../src/routing/router.ts';
@@ -34,12 +35,58 @@ function inquiryFor(target: string, query: RouteCaching['key']['query']) {
   const request = requestFor(target);
   return createInquiry(request, routeRequest(request, router), router, {
     origin: routeWith().origin,
+    client: '192.0.2.7',
     originFields: [],
     onInterim: () => undefined,
   });
 }
 
 const withoutTracking = { ignore: ['utm_*'] };
+
+describe('routeRequest', () => {
+  const routes = ['/', '/private', '/files/', '/other'].map((pathPrefix) =>
+    routeWith({ name: pathPrefix, match: { pathPrefix } }),
+  );
+  const nameOf = (target: string): string => {
+    try {
+      return routeRequest(requestFor(target), createRouter(routes)).route.name;
+    } catch (thrown) {
+      return (thrown as ProxyError).code;
+    }
+  };
+
+  it.each([
+    ['/private/a', '/private'],
+    ['/%70rivate', '/private'],
+    ['/x/../private', '/private'],
+    ['/a', '/'],
+    // Where an origin may find the way into another route, nobody goes.
+    ['//private/a', 'malformed_request'],
+    ['/private%2fa', 'malformed_request'],
+    ['/private%5Ca', 'malformed_request'],
+    ['/private\\a', 'malformed_request'],
+    ['/private;x/a', 'malformed_request'],
+    ['/private%3b/a', 'malformed_request'],
+    ['/;/private/a', 'malformed_request'],
+    ['/.;/private', 'malformed_request'],
+    ['/.%2Fprivate', 'malformed_request'],
+    ['/%2Fprivate', 'malformed_request'],
+    ['/files%2Fa', 'malformed_request'],
+    ['/files/%2F../private', 'malformed_request'],
+    // Within one route such paths mean what the origin says.
+    ['/private//a%2Fb;c', '/private'],
+    ['/a//private', '/'],
+    ['/a%2Fprivate', '/'],
+    ['/a;b', '/'],
+    ['/Private', '/'],
+    ['/a?//private', '/'],
+  ])('%s: %s', (target, want) => expect(nameOf(target)).toBe(want));
+
+  it('says of a path that has no route no more than that', () => {
+    const router = createRouter([routeWith({ match: { pathPrefix: '/private' } })]);
+    expect(() => routeRequest(requestFor('//private'), router)).toThrow('No route is configured');
+  });
+});
 
 describe('the key of an inquiry', () => {
   it.each<[target: string, query: RouteCaching['key']['query'], want: string]>([

@@ -37,6 +37,9 @@ describe('createRouter', () => {
     [['A.Test /'], 'a.test', '/', 'A.Test /'],
     [['a.test /'], 'a.test:8080', '/', 'a.test /'],
     [['a.test /'], 'b.test', '/', undefined],
+    [['a.test /', 'any /'], 'a.test.', '/', 'a.test /'],
+    [['*.example.org /', 'any /'], 'a.example.org.:81', '/', '*.example.org /'],
+    [['a.test /'], '.', '/', undefined],
     [['a.test /'], '', '/', undefined],
     [['b.test,a.test /'], 'a.test', '/', 'b.test,a.test /'],
     [['[::1] /'], '[::1]:8080', '/', '[::1] /'],
@@ -87,6 +90,8 @@ describe('originTarget', () => {
     ['http://o.test/base', '/media', true, '/media/a', '', '/base/a'],
     ['http://o.test/base', '/media', true, '/media', '', '/base/'],
     ['http://o.test/base', '/', false, '*', '', '*'],
+    ['unix:/run/app.sock', '/', false, '/a', '?b', '/a?b'],
+    ['unix:/run/app.sock', '/media', true, '/media', '', '/'],
   ])('%s, prefix %s, stripped %s: %s %s', (url, pathPrefix, stripPathPrefix, path, query, want) => {
     const route = routeWith({ originUrl: new URL(url), match: { pathPrefix }, stripPathPrefix });
     expect(originTarget(route, path, query)).toBe(want);

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { normaliseTarget } from '../../src/routing/target.ts';
+import { hidesStepUp, lenientPath, normaliseTarget } from '../../src/routing/target.ts';
 
 describe('normaliseTarget', () => {
   it.each([
@@ -123,6 +123,73 @@ describe('normaliseTarget', () => {
       fc.property(segments, (parts) => {
         const target = `/${parts.join('/')}`;
         expect(normaliseTarget(target).path).toBe(new URL(`http://a.test${target}`).pathname);
+      }),
+    );
+  });
+});
+
+describe('hidesStepUp', () => {
+  it.each([
+    ['/a/..%2fb', true],
+    ['/a%2F..%2Fb', true],
+    ['/a/%2e%2e%2Fb', true],
+    ['/a%2F%2e%2e', true],
+    ['/a%2F../b', true],
+    ['/a/..%5cb', true],
+    ['/a/..\\b', true],
+    ['/a\\..', true],
+    ['/a/..;/b', true],
+    ['/a/..;x=1', true],
+    ['/a/..;', true],
+    ['/a/..%3bb', true],
+    ['/a/../b', false],
+    ['/a/%2e%2e/b', false],
+    ['/a/..b', false],
+    ['/a/b..', false],
+    ['/a/b..%2Fc', false],
+    ['/a%2F..b', false],
+    ['/a/...', false],
+    ['/a/...%2Fb', false],
+    ['/a/.%2Fb', false],
+    ['/a/%252e%252e%252fb', false],
+    ['/a?x=/..%2Fb', false],
+    ['/a;../b', false],
+    ['*', false],
+  ])('%s: %s', (target, want) => expect(hidesStepUp(normaliseTarget(target).path)).toBe(want));
+});
+
+describe('lenientPath', () => {
+  it.each([
+    ['/', '/'],
+    ['/a/b', '/a/b'],
+    ['/a/', '/a/'],
+    ['/a.b/.c', '/a.b/.c'],
+    ['/a%20b', '/a%20b'],
+    ['//a', '/a'],
+    ['/a///b//', '/a/b/'],
+    ['//', '/'],
+    ['/a%2fb', '/a/b'],
+    ['/a%2f', '/a/'],
+    ['/%2Fa', '/a'],
+    ['/a\\b', '/a/b'],
+    ['/%5ca', '/a'],
+    ['/.%2fa', '/a'],
+    ['/a%2f.', '/a/'],
+    ['/.;/a', '/a'],
+    ['/;x/a', '/a'],
+    ['/a;x=1/b', '/a/b'],
+    ['/a;x', '/a'],
+    ['/a%3bx/b', '/a/b'],
+    ['/a/;', '/a/'],
+    ['*', '*'],
+  ])('%s: %s', (target, want) => expect(lenientPath(normaliseTarget(target).path)).toBe(want));
+
+  it('is the same for itself', () => {
+    const path = fc.array(fc.constantFrom('a', 'b', '.', '/', '%2F', '%5C', '\\', ';', '%3B'), { maxLength: 12 });
+    fc.assert(
+      fc.property(path, (parts) => {
+        const once = lenientPath(`/${parts.join('')}`);
+        expect(lenientPath(once)).toBe(once);
       }),
     );
   });

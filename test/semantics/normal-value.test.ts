@@ -49,6 +49,7 @@ describe('normalValue, RFC 9111 §4.1', () => {
     ['accept', 'text/html ; Level=A ;q=1.0', 'text/html;level=A'],
     ['accept', 'text/html;q=1;level=1', 'text/html;q=1;level=1'],
     ['accept', 'text/html;q=5', 'text/html;q=5'],
+    ['accept', 'text/html;q=1;q=1', 'text/html;q=1;q=1'],
     ['accept', ',text/html,,', 'text/html'],
     ['accept', '', ''],
     ['accept', 'Text/HTML;x="A, b" , B/c', 'Text/HTML;x="A, b",B/c'],

@@ -121,6 +121,28 @@ describe('a tunnel', () => {
     await expect.poll(() => sending.size).toBe(0);
   });
 
+  it.each(['end', 'reset'] as const)(
+    'is nothing more once its client has left (%s), though the origin thinks on',
+    async (how) => {
+      const asked = Promise.withResolvers<void>();
+      let open = 0;
+      const url = await rawOrigin((socket) => {
+        open += 1;
+        socket.on('close', () => {
+          open -= 1;
+        });
+        socket.once('data', () => asked.resolve());
+      });
+      await using listener = await openTunnelListener(routeTo(url), { answerTimeoutMs: 60_000 });
+      const client = await listener.connect();
+      client.send(handshake);
+      await asked.promise;
+      client[how]();
+      await expect.poll(() => listener.tunnelEvents.map(({ error }) => error)).toEqual(['client_gone']);
+      await expect.poll(() => open).toBe(0);
+    },
+  );
+
   it('begins with the 101 only: what an origin sends before is not passed on', async () => {
     const url = await rawOrigin((socket) =>
       socket.once('data', () => socket.write('HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nhello')),
