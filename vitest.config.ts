@@ -1,9 +1,25 @@
 import { defineConfig } from 'vitest/config';
+import { wireNames } from './test/support/wire-names.ts';
+
+/** Chance is given fewer tries over wires, which are slow; a number that is asked for holds for them too. */
+const { RANGEWAY_TEST_RUNS = '100' } = process.env;
 
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     testTimeout: 20_000,
     hookTimeout: 20_000,
+    projects: [
+      { extends: true, test: { name: 'tests', include: ['test/**/*.test.ts'] } },
+      // The scenarios once more, with a listener, sockets and a strict client between the client and the proxy.
+      ...wireNames.map((name) => ({
+        extends: true as const,
+        test: {
+          name,
+          include: ['test/scenario/*.test.ts'],
+          env: { RANGEWAY_WIRE: name, RANGEWAY_TEST_RUNS },
+          isolate: false,
+        },
+      })),
+    ],
   },
 });

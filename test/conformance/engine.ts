@@ -2,11 +2,12 @@
 
 import { describe, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
-import { createRetryingOrigin } from '../../src/origin/retrying-origin.ts';
+import { createOriginGroup } from '../../src/origin/origin-group.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
 import type { Route } from '../../src/routing/route.ts';
 import { originOptions } from '../origin/origin-options.ts';
 import { openListener, type TestListener } from '../support/open-listener.ts';
+import { realClock } from '../support/real-clock.ts';
 import { openScriptedOrigin, type ScriptedOrigin } from '../support/scripted-origin.ts';
 import { until } from '../support/until.ts';
 import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
@@ -60,7 +61,15 @@ async function openStage({ cache = {}, originTimeoutMs = 15_000 }: Setup): Promi
   const undici = createUndiciOrigin(originOptions({ url: origin.url, headersTimeoutMs: originTimeoutMs }));
   resources.defer(() => undici.close());
   const proxy = createWholeProxy({
-    origin: createRetryingOrigin(undici),
+    origin: createOriginGroup({
+      members: [{ url: new URL(origin.url), origin: undici, host: undefined }],
+      choice: 'first',
+      retries: { attempts: 1, budgetPercent: 20 },
+      health: { failures: 3, restMs: 10_000 },
+      clock: realClock,
+      random: () => 0.5,
+      onHealth: () => undefined,
+    }),
     originRanges: 'auto',
     route: { cache: cachingOf(cache) },
   });

@@ -7,7 +7,14 @@ import { fetched, settled, storedBody } from '../support/conversation.ts';
 import type { FakeExchange } from '../support/fake-origin.ts';
 import { createLimitedGate } from '../support/limited-gate.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import { createRangeOrigin } from '../support/range-origin.ts';
+import {
+  type Client,
+  createWholeProxy,
+  type Sent,
+  type WholeProxy,
+  type WholeProxyOptions,
+} from '../support/whole-proxy.ts';
 
 const size = 10_000;
 const whole = patternBytes(0, size);
@@ -130,6 +137,40 @@ describe('one transfer at a time', () => {
     const { client, exchange } = await begun({ target: '/1' });
     const statuses = [alice, bob, bob].map((peer) => proxy.send({ target: '/2', peer }).status());
     expect(await Promise.all(statuses)).toEqual([503, 503, 503]);
+    finish(exchange);
+    await client.bytes();
+  });
+
+  it.each([
+    ['the route', { fills: 1 }, 503],
+    ['a client', { fillsPerClient: 1 }, 429],
+  ])('of %s is refused to many at once as quickly as to one', async (_whose, limits, status) => {
+    // The clock throws where each of them asks for itself, one after the other, while all others wait again.
+    start(limits);
+    const { client, exchange } = await begun({ target: '/1' });
+    const statuses = Array.from({ length: 300 }, () => proxy.send({ target: '/2' }).status());
+    expect(new Set(await Promise.all(statuses))).toEqual(new Set([status]));
+    finish(exchange);
+    await client.bytes();
+  });
+
+  it('is refused to many at once who want the rest of what is stored in part', async () => {
+    start({ fills: 1 }, { originRanges: 'auto' });
+    const file = createRangeOrigin(proxy.origin, { sizeBytes: size });
+    const part = proxy.send({ target: '/part', fields: { range: 'bytes=0-9' } });
+    await file.give();
+    await part.bytes();
+    await settled();
+    const { client, exchange } = await begun({ target: '/1' });
+    const before = proxy.origin.requests;
+    const rest: Sent = { target: '/part', fields: { range: 'bytes=5000-5009' } };
+    // Of those that come in the same turn only the first one is told in its head; over a wire each comes in its own.
+    const outcomeOf = async (each: Client) =>
+      (await each.status()) === 503 ? 503 : await each.bytes().catch(() => 'cut');
+    const outcomes = await Promise.all(Array.from({ length: 300 }, () => outcomeOf(proxy.send(rest))));
+    expect(outcomes).toContain(503);
+    expect(outcomes.filter((outcome) => outcome !== 503 && outcome !== 'cut')).toEqual([]);
+    expect(proxy.origin.requests).toBe(before);
     finish(exchange);
     await client.bytes();
   });

@@ -314,6 +314,8 @@ describe('forwarding', () => {
     expect(sent).toEqual({
       host: 'origin.example',
       via: '1.1 rangeway-test',
+      'cdn-loop': 'rangeway-test',
+      forwarded: 'for=192.0.2.7;host=files.example;proto=http',
       'x-forwarded-for': '192.0.2.7',
       'x-forwarded-host': 'files.example',
       'x-forwarded-port': '80',
@@ -352,7 +354,9 @@ describe('forwarding', () => {
   it('answers 404 where there is no route', async () => {
     await proxy.close();
     proxy = createWholeProxy({ route: { match: { hosts: ['other.example'], pathPrefix: '/' } } });
-    expect(await proxy.send().status()).toBe(404);
-    expect(proxy.requestEvents()).toEqual([]);
+    const client = proxy.send();
+    expect(await client.status()).toBe(404);
+    await client.bytes();
+    expect(proxy.requestEvents()).toMatchObject([{ status: 404, error: 'no_route', route: undefined }]);
   });
 });

@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { patternBytes } from '../support/pattern-body.ts';
+import { turn } from '../support/turn.ts';
 import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
 
 const size = 10_000;
@@ -164,7 +165,7 @@ describe('a client that leaves', () => {
     const exchange = await proxy.origin.next();
     await client.leave();
     exchange.respond({ fields: { 'cache-control': 'no-store' } }, whole);
-    await new Promise(setImmediate);
+    await turn();
     expect(exchange.isClosed).toBe(true);
   });
 });

@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
+import { turn } from '../support/turn.ts';
 import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
 
 const size = 10_000;
@@ -69,9 +70,9 @@ describe('a fill that ends with its last reader', () => {
       await exchange.send(whole.subarray(0, 5));
       await reading.readUntil(5);
       const waiting = proxy.send({ fields: { range } });
-      await new Promise(setImmediate);
+      await turn();
       await reading.leave();
-      await new Promise(setImmediate);
+      await turn();
       expect(exchange.isClosed).toBe(false);
       void exchange.send(whole.subarray(5));
       exchange.end();
@@ -86,7 +87,7 @@ describe('a fill that ends with its last reader', () => {
     const exchange = await proxy.origin.next();
     exchange.head({ fields });
     await exchange.send(whole.subarray(0, 5));
-    await new Promise(setImmediate);
+    await turn();
     await waiting.leave();
     await proxy.fillsEnded(1);
     expect(exchange.isClosed).toBe(true);

@@ -2,6 +2,7 @@
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
+import { settled } from '../support/conversation.ts';
 import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createRangeOrigin, type RangeOrigin, type Twist } from '../support/range-origin.ts';
@@ -184,5 +185,48 @@ describe('a transfer from a legacy origin', () => {
     const next = proxy.send();
     await origin.give();
     await expectWhole(next, { seed: 2 });
+  });
+});
+
+describe('a client that reads slowly what another one has fetched again', () => {
+  /** A client that has read some bytes of a transfer that was given up, and reads on after the whole has come for another one. */
+  async function readSlowly(method: string, seenBytes: number, then: Uint8Array) {
+    proxy = createWholeProxy({ fill: { resumeAttempts: 0 } });
+    const head = { fields: { ...named, 'content-location': '/file' } };
+    const slow = proxy.send({ method });
+    const first = await proxy.origin.next();
+    first.head(head);
+    void first.send(patternBytes(0, seenBytes));
+    await slow.readUntil(seenBytes);
+    first.fail(new ProxyError('origin_reset'));
+    await settled();
+    const other = proxy.send();
+    (await proxy.origin.next()).respond(head, then);
+    return { slow, other };
+  }
+
+  const rows = ['GET', 'POST'].flatMap((method) =>
+    [1, 1023, 1024, 1500].map((seenBytes) => [method, seenBytes] as const),
+  );
+
+  it.each(rows)('by %s, %i bytes, is given the rest of what it has begun with', async (method, seenBytes) => {
+    const { slow, other } = await readSlowly(method, seenBytes, patternBytes(0, size));
+    await expectWhole(other);
+    await expectWhole(slow);
+  });
+
+  it.each(rows)('by %s, %i bytes, is given no byte of what has another one among those', async (method, seenBytes) => {
+    const changed = patternBytes(0, size);
+    changed.set([(changed[seenBytes - 1] ?? 0) ^ 1], seenBytes - 1);
+    const { slow, other } = await readSlowly(method, seenBytes, changed);
+    if (seenBytes < 1024) {
+      // Nothing of the old bytes was kept for it, and so it is given the new ones from the beginning.
+      (await proxy.origin.next()).respond({ fields: named }, changed);
+      expect(Buffer.compare(await other.bytes(), changed)).toBe(0);
+    } else {
+      await expectCut(other);
+    }
+    await expectCut(slow);
+    expect(await slow.readUntil(0)).toEqual(Buffer.from(patternBytes(0, seenBytes)));
   });
 });

@@ -39,7 +39,8 @@ export interface FakeOrigin extends Origin {
   readonly waiting: readonly FakeExchange[];
 }
 
-export function createFakeOrigin(): FakeOrigin {
+/** `arrivals` resolves when all that clients have sent so far is with the proxy; at once without it. */
+export function createFakeOrigin(arrivals?: () => Promise<void>): FakeOrigin {
   const arrived: FakeExchange[] = [];
   const takers: ((exchange: FakeExchange) => void)[] = [];
   let requests = 0;
@@ -54,12 +55,14 @@ export function createFakeOrigin(): FakeOrigin {
       });
     },
     close: async () => {},
-    next: (at = 0) =>
-      new Promise((resolve) => {
+    async next(at = 0) {
+      if (arrivals !== undefined) await arrivals();
+      return await new Promise((resolve) => {
         const [exchange] = arrived.splice(at % Math.max(1, arrived.length), 1);
         if (exchange === undefined) takers.push(resolve);
         else resolve(exchange);
-      }),
+      });
+    },
     get requests() {
       return requests;
     },

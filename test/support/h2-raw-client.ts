@@ -94,9 +94,10 @@ export function settingsPayload(...settings: readonly (readonly [id: number, val
   return Buffer.concat(settings.map(([id, value]) => Buffer.concat([uint16(id), uint32(value)])));
 }
 
-export function uint32(value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32BE(value >>> 0);
+/** Numbers of four bytes each. */
+export function uint32(...values: readonly number[]): Buffer {
+  const bytes = Buffer.alloc(4 * values.length);
+  for (const [at, value] of values.entries()) bytes.writeUInt32BE(value >>> 0, 4 * at);
   return bytes;
 }
 

@@ -6,49 +6,22 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { createServer, type TLSSocket } from 'node:tls';
+import type { Field } from '../../src/http/fields.ts';
 import { ByteReader } from './byte-reader.ts';
+import { encodeFields } from './h2-hpack.ts';
+import { flag, frameBytes, frameType, preface } from './h2-raw-client.ts';
 import { testCertificate } from './tls-certificate.ts';
 
-const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
-const types = { data: 0, headers: 1, reset: 3, settings: 4, goaway: 7, continuation: 9 } as const;
-const ack = 1;
-export const endStream = 1;
-export const endHeaders = 4;
+export const { endStream, endHeaders } = flag;
 
 /** One frame. */
-export function frame(type: keyof typeof types, flags: number, stream: number, payload: Uint8Array): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head.writeUInt8(types[type], 3);
-  head.writeUInt8(flags, 4);
-  head.writeUInt32BE(stream, 5);
-  return Buffer.concat([head, payload]);
+export function frame(type: keyof typeof frameType, flags: number, stream: number, payload: Uint8Array): Buffer {
+  return frameBytes(frameType[type], flags, stream, payload);
 }
 
-/** Field lines as literals that are not indexed (RFC 7541 §6.2.2), `:status` among them. */
-export function lines(...fields: readonly (readonly [name: string, value: string])[]): Buffer {
-  return Buffer.concat(fields.map(([name, value]) => Buffer.concat([Buffer.of(0), literal(name), literal(value)])));
-}
-
-/** A text as HPACK has it: its length in seven bits and more, then its bytes. */
-function literal(text: string): Buffer {
-  const bytes = Buffer.from(text, 'latin1');
-  const length: number[] = [];
-  if (bytes.length < 127) length.push(bytes.length);
-  else {
-    length.push(127);
-    let rest = bytes.length - 127;
-    for (; rest >= 128; rest = Math.floor(rest / 128)) length.push((rest % 128) + 128);
-    length.push(rest);
-  }
-  return Buffer.concat([Buffer.from(length), bytes]);
-}
-
-/** A number of four bytes. */
-export function uint32(...values: readonly number[]): Buffer {
-  const bytes = Buffer.alloc(4 * values.length);
-  for (const [at, value] of values.entries()) bytes.writeUInt32BE(value, 4 * at);
-  return bytes;
+/** Field lines as literals that are not indexed, `:status` among them. */
+export function lines(...fields: readonly Field[]): Buffer {
+  return encodeFields(fields);
 }
 
 /** The next frame; undefined at the end of the connection. */
@@ -93,9 +66,9 @@ export async function openFrameOrigin(
     send(frame('settings', 0, 0, settings));
     for (let next = await takeFrame(reader); next !== undefined; next = await takeFrame(reader)) {
       const { type, stream, payload } = next;
-      if (type === types.settings && next.flags !== ack) send(frame('settings', ack, 0, Buffer.alloc(0)));
-      if (type === types.reset) received.push(`rst ${stream} ${payload.readUInt32BE()}`);
-      if (type !== types.headers) continue;
+      if (type === frameType.settings && next.flags !== flag.ack) send(frame('settings', flag.ack, 0, Buffer.alloc(0)));
+      if (type === frameType.reset) received.push(`rst ${stream} ${payload.readUInt32BE()}`);
+      if (type !== frameType.headers) continue;
       const play = plays[Math.min(exchanges.length, plays.length - 1)];
       const exchange = { stream, connection, socket, send };
       exchanges.push(exchange);

@@ -19,8 +19,17 @@ export function itOnLinux(name: string, test: () => Promise<void>, timeoutMs?: n
 
 /** The most memory that a process has ever had at once, in bytes: its peak resident set. */
 export function peakMemoryBytes(pid: number): number {
-  const kibibytes = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
-  if (kibibytes === undefined) throw new Error(`/proc/${pid}/status has no VmHWM`);
+  return statusBytes(pid, 'VmHWM');
+}
+
+/** The memory that a process has now, in bytes: its resident set. */
+export function residentBytes(pid: number): number {
+  return statusBytes(pid, 'VmRSS');
+}
+
+function statusBytes(pid: number, name: string): number {
+  const kibibytes = new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  if (kibibytes === undefined) throw new Error(`/proc/${pid}/status has no ${name}`);
   return Number(kibibytes) * 1024;
 }
 

@@ -2,6 +2,7 @@
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import type { Server } from 'node:net';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
@@ -34,6 +35,27 @@ export function startRangeway(args: readonly string[], environment: NodeJS.Proce
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...environment },
   });
+  return follow(child, (signal) => child.kill(signal));
+}
+
+/**
+ * Starts `rangeway` as systemd does for a socket unit: with these listening sockets, under these names. They are still the
+ * caller's to close, who accepts on them too until then.
+ */
+export function startActivated(
+  args: readonly string[],
+  servers: readonly Server[],
+  names: readonly string[] = [],
+): RangewayProcess {
+  const environment = { ...process.env, LISTEN_FDS: String(servers.length), LISTEN_FDNAMES: names.join(':') };
+  const descriptors = servers.map(
+    (server) => (server as Server & { readonly _handle: { readonly fd: number } })._handle.fd,
+  );
+  // Only the process itself knows its id beforehand.
+  const child = spawn('sh', ['-c', 'LISTEN_PID=$$ exec "$0" "$@"', process.execPath, executable, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe', ...descriptors],
+    env: environment,
+  }) as ChildProcessByStdio<null, Readable, Readable>;
   return follow(child, (signal) => child.kill(signal));
 }
 

@@ -1,4 +1,8 @@
-/** One turn of the event loop: all that follows from what has happened so far, without timers or I/O, has happened then. */
+/** One turn of the event loop: all that follows from what has happened so far, without timers, has happened then. */
+
+import { quiet } from './wire-quiet.ts';
+
+/** Where clients are connected over a wire, it takes until nothing moves there any more. */
 export function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+  return quiet();
 }

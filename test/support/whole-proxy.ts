@@ -1,17 +1,12 @@
-/** The whole road of a request without sockets: a scripted origin, a clock that stands still, a store in memory. */
+/** The whole road of a request, without sockets or over the wire of this run: a scripted origin, a clock that stands still, a store in memory. */
 
 import { ByteBudget } from '../../src/cache/byte-budget.ts';
 import { createCache } from '../../src/cache/cache.ts';
 import type { FillPolicy } from '../../src/cache/fill-policy.ts';
 import type { Explanation } from '../../src/delivery/deliver-explanation.ts';
-import { openAccess } from '../../src/guard/access.ts';
-import { boundlessAllowances } from '../../src/guard/allowances.ts';
 import { createGate, type Gate } from '../../src/guard/gate.ts';
 import { plainPresentation } from '../../src/guard/presentation.ts';
-import type { Field, Fields } from '../../src/http/fields.ts';
-import { fieldValue } from '../../src/http/fields.ts';
-import type { Handler, InterimResponse, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
-import { ProxyError } from '../../src/http/proxy-error.ts';
+import type { Handler } from '../../src/http/message.ts';
 import type { Origin } from '../../src/origin/origin.ts';
 import { createRangeAbility, type RangeMode } from '../../src/origin/range-ability.ts';
 import { createProxy } from '../../src/proxy.ts';
@@ -21,38 +16,19 @@ import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { FillEvent, RequestEvent, ServerEvent } from '../../src/telemetry/events.ts';
 import { defaultCaching } from './default-caching.ts';
+import { type Client, createDirectClient, type Sent } from './direct-client.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 import { createFakeOrigin, type FakeOrigin } from './fake-origin.ts';
+import { boundlessAllowances, openAccess } from './open-gate.ts';
 import { quietFillPolicy } from './quiet-fill-policy.ts';
+import { turn } from './turn.ts';
+import { selectedWire, Wire } from './wire.ts';
+import { quiet } from './wire-quiet.ts';
 
-export interface Sent {
-  readonly method?: string;
-  readonly target?: string;
-  readonly authority?: string;
-  readonly version?: string;
-  readonly fields?: Readonly<Record<string, string>>;
-  /** The address of the peer; one that is not trusted without it. */
-  readonly peer?: string;
-}
+export type { Client, Sent } from './direct-client.ts';
 
 /** The one peer that may have requests explained. */
 const trustedPeer = '127.0.0.1';
-
-/** A request under way. */
-export interface Client {
-  readonly response: Promise<ProxyResponse>;
-  readonly interim: readonly InterimResponse[];
-  /** The status once the head is there. */
-  status(): Promise<number>;
-  /** The value of a field of the response. */
-  field(name: string): Promise<string | undefined>;
-  /** Reads to the end and tells the bytes; rejects when the body breaks off. */
-  bytes(): Promise<Uint8Array>;
-  /** Reads until at least `count` bytes are there, and tells all so far. */
-  readUntil(count: number): Promise<Uint8Array>;
-  /** The client goes away. */
-  leave(): Promise<void>;
-}
 
 export interface WholeProxy {
   readonly clock: FakeClock;
@@ -97,7 +73,8 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
   const { blockSizeBytes = 1024, maxSizeBytes = 16 * 1024 * 1024, windowBytes = 4 * blockSizeBytes } = options;
   const { readAheadBytes = 64 * blockSizeBytes } = options;
   const clock = createFakeClock();
-  const origin = createFakeOrigin();
+  const wireName = selectedWire();
+  const origin = createFakeOrigin(wireName === undefined ? undefined : quiet);
   let ids = 0;
   const randomId = () => {
     ids += 1;
@@ -147,6 +124,8 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     explainPeers: (address) => address === trustedPeer,
     random: (size) => new Uint8Array(size).fill(0xb0),
   });
+  const wire = wireName === undefined ? undefined : new Wire(wireName, { handler, emit, now: clock.now });
+  const send = (sent: Sent = {}): Client => wire?.send(sent) ?? createDirectClient(handler, clock.now, sent);
   const ofKind = <K extends ServerEvent['kind']>(kind: K) =>
     events.filter((event): event is Extract<ServerEvent, { kind: K }> => event.kind === kind);
   return {
@@ -155,8 +134,8 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     store,
     handler,
     events,
-    send: (sent = {}) => createClient(handler, clock, sent),
-    explain: (sent = {}) => explain(handler, clock, sent),
+    send,
+    explain: (sent = {}) => explain(send, sent),
     requestEvents: () => ofKind('request'),
     fillEvents: () => ofKind('fill'),
     fillsEnded: (count) =>
@@ -165,7 +144,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
           if (ofKind('fill').length < count) return;
           watchers.delete(watcher);
           // The end is told just before the flight is given up.
-          setImmediate(resolve);
+          void turn().then(resolve);
         };
         watchers.add(watcher);
         watcher();
@@ -174,86 +153,20 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     close: async () => {
       await cache.close();
       await store.close();
+      // What was said at the end is heard.
+      if (wire !== undefined) await quiet();
+      await wire?.close();
     },
   };
 }
 
-async function explain(handler: Handler, clock: FakeClock, { method, fields, ...sent }: Sent): Promise<Explanation> {
+async function explain(send: WholeProxy['send'], { method, fields, ...sent }: Sent): Promise<Explanation> {
   const asking = {
     connection: 'Rangeway-Explain',
     'rangeway-explain': method === undefined ? '?1' : `?1;method=${method}`,
   };
-  const client = createClient(handler, clock, { ...sent, fields: { ...fields, ...asking }, peer: trustedPeer });
+  const client = send({ ...sent, fields: { ...fields, ...asking }, peer: trustedPeer });
   if ((await client.field('rangeway-explain')) !== '?1')
     throw new Error(`no explanation, but ${await client.status()}`);
   return JSON.parse(Buffer.from(await client.bytes()).toString('utf8'));
-}
-
-function createClient(handler: Handler, clock: FakeClock, sent: Sent): Client {
-  const leaving = new AbortController();
-  const interim: InterimResponse[] = [];
-  const fields: Fields = Object.entries(sent.fields ?? {}).map(([name, value]): Field => [name.toLowerCase(), value]);
-  const authority = sent.authority ?? 'files.example';
-  const request: ProxyRequest = {
-    method: sent.method ?? 'GET',
-    scheme: 'http',
-    authority,
-    target: sent.target ?? '/file',
-    version: sent.version ?? '1.1',
-    fields: [['host', authority], ...fields],
-    body: undefined,
-    bodySizeBytes: undefined,
-    peer: { address: sent.peer ?? '192.0.2.7', port: 40_000 },
-    receivedAt: clock.now(),
-    signal: leaving.signal,
-    sendInterim: (response) => interim.push(response),
-  };
-  const response = Promise.resolve(handler(request));
-  const received: Uint8Array[] = [];
-  let iterator: AsyncIterator<Uint8Array> | undefined;
-  let size = 0;
-
-  /** Pulls one chunk; false at the end. */
-  async function pull(): Promise<boolean> {
-    const { body, onDelivered } = await response;
-    if (body.kind === 'none') return false;
-    iterator ??= body.kind === 'bytes' ? iterate(body.chunks) : body.stream[Symbol.asyncIterator]();
-    try {
-      const next = await iterator.next();
-      if (next.done !== true) {
-        received.push(next.value);
-        size += next.value.length;
-        return true;
-      }
-      onDelivered?.({ bytesSent: size, complete: true });
-      return false;
-    } catch (error) {
-      onDelivered?.({ bytesSent: size, complete: false, error: error instanceof ProxyError ? error : undefined });
-      throw error;
-    }
-  }
-
-  return {
-    response,
-    interim,
-    status: async () => (await response).status,
-    field: async (name) => fieldValue((await response).fields, name),
-    async bytes() {
-      while (await pull());
-      return Buffer.concat(received);
-    },
-    async readUntil(count) {
-      while (size < count && (await pull()));
-      return Buffer.concat(received);
-    },
-    async leave() {
-      leaving.abort(new ProxyError('client_gone'));
-      const { body } = await response;
-      if (body.kind === 'stream') body.stream.close();
-    },
-  };
-}
-
-async function* iterate(chunks: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
-  yield* chunks;
 }

@@ -1,0 +1,43 @@
+/** What fuzzing has found before, again; and a little more of what chance finds, without looking at the coverage. */
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { readCorpus } from './corpus.ts';
+import { slowness } from './fuzzer.ts';
+import { createChance, stretch } from './mutator.ts';
+import { targets } from './targets.ts';
+
+const { RANGEWAY_TEST_RUNS = '300' } = process.env;
+const runs = Number(RANGEWAY_TEST_RUNS);
+
+/** What stands between the words of most grammars. */
+const signs = [' ', '\t', ',', ';', '=', '"', '\\', ':', '/', '\n', '-', '%', '0', '1', 'a', '\xff'];
+
+describe.each(targets)('$name', (target) => {
+  it('keeps its promises for what it begins with, and for what was found before', () => {
+    const inputs = [...target.seeds, ...readCorpus(target.name)];
+    for (const input of inputs) expect(() => target.check(input), JSON.stringify(input)).not.toThrow();
+  });
+
+  it('keeps them for sentences of its words', { timeout: 20_000 + 20 * runs }, () => {
+    const word = fc.oneof(
+      { weight: 3, arbitrary: fc.constantFrom(...target.words) },
+      { weight: 2, arbitrary: fc.constantFrom(...target.seeds) },
+      { weight: 2, arbitrary: fc.constantFrom(...signs) },
+    );
+    const sentence = fc.array(word, { maxLength: 30 }).map((words) => words.join(''));
+    fc.assert(
+      fc.property(sentence, (input) => target.check(input)),
+      { numRuns: runs },
+    );
+  });
+
+  it('takes no longer than in proportion for texts of 64 KB', () => {
+    const chance = createChance(1);
+    const pool = [...target.seeds, ...readCorpus(target.name)];
+    for (let count = 0; count < 8; count += 1) {
+      const input = stretch(pool, target.words, chance);
+      expect(slowness(target, input)?.message, input.slice(0, 200)).toBeUndefined();
+    }
+  });
+});

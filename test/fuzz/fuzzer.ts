@@ -1,0 +1,162 @@
+/** Looks for inputs that break a promise: what reaches code that no input has reached before is built upon. */
+
+import type { Coverage } from './coverage.ts';
+import { type Chance, mutate, stretch } from './mutator.ts';
+import type { Target } from './target.ts';
+
+/** So many inputs are run between two looks at the coverage, which take a while. */
+const batchSize = 64;
+
+/** One batch of so many is a single long input. */
+const stretchEvery = 8;
+
+/** A long input that takes less is not looked at; of those that take more, half must take more than a third of it. */
+const slowMs = 300;
+const mostGrowth = 3;
+
+/** No input may take so long. The best of some tries counts, for others use the machine, too. */
+const longestMs = 5_000;
+const tries = 3;
+
+/** How a target is fuzzed. */
+export interface FuzzOptions {
+  readonly target: Target;
+  /** What others have found. */
+  readonly corpus: readonly string[];
+  readonly chance: Chance;
+  readonly coverage: Coverage;
+  /** Whether to go on, asked before each batch. */
+  readonly mayGoOn: (runs: number) => boolean;
+  /** Told before each input. */
+  readonly onRun: (input: string) => void;
+}
+
+/** What came of it. */
+export interface FuzzResult {
+  readonly runs: number;
+  /** What reached something new, the corpus left out. */
+  readonly found: readonly string[];
+  /** The first input that broke a promise, made as short as it could be. */
+  readonly failure: Failure | undefined;
+}
+
+/** An input that breaks a promise. */
+export interface Failure {
+  readonly input: string;
+  readonly error: Error;
+}
+
+/** Fuzzes until it may not go on, or a promise is broken. */
+export function fuzz(options: FuzzOptions): FuzzResult {
+  return new Fuzzing(options).run();
+}
+
+class Fuzzing {
+  readonly #options: FuzzOptions;
+  /** What inputs are made of. */
+  readonly #pool: string[];
+  readonly #found: string[] = [];
+  #runs = 0;
+
+  constructor(options: FuzzOptions) {
+    this.#options = options;
+    this.#pool = [...options.target.seeds, ...options.corpus];
+  }
+
+  run(): FuzzResult {
+    const { coverage, mayGoOn } = this.#options;
+    let failure = this.#tryAll(this.#pool);
+    coverage.takeNews();
+    for (let round = 1; failure === undefined && mayGoOn(this.#runs); round += 1) {
+      failure = round % stretchEvery === 0 ? this.#tryLong() : this.#tryBatch();
+    }
+    return { runs: this.#runs, found: this.#found, failure };
+  }
+
+  #tryBatch(): Failure | undefined {
+    const { target, chance, coverage } = this.#options;
+    const batch = Array.from({ length: batchSize }, () => mutate(this.#pool, target.words, chance));
+    const failure = this.#tryAll(batch);
+    if (failure !== undefined || !coverage.hasNews()) return failure;
+    for (const input of batch) {
+      errorOf(target, input);
+      if (!coverage.takeNews()) continue;
+      this.#pool.push(input);
+      this.#found.push(input);
+    }
+    return undefined;
+  }
+
+  #tryLong(): Failure | undefined {
+    const { target, chance } = this.#options;
+    const input = stretch(this.#pool, target.words, chance);
+    const error = this.#try(input) ?? slowness(target, input);
+    return error === undefined ? undefined : shortest(target, input, error);
+  }
+
+  #tryAll(inputs: readonly string[]): Failure | undefined {
+    for (const input of inputs) {
+      const error = this.#try(input);
+      if (error !== undefined) return shortest(this.#options.target, input, error);
+    }
+    return undefined;
+  }
+
+  #try(input: string): Error | undefined {
+    this.#runs += 1;
+    this.#options.onRun(input);
+    return errorOf(this.#options.target, input);
+  }
+}
+
+/** What a target throws. */
+export function errorOf(target: Target, input: string): Error | undefined {
+  try {
+    target.check(input);
+    return undefined;
+  } catch (thrown) {
+    return thrown instanceof Error ? thrown : new Error(String(thrown));
+  }
+}
+
+/** Why a long input is too much work: its time grows faster than its length, as far as a clock can tell. */
+export function slowness(target: Target, input: string): Error | undefined {
+  const elapsedMs = leastMs(target, input, slowMs);
+  if (elapsedMs <= slowMs) return undefined;
+  const halfMs = leastMs(target, input.slice(0, input.length / 2), elapsedMs / mostGrowth);
+  if (elapsedMs <= longestMs && elapsedMs <= mostGrowth * halfMs) return undefined;
+  return new Error(
+    `broken: ${input.length} octets take ${Math.round(elapsedMs)} ms, half of them ${Math.round(halfMs)}`,
+  );
+}
+
+/** The least of some tries, or the first that is short enough. */
+function leastMs(target: Target, input: string, enoughMs: number): number {
+  let least = Number.POSITIVE_INFINITY;
+  for (let count = 0; count < tries && least > enoughMs; count += 1) {
+    const startedAt = performance.now();
+    errorOf(target, input);
+    least = Math.min(least, performance.now() - startedAt);
+  }
+  return least;
+}
+
+/** Leaves out what the same promise is broken without. */
+function shortest(target: Target, input: string, error: Error): Failure {
+  let best = { input, error };
+  const isSlow = errorOf(target, input) === undefined;
+  if (isSlow) return best;
+  for (let size = Math.ceil(input.length / 2); size >= 1; size = size === 1 ? 0 : Math.ceil(size / 2)) {
+    for (let at = 0; at + size <= best.input.length; ) {
+      const shorter = best.input.slice(0, at) + best.input.slice(at + size);
+      const other = errorOf(target, shorter);
+      if (other !== undefined && promiseOf(other) === promiseOf(best.error)) best = { input: shorter, error: other };
+      else at += size;
+    }
+  }
+  return best;
+}
+
+function promiseOf({ message }: Error): string {
+  return message.split(':', 2).join(':');
+}

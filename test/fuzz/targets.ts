@@ -1,0 +1,20 @@
+/** All that is fuzzed. */
+
+import type { Target } from './target.ts';
+import { cachingTargets } from './targets/caching.ts';
+import { configTargets } from './targets/config.ts';
+import { credentialTargets } from './targets/credentials.ts';
+import { diskTargets } from './targets/disk.ts';
+import { forwardingTargets } from './targets/forwarding.ts';
+import { rangeTargets } from './targets/ranges.ts';
+import { requestTargets } from './targets/requests.ts';
+
+export const targets: readonly Target[] = [
+  ...rangeTargets,
+  ...cachingTargets,
+  ...forwardingTargets,
+  ...requestTargets,
+  ...credentialTargets,
+  ...configTargets,
+  ...diskTargets,
+];

@@ -1,0 +1,130 @@
+/** Credentials as clients send them and as operators keep them, and signed URLs. */
+
+import { parseBasic, readAuthorization } from '../../../src/guard/authorization.ts';
+import { parseNamedSecrets } from '../../../src/guard/named-secrets.ts';
+import { parsePasswordHash } from '../../../src/guard/password-hash.ts';
+import { createSignatureCheck, readSignature, signTarget } from '../../../src/guard/signed-url.ts';
+import { must, mustEqual, type Target, valuesOf } from '../target.ts';
+
+const basic = (text: string) => Buffer.from(text, 'latin1').toString('base64');
+
+const authorization: Target = {
+  name: 'authorization',
+  seeds: [
+    `Basic ${basic('user:secret')}`,
+    'Bearer abc.def-_~+/==',
+    'basic  YTpi',
+    'Digest a="b, c"',
+    `Basic ${basic('a:')}`,
+  ],
+  words: ['Basic ', 'Bearer ', 'YTpi', '=', ' ', ',', basic('\xc3\xbc:p'), basic(':p'), basic('a:b:c')],
+  check(input) {
+    const [value = ''] = valuesOf(input);
+    const credentials = readAuthorization([['authorization', value]]);
+    must(credentials !== undefined, 'a field that is there is read');
+    must(
+      /^[!#$%&'*+.^_`|~\w-]*$/.test(credentials.scheme) && credentials.scheme === credentials.scheme.toLowerCase(),
+      'a scheme',
+    );
+    must(value.toLowerCase().startsWith(credentials.scheme), 'the scheme is what it begins with');
+    if (credentials.token68 !== '') must(value.endsWith(credentials.token68), 'the token is what it ends with');
+    for (const token of [credentials.token68, basic(input)]) checkBasic(token);
+  },
+};
+
+function checkBasic(token: string): void {
+  const parsed = parseBasic(token);
+  if (parsed === undefined) return;
+  const { name, password } = parsed;
+  must(name !== '' && password !== '' && !name.includes(':'), 'a name and a password');
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+  must(!/[\0-\x1f\x7f-\x9f]/.test(name + password), 'no control character');
+  const again = parseBasic(Buffer.from(`${name}:${password}`).toString('base64'));
+  mustEqual(again, parsed, 'what was read is read as the same');
+}
+
+const secret = 'a secret of more than sixteen';
+const authority = 'files.example';
+const verify = createSignatureCheck(new Map([['k1', secret]]), { now: () => 0, decoy: 'decoy of some length' });
+const signed = (target: string, expires = 1000) => signTarget({ authority, target, keyId: 'k1', expires }, secret);
+
+const signedUrls: Target = {
+  name: 'signed-urls',
+  seeds: [
+    signed('/a'),
+    signed('/a?x=1&y'),
+    signed('/a?'),
+    '/a?rw-key=k1&rw-expires=5',
+    '/a?rw-signature=',
+    signed('/b', 999_999_999_999),
+  ],
+  words: ['rw-expires=', 'rw-key=', 'rw-signature=', '&', '?', 'k1', '0', '=', 'x=1', '%26', '#'],
+  check(input) {
+    // A target has neither; a listener refuses it.
+    const received = input.replace(/[\r\n#\0]/g, '');
+    const reading = readSignature(received);
+    if (reading.kind === 'given' && verify(authority, reading) === 'right') {
+      // Nobody can make one: it is one of ours, its parameters perhaps at other places.
+      mustEqual(signedAgain(reading), reading, 'what passes is what was signed');
+    }
+    if (reading.kind === 'none') {
+      const mine = readSignature(signed(received));
+      must(mine.kind === 'given', 'what is signed is read');
+      mustEqual([mine.target, verify(authority, mine)], [received, 'right'], 'what is signed passes');
+      must(verify('other.example', mine) === 'wrong', 'for one host only');
+      must(verify(authority, { ...mine, target: `${mine.target}x` }) === 'wrong', 'for one target only');
+      must(verify(authority, { ...mine, expires: mine.expires + 1 }) === 'wrong', 'for one time only');
+    } else {
+      const [, query = ''] = /\?(.*)$/s.exec(reading.target) ?? [];
+      const isLeft = query.split('&').some((each) => /^rw-(?:expires|key|signature)(?:=|$)/.test(each));
+      must(!isLeft, 'no parameter of a signature is left');
+    }
+  },
+};
+
+function signedAgain({ target, expires }: { readonly target: string; readonly expires: number }) {
+  return readSignature(signed(target, expires));
+}
+
+const secretLists: Target = {
+  name: 'secret-lists',
+  seeds: [
+    'name:secret\nother:secret2',
+    '# comment\r\n\r\nname:se:cret',
+    'a:$scrypt$ln=15,r=8,p=3$AAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA',
+    ':x',
+    'a:',
+  ],
+  words: [
+    ':',
+    '\n',
+    '\r\n',
+    '#',
+    'name',
+    'secret',
+    '$scrypt$',
+    'ln=15,r=8,p=3',
+    '$',
+    'AAAAAAAAAAAAAAAAAAAAAAAAAAAA',
+    ' ',
+  ],
+  check(input) {
+    const reading = parseNamedSecrets(input, () => undefined);
+    if (reading.kind === 'list') {
+      mustEqual(new Set(reading.secrets.map(({ name }) => name)).size, reading.secrets.length, 'each name once');
+      for (const { name, secret: value, line } of reading.secrets) {
+        must(name !== '' && value !== '' && !/[\r\n]/.test(name + value), 'a name and a secret of one line');
+        must((input.split('\n')[line - 1] ?? '').includes(value), 'it is in the line that is named');
+      }
+    } else {
+      for (const piece of input.split(/[:\n]/)) {
+        must(piece.length < 12 || !reading.reason.includes(piece), 'no reason tells a secret');
+      }
+    }
+    const hash = parsePasswordHash(input);
+    if (hash.kind === 'hash')
+      must(128 * 2 ** hash.hash.ln * hash.hash.r <= 128 * 1024 * 1024, 'a check takes bounded memory');
+  },
+};
+
+export const credentialTargets: readonly Target[] = [authorization, signedUrls, secretLists];

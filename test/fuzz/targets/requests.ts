@@ -1,0 +1,219 @@
+/** Targets, authorities, framing, queries, cookies and negotiated fields of requests. */
+
+import { readRequestFraming } from '../../../src/listener/request-framing.ts';
+import { isAuthority, readTarget } from '../../../src/listener/target.ts';
+import { readFraming } from '../../../src/origin/framing.ts';
+import { normaliseAuthority } from '../../../src/routing/authority.ts';
+import { cacheKey } from '../../../src/routing/cache-key.ts';
+import { hidesStepUp, normaliseTarget } from '../../../src/routing/target.ts';
+import { parseAccept, weightOf } from '../../../src/semantics/accept.ts';
+import { parseCookies } from '../../../src/semantics/cookies.ts';
+import { normalValue } from '../../../src/semantics/normal-value.ts';
+import { hasParameter, selectParameters } from '../../../src/semantics/query.ts';
+import { fieldsOf, linesOf, must, mustEqual, type Target, valuesOf } from '../target.ts';
+
+const target: Target = {
+  name: 'target',
+  seeds: [
+    '/a/b/../c?x=1',
+    '/%2e%2E/%41%2f',
+    '/a/./b//c/..',
+    '*',
+    '/%%341',
+    'http://h:80/p?q',
+    '/..;/a',
+    '/a%5c..%5cb',
+    '/?',
+  ],
+  words: ['/', '..', '/../', '%2e', '%2F', '%5C', '%', '%25', '?', '#', 'http://', '@', ':80', ';', '\\', '%00', '//'],
+  check(input) {
+    const { path, query } = normaliseTarget(input);
+    mustEqual(normaliseTarget(`${path}${query}`), { path, query }, 'normal twice is normal once');
+    if (input.startsWith('/')) {
+      must(path.startsWith('/') && !/\/\.\.?(?:\/|$)/.test(path), 'no step out of the root');
+      must(!/%2e/i.test(path) || /%(?![0-9A-F]{2})/.test(path), 'no dot is hidden by an encoding');
+      must(!path.includes('?'), 'the query begins at the first question mark');
+      // Decoded once more, as some origins do, it must not climb where nobody was told of it.
+      const decoded = path.replace(/%2F/g, '/').replace(/%5C|\\/g, '/');
+      must(hidesStepUp(path) || !/\/\.\.(?:[/;]|$)/.test(decoded), 'a hidden step up is told');
+    }
+    for (const method of ['GET', 'OPTIONS']) {
+      const reading = readTarget(method, input, 'http');
+      if (reading.kind === 'refused') continue;
+      must(reading.target.startsWith('/') || (reading.target === '*' && method === 'OPTIONS'), 'origin-form or *');
+      must(!/[\0-\x20\x7f-\uffff#]/.test(reading.target), 'no character that splits a request line');
+      if (reading.authority !== undefined) must(isAuthority(reading.authority), 'an authority that is one');
+    }
+  },
+};
+
+const authority: Target = {
+  name: 'authority',
+  seeds: [
+    'example.org',
+    'EXAMPLE.org:80',
+    '[::1]:8080',
+    '[2001:DB8::1]',
+    'a:0',
+    'user@host',
+    'a%41b',
+    '192.0.2.1:99999',
+  ],
+  words: [':', '80', '443', '[', ']', '::1', '.', '@', '%41', 'xn--', '65536', '_', '0x7f'],
+  check(input) {
+    for (const scheme of ['http', 'https'] as const) {
+      const normal = normaliseAuthority(input, scheme);
+      if (normal === undefined) continue;
+      mustEqual(normaliseAuthority(normal, scheme), normal, 'normal twice is normal once');
+      mustEqual(normaliseAuthority(input.toUpperCase(), scheme), normal, 'case means nothing');
+      must(isAuthority(normal), 'a listener takes it');
+      must(!/[\s/@?#\\%]/.test(normal), 'nothing that ends an authority is in it');
+      mustEqual(URL.parse(`${scheme}://${normal}/x`)?.pathname ?? '/x', '/x', 'a URL ends it where it ends');
+    }
+  },
+};
+
+const keys: Target = {
+  name: 'cache-key',
+  seeds: ['h\n/a\n?x\nh\n/a?x\n', 'h\n/a b\n\nh /a\nb\n', 'a.example\n/\n?\na.example\n/?\n'],
+  words: ['\n', ' ', '/', '?', 'http://', 'a.example', '%20'],
+  check(input) {
+    // As they are after routing: visible characters, and the query from its question mark on.
+    const [a = '', p = '', q = '', b = '', r = '', s = ''] = valuesOf(input).map((part) => part.replace(/[^!-~]/g, ''));
+    const [one, other] = [
+      { authority: a.replace(/[/?]/g, ''), path: `/${p.replace(/\?/g, '')}`, query: q === '' ? '' : `?${q}` },
+      { authority: b.replace(/[/?]/g, ''), path: `/${r.replace(/\?/g, '')}`, query: s === '' ? '' : `?${s}` },
+    ];
+    for (const scheme of ['http', 'https'] as const) {
+      const keyOf = (parts: typeof one) => cacheKey({ originScope: 'http://origin.example', scheme, ...parts });
+      const isSame = one.authority === other.authority && one.path === other.path && one.query === other.query;
+      mustEqual(keyOf(one) === keyOf(other), isSame, 'a key for each resource');
+    }
+  },
+};
+
+const requestFraming: Target = {
+  name: 'request-framing',
+  seeds: [
+    'content-length: 5',
+    'transfer-encoding: chunked',
+    'content-length: 1\ntransfer-encoding: chunked',
+    'content_length: 3',
+  ],
+  words: [
+    'content-length',
+    'transfer-encoding',
+    ': ',
+    '\n',
+    'chunked',
+    'gzip, chunked',
+    '+5',
+    '0x5',
+    '5, 5',
+    '_',
+    '9007199254740992',
+  ],
+  check(input) {
+    const fields = fieldsOf(input);
+    const values = (name: string) => fields.filter(([each]) => each === name).map(([, value]) => value);
+    const lengths = values('content-length');
+    const codings = values('transfer-encoding');
+    for (const version of ['1.0', '1.1', '2']) {
+      const framing = readRequestFraming(version, fields);
+      if (framing.kind === 'none')
+        must(lengths.length + codings.length === 0, 'what is framed is not taken for unframed');
+      if (framing.kind === 'length') {
+        mustEqual([lengths.length, codings.length], [1, 0], 'one length and nothing else');
+        must(
+          /^[0-9]+$/.test(lengths[0] ?? '') && BigInt(lengths[0] ?? '') === BigInt(framing.sizeBytes),
+          'that very number',
+        );
+      }
+      if (framing.kind === 'chunked')
+        mustEqual([lengths, codings.map((each) => each.toLowerCase())], [[], ['chunked']], 'chunked alone');
+    }
+    const response = readFraming('GET', 200, fields, '1.1');
+    if (response.kind === 'framed' && response.framing === 'length') {
+      mustEqual([lengths.length, codings.length], [1, 0], 'a response is framed in one way');
+    }
+    must(response.kind === 'ill_framed' || lengths.length + codings.length <= 1, 'what is there twice is refused');
+  },
+};
+
+const query: Target = {
+  name: 'query',
+  seeds: ['?a=1&b=2', '?utm_source=x&id=1', '?%61=1&a;b=2', '?&&=&a', '?a=1;utm_x=2'],
+  words: ['a', 'utm_', '&', ';', '=', '%61', '%', '?', '%zz', 'b', '%C3%BC'],
+  check(input) {
+    const text = input === '' || input.startsWith('?') ? input : `?${input}`;
+    const all = text.slice(1).split('&');
+    for (const selection of [{ keep: ['a', 'utm_*'] }, { ignore: ['a', 'utm_*'] }, 'all', 'none'] as const) {
+      const kept = selectParameters(text, selection);
+      mustEqual(selectParameters(kept, selection), kept, 'what counts counts the second time');
+      must(kept === '' || kept.startsWith('?'), 'a query, or none');
+      const rest = kept === '' ? [] : kept.slice(1).split('&');
+      let at = 0;
+      for (const each of all) if (each === rest[at]) at += 1;
+      mustEqual(at, rest.length, 'parameters as they were, in their order');
+    }
+    const ignored = selectParameters(text, { ignore: ['a'] });
+    must(
+      !ignored
+        .slice(1)
+        .split('&')
+        .some((each) => !each.includes(';') && (each === 'a' || each.startsWith('a='))),
+      'what is ignored does not count',
+    );
+    mustEqual(hasParameter(`${text === '' ? '?' : `${text}&`}zz=1`, ['zz']), true, 'what is there is found');
+  },
+};
+
+const cookies: Target = {
+  name: 'cookies',
+  seeds: ['a=1; b=2', 'session="x;y"; z', '=; ;;a==b', 'a\nb=1'],
+  words: ['session=', '; ', '=', '"', ',', '\n', ' ', '\t'],
+  check(input) {
+    const found = parseCookies(linesOf('cookie', input));
+    for (const { name, pair } of found) {
+      must(!pair.includes(';') && pair.startsWith(name), 'one cookie, which begins with its name');
+      mustEqual(parseCookies([['cookie', pair]]), [{ name, pair }], 'what was read is read as the same');
+    }
+    const more = parseCookies([...linesOf('cookie', input), ['cookie', 'zz=1']]);
+    mustEqual(more, [...found, { name: 'zz', pair: 'zz=1' }], 'nothing hides what follows');
+  },
+};
+
+const negotiated: Target = {
+  name: 'negotiated-fields',
+  seeds: ['text/html, application/json;q=0.5', 'de, en;q=0.1, *;q=0', 'a/b;x="c,d";q=1', '*/*', 'gzip ; q=0.10,,br'],
+  words: ['text/html', 'application/problem+json', '*/*', ';q=', '0.5', '1', ', ', '"', ';', '=', '*'],
+  check(input) {
+    const accepted = parseAccept(input);
+    for (const [type, weight] of accepted) must(type === type.toLowerCase() && weight >= 0 && weight <= 1, 'a weight');
+    for (const type of ['text/html', 'application/problem+json']) {
+      must(weightOf(type, accepted) >= 0 && weightOf(type, accepted) <= 1, 'a weight from 0 to 1');
+      const preferred = parseAccept(`${input}, ${type};q=1`);
+      mustEqual(weightOf(type, preferred), 1, 'what is preferred is');
+    }
+    for (const name of [
+      'accept',
+      'accept-language',
+      'accept-encoding',
+      'accept-charset',
+      'cookie',
+      'user-agent',
+      'x-any',
+    ]) {
+      const normal = normalValue(name, input);
+      mustEqual(normalValue(name, normal), normal, 'the form of a form is itself');
+      must(
+        input.trim() === '' ||
+          name.startsWith('accept') ||
+          normal.replace(/[\s,]/g, '') === input.replace(/[\s,]/g, ''),
+        'nothing is lost',
+      );
+    }
+  },
+};
+
+export const requestTargets: readonly Target[] = [target, authority, keys, requestFraming, query, cookies, negotiated];

@@ -1,0 +1,46 @@
+/** A store that takes every block and can read none of them again. */
+
+import { expect, it } from 'vitest';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
+import type { EntryWriter, Store } from '../../src/store/store.ts';
+import { createRangeOrigin } from '../support/range-origin.ts';
+import { createReadingStore } from '../support/reading-store.ts';
+import { createWholeProxy } from '../support/whole-proxy.ts';
+
+const blockSizeBytes = 1024;
+
+/** Says that each block is there until it is read. */
+function createUnreadableStore(): Store {
+  const memory = createMemoryStore({ maxSizeBytes: 1_000_000, blockSizeBytes, now: () => 0, randomId: () => 'one' });
+  const below = createReadingStore(memory);
+  const lose = async (): Promise<never> => {
+    throw new ProxyError('bytes_gone', { detail: 'it cannot be read' });
+  };
+  const unreadable = { peekBlock: () => undefined, readBlock: lose };
+  const wrap = (writer: EntryWriter): EntryWriter => ({
+    ...unreadable,
+    generation: writer.generation,
+    hasBlock: (index) => writer.hasBlock(index),
+    writeBlock: (index, bytes) => writer.writeBlock(index, bytes),
+    publish: (metadata, pinPreviousUntil) => writer.publish(metadata, pinPreviousUntil),
+    async commit(final) {
+      const entry = await writer.commit(final);
+      const open = async () => ({ ...unreadable, close: (await entry.open()).close });
+      return { ...entry, peekBlock: unreadable.peekBlock, open };
+    },
+    [Symbol.asyncDispose]: () => writer[Symbol.asyncDispose](),
+  });
+  return { ...below, openWriter: async (entry) => wrap(await below.openWriter(entry)) };
+}
+
+it.each([true, false])(
+  'costs the origin a few transfers for each reader, and not one after the other without end (ranges: %s)',
+  async (hasRanges) => {
+    const proxy = createWholeProxy({ createStore: createUnreadableStore, blockSizeBytes, originRanges: 'auto' });
+    createRangeOrigin(proxy.origin, { hasRanges }).serve();
+    await expect(proxy.send().bytes()).rejects.toMatchObject({ code: 'bytes_gone' });
+    expect(proxy.origin.requests).toBeLessThan(10);
+    await proxy.close();
+  },
+);

@@ -1,0 +1,111 @@
+/** When nothing moves between clients and listeners any more: every byte that one side has written, the other has read. */
+
+import { subscribe } from 'node:diagnostics_channel';
+import type { Socket } from 'node:net';
+
+/** So many turns in a row without a change, and what follows from the last byte has happened. */
+const quietTurns = 3;
+
+/** Nothing that ends takes so many. */
+const patienceTurns = 200_000;
+
+/** Both ends of a connection, plain TCP whatever it carries. */
+interface Pair {
+  readonly client: Socket;
+  server: Socket | undefined;
+}
+
+const pairs = new Map<number, Pair>();
+/** Accepted before the client has heard of it, by the client's port. */
+const accepted = new Map<number, Socket>();
+let underway = 0;
+let moves = 0;
+let isWatching = false;
+
+/** Begins to watch which connections the listeners of this process accept. To be called before the first one is made. */
+export function watchConnections(): void {
+  if (isWatching) return;
+  isWatching = true;
+  subscribe('net.server.socket', (message) => {
+    const { socket } = message as { readonly socket: Socket };
+    const { remotePort = 0 } = socket;
+    const pair = pairs.get(remotePort);
+    // A port may be that of an earlier connection.
+    if (pair === undefined || pair.server !== undefined) accepted.set(remotePort, socket);
+    else pair.server = socket;
+    socket.once('close', () => {
+      moves += 1;
+      if (accepted.get(remotePort) === socket) accepted.delete(remotePort);
+    });
+  });
+}
+
+/** Watches a client's connection from its start to its end. */
+export function watchClient(client: Socket): void {
+  beginMove();
+  client.once('connect', () => {
+    const { localPort = 0 } = client;
+    pairs.set(localPort, { client, server: accepted.get(localPort) });
+    accepted.delete(localPort);
+    client.once('close', () => (moves += 1));
+    endMove();
+  });
+  client.once('error', (error) => {
+    if (client.localPort === undefined) throw error;
+  });
+}
+
+/** Something was begun that moves nothing on a connection yet. */
+export function beginMove(): void {
+  underway += 1;
+}
+
+/** It has happened. */
+export function endMove(): void {
+  underway -= 1;
+  moves += 1;
+}
+
+/** Passes at least one turn of the event loop, and as many as it takes until all that was sent has had its consequences. */
+export async function quiet(): Promise<void> {
+  let last = '';
+  let same = 0;
+  for (let turns = 0; turns < patienceTurns; turns += 1) {
+    await new Promise((resolve) => setImmediate(resolve));
+    if (pairs.size === 0 && underway === 0) return;
+    const state = isStill() ? stateOfAll() : '';
+    same = state !== '' && state === last ? same + 1 : 0;
+    last = state;
+    if (same >= quietTurns) return;
+  }
+  throw new Error(
+    `the wires do not become quiet: ${underway} under way, ${[...pairs.values()]
+      .filter((pair) => !isPairStill(pair))
+      .map(describe)
+      .join('; ')}`,
+  );
+}
+
+function isStill(): boolean {
+  for (const [port, { client, server }] of pairs) {
+    if (client.closed && (server === undefined || server.closed)) pairs.delete(port);
+  }
+  return underway === 0 && [...pairs.values()].every(isPairStill);
+}
+
+function isPairStill({ client, server }: Pair): boolean {
+  if (server === undefined || client.destroyed || server.destroyed) return false;
+  return client.bytesWritten === server.bytesRead && server.bytesWritten === client.bytesRead;
+}
+
+function stateOfAll(): string {
+  let bytes = 0;
+  for (const { client } of pairs.values()) bytes += client.bytesWritten + client.bytesRead;
+  return `${pairs.size} ${bytes} ${moves}`;
+}
+
+function describe({ client, server }: Pair): string {
+  const end = (socket: Socket) =>
+    `${socket.bytesWritten} out, ${socket.bytesRead} in${socket.destroyed ? ', gone' : ''}`;
+  return `client ${end(client)}; server ${server === undefined ? 'unknown' : end(server)}`;
+}
