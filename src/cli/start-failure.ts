@@ -1,6 +1,6 @@
 /** Says in one line why a server could not start. */
 
-import { formatListenPlace, type ListenPlace } from '../config/address.ts';
+import { formatListenPlace, type ListenPlace, mayStandFor } from '../config/address.ts';
 import type { Config } from '../config/schema.ts';
 import { ListenFault } from '../listener/listen-fault.ts';
 import { StoreFault } from '../store/store.ts';
@@ -61,10 +61,11 @@ function describeListenFailure(error: SystemError, listen: Config['listen']): st
   }
 }
 
-/** Whether an error names this place. */
+/** Whether an error names this place. Of a name that was looked up it tells the address, not the name. */
 function isConcerned(place: ListenPlace, { address, port, hostname }: SystemError): boolean {
   if (place.kind === 'unix') return address === place.path;
   if (place.kind !== 'tcp' || (hostname ?? place.host) !== place.host) return false;
+  if (typeof address === 'string' && !mayStandFor(place.host, address)) return false;
   // The address of a Unix socket has no port; a name that is not known has neither.
   return port === undefined ? address === undefined : port === place.port;
 }

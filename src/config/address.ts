@@ -57,6 +57,11 @@ export function formatListenPlace(place: ListenPlace): string {
   }
 }
 
+/** Whether a host stands for this address: it is the address itself, or a name, which may. */
+export function mayStandFor(host: string, address: string): boolean {
+  return host === address || isIP(host) === 0;
+}
+
 /** Whether the text is a host: a name, an IPv4 address, or an IPv6 address in brackets. No port. */
 export function isHostName(text: string): boolean {
   if (text.startsWith('[')) return text.endsWith(']') && isIPv6(withoutBrackets(text));

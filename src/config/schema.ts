@@ -114,7 +114,9 @@ const limits = z
       .describe('How long a connection is kept for the next request.'),
     idleTimeoutSeconds: seconds(0.01, 86_400)
       .default(120)
-      .describe('How long a connection may stay without a byte in either direction while a request is under way.'),
+      .describe(
+        'How long a connection may stay without a byte in either direction while a request is under way. What the system has taken to send, 4 MiB by the defaults of Linux, it takes in large steps: who reads steadily, but less than some 10 KB/s, looks idle for longer.',
+      ),
     responseTimeoutSeconds: seconds(0, 604_800)
       .default(0)
       .describe('How long a client may take for a whole response; 0 sets no limit.'),

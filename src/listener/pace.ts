@@ -39,7 +39,8 @@ interface Watch {
   takenBefore: number;
 }
 
-const unwatched: Pace = { watch: () => () => {} };
+const nothing = (): void => {};
+const unwatched: Pace = { watch: () => nothing };
 
 /**
  * Sets two limits: of the time from a response's head to its end, and of the bytes that a client takes per second, as an

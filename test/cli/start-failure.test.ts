@@ -58,6 +58,24 @@ describe('describeStartFailure', () => {
     expect(describeStartFailure(error, checked.config)).toBe(want);
   });
 
+  it.each<[listen: string[], address: string, want: string]>([
+    [
+      ['127.0.0.1:8080', '192.0.2.1:8080'],
+      '192.0.2.1',
+      'cannot listen on 192.0.2.1:8080: this machine does not have the address 192.0.2.1',
+    ],
+    [
+      ['[::]:8080', 'a.test:8080'],
+      '192.0.2.1',
+      'cannot listen on a.test:8080: this machine does not have the address a.test',
+    ],
+  ])('of %j, %s, which share a port', (listen, address, want) => {
+    const checked = checkConfig({ listen, routes: [{ origin: 'http://127.0.0.1:3000' }] }, '/');
+    if (checked.kind === 'invalid') throw new Error(JSON.stringify(checked.problems));
+    const error = Object.assign(systemError('EADDRNOTAVAIL', 'listen'), { address, port: 8080 });
+    expect(describeStartFailure(error, checked.config)).toBe(want);
+  });
+
   it.each<[store: object, want: string]>([
     [{}, 'cannot listen on [::1]:80: a Rangeway seems to run there already; choose another address with --listen'],
     [{ dir: '/var/x' }, 'cannot use /var/x: it is in use by another process; choose another directory with --dir'],

@@ -3,15 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import { createHttp2Origin } from '../../src/origin/http2-origin.ts';
 import type { OriginResponse } from '../../src/origin/origin.ts';
-import {
-  endHeaders,
-  endStream,
-  type FramePlay,
-  frame,
-  lines,
-  openFrameOrigin,
-  uint32,
-} from '../support/http2-frames.ts';
+import { uint32 } from '../support/h2-raw-client.ts';
+import { endHeaders, endStream, type FramePlay, frame, lines, openFrameOrigin } from '../support/http2-frames.ts';
 import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
 import { realClock } from '../support/real-clock.ts';
 import { testAuthority } from '../support/tls-certificate.ts';

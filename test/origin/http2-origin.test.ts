@@ -8,15 +8,8 @@ import { createHttp2Origin } from '../../src/origin/http2-origin.ts';
 import type { Origin, OriginResponse } from '../../src/origin/origin.ts';
 import { createOriginGroup } from '../../src/origin/origin-group.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
-import {
-  endHeaders,
-  endStream,
-  type FrameExchange,
-  frame,
-  lines,
-  openFrameOrigin,
-  uint32,
-} from '../support/http2-frames.ts';
+import { uint32 } from '../support/h2-raw-client.ts';
+import { endHeaders, endStream, type FrameExchange, frame, lines, openFrameOrigin } from '../support/http2-frames.ts';
 import { openHttp2Server } from '../support/http2-server.ts';
 import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
 import { realClock } from '../support/real-clock.ts';
