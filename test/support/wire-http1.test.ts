@@ -7,7 +7,7 @@ import { WireHttp1 } from './wire-http1.ts';
 
 /** What a client makes of a response: its body, or that it broke off, and the faults that it has noted. */
 async function readRaw(method: string, text: string): Promise<{ readonly told: string; readonly faults: number }> {
-  const server = createServer((socket) => socket.end(text, 'latin1'));
+  const server = createServer((socket) => socket.resume().end(text, 'latin1'));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const faults: Error[] = [];

@@ -135,8 +135,14 @@ export class WireHttp1 {
     const [statusLine = '', ...lines] = text.split('\r\n');
     const status = Number(/^HTTP\/1\.1 ([1-9]\d\d) [\t -~]*$/.exec(statusLine)?.[1] ?? fail('no status line'));
     const fields = lines.map(readField);
+    const expected = status < 200 ? this.#expected : this.#framing(status, fields);
     this.#stream?.putHead({ status, fields, isJoined: false });
-    if (status < 200) return;
+    if (expected.kind === 'nothing') this.#end();
+    else this.#expected = expected;
+  }
+
+  /** What follows the head of a final response. */
+  #framing(status: number, fields: readonly Field[]): Expected {
     const values = (name: string) => fields.filter(([each]) => each === name).map(([, value]) => value);
     const [coding, ...moreCodings] = values('transfer-encoding');
     const [length, ...moreLengths] = values('content-length');
@@ -145,11 +151,10 @@ export class WireHttp1 {
     const hasContent = this.#method !== 'HEAD' && status !== 204 && status !== 304;
     if (coding !== undefined && (coding !== 'chunked' || length !== undefined || !hasContent)) fail('a wrong coding');
     if (length !== undefined && !/^\d+$/.test(length)) fail('no length');
-    if (!hasContent || length === '0') this.#end();
-    else if (coding !== undefined) this.#expected = { kind: 'chunk-size' };
-    else if (length !== undefined) this.#expected = { kind: 'length', missingBytes: Number(length) };
-    else if (this.#isLast) this.#expected = { kind: 'until-close' };
-    else fail('no end of the body');
+    if (!hasContent || length === '0') return nothing;
+    if (coding !== undefined) return { kind: 'chunk-size' };
+    if (length !== undefined) return { kind: 'length', missingBytes: Number(length) };
+    return this.#isLast ? { kind: 'until-close' } : fail('no end of the body');
   }
 
   #readChunkSize(text: string): void {
