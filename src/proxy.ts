@@ -2,13 +2,13 @@
 
 import type { Answer } from './cache/answer.ts';
 import type { Cache } from './cache/cache.ts';
-import type { Clock } from './cache/clock.ts';
 import { deliver } from './delivery/deliver.ts';
 import { deliverExplanation } from './delivery/deliver-explanation.ts';
 import { Journey } from './delivery/journey.ts';
 import { withRetries } from './delivery/retries.ts';
 import { type AdmissionContext, type Admitted, admit } from './guard/admit.ts';
 import { forwardedResponseFields } from './guard/forwarding.ts';
+import type { Clock } from './http/clock.ts';
 import type { Handler, ProxyResponse } from './http/message.ts';
 import type { Emit } from './telemetry/events.ts';
 

@@ -1,6 +1,6 @@
 /** What the origins need to send at the speed of a line. */
 
-import type { Clock } from '../../src/cache/clock.ts';
+import type { Clock } from '../../src/http/clock.ts';
 
 /** What may pass at once after a rest, in bytes; timers are late by less than this takes. */
 export const burstBytes = 256 * 1024;

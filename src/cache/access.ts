@@ -1,11 +1,11 @@
 /** How readers come by the bytes of a generation: at once where they are there, otherwise when they have been seen to. */
 
 import type { Span } from '../bytes/span.ts';
+import type { Clock } from '../http/clock.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { isRefusedTo } from './beyond-limit.ts';
 import type { BlockKeeper } from './block-keeper.ts';
 import type { ByteBudget } from './byte-budget.ts';
-import type { Clock } from './clock.ts';
 import type { Failures } from './failures.ts';
 import type { FillPolicy } from './fill-policy.ts';
 import { ReadAhead } from './read-ahead.ts';

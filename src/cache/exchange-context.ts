@@ -1,10 +1,10 @@
 /** What exchanges with the origin work with. */
 
+import type { Clock } from '../http/clock.ts';
 import type { Store } from '../store/store.ts';
 import type { Telling } from '../store/telling.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { ByteBudget } from './byte-budget.ts';
-import type { Clock } from './clock.ts';
 import type { Refusals } from './refusals.ts';
 import type { UnsharedKeys } from './unshared-keys.ts';
 

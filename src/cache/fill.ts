@@ -1,13 +1,13 @@
 /** One transfer from the origin into one generation: from a block's start on, and taken up again where it breaks off. */
 
 import { createHash, type Hash } from 'node:crypto';
+import type { Clock } from '../http/clock.ts';
 import type { Fields } from '../http/fields.ts';
 import type { BodyStream } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Errand } from '../origin/origin.ts';
 import type { Digest } from '../semantics/digest.ts';
 import { BlockAssembler, type SealedBlock } from './block-assembler.ts';
-import type { Clock } from './clock.ts';
 import type { Coming } from './fetch-decision.ts';
 import { pause } from './pause.ts';
 import { createRetryBudget, type RetryRules } from './retry-budget.ts';

@@ -1,6 +1,7 @@
 /** Asks the origin for the bytes of one generation, and makes sure that what comes are such. */
 
 import type { Span } from '../bytes/span.ts';
+import type { Clock } from '../http/clock.ts';
 import { type Fields, fieldValue } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
@@ -10,7 +11,6 @@ import { selectContentDigest, selectReprDigest } from '../semantics/digest.ts';
 import { formatRange } from '../semantics/range.ts';
 import { compareVersions, strongValidator } from '../semantics/validator.ts';
 import { fillFields } from './asked.ts';
-import type { Clock } from './clock.ts';
 import type { Part, PartHead } from './fill.ts';
 import type { Inquiry } from './inquiry.ts';
 

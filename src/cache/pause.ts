@@ -1,7 +1,7 @@
 /** Waiting for time to pass. */
 
+import type { Clock } from '../http/clock.ts';
 import { toProxyError } from '../http/proxy-error.ts';
-import type { Clock } from './clock.ts';
 
 /** Waits; rejects with the signal's reason when it is aborted meanwhile. */
 export function pause(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {

@@ -1,12 +1,12 @@
 /** Sees to it that the absent bytes of a generation come: which fills run, when they end, and what becomes of failures. */
 
 import type { Span } from '../bytes/span.ts';
+import type { Clock } from '../http/clock.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Errand, Reach } from '../origin/origin.ts';
 import { Arrivals } from './arrivals.ts';
 import { isBeyondLimit } from './beyond-limit.ts';
 import type { BlockKeeper } from './block-keeper.ts';
-import type { Clock } from './clock.ts';
 import { createErrand } from './errand.ts';
 import { decideFetch, type Outlook } from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, type FirstPart, isFatal, type Part, type PartHead } from './fill.ts';

@@ -1,6 +1,6 @@
 /** What a delivery works with. */
 
-import type { Clock } from '../cache/clock.ts';
+import type { Clock } from '../http/clock.ts';
 import type { RangeRules } from './selection.ts';
 
 /** The rules of the route, and what is passed in. */

@@ -1,7 +1,7 @@
 /** What happens to one request, noted down on its way and told when it is over. */
 
 import type { Answer } from '../cache/answer.ts';
-import type { Clock } from '../cache/clock.ts';
+import type { Clock } from '../http/clock.ts';
 import { fieldValue } from '../http/fields.ts';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { type ProxyError, toProxyError } from '../http/proxy-error.ts';

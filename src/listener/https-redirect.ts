@@ -1,7 +1,7 @@
 /** Sends clients to the same place over https. */
 
-import type { Clock } from '../cache/clock.ts';
 import { Journey } from '../delivery/journey.ts';
+import type { Clock } from '../http/clock.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { hostOf, normaliseAuthority } from '../routing/authority.ts';

@@ -1,7 +1,7 @@
 /** What the machine gives: time, timers, chance. */
 
 import { randomBytes } from 'node:crypto';
-import type { Clock } from '../cache/clock.ts';
+import type { Clock } from '../http/clock.ts';
 
 /** The clock of this machine. */
 export const systemClock: Clock = {

@@ -1,7 +1,7 @@
 /** What the limits of routes do, from the configuration file to the bytes on the wire. */
 
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import {
   type ClientRequest,
   createServer,
@@ -16,7 +16,7 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { patternBytes } from '../support/pattern-body.ts';
-import { type RangewayProcess, startRangeway } from '../support/rangeway-process.ts';
+import { type RangewayProcess, startConfigured } from '../support/rangeway-process.ts';
 
 const size = 400_000;
 const whole = Buffer.from(patternBytes(0, size));
@@ -79,9 +79,9 @@ beforeAll(async () => {
       origin: { url, ...options.origin },
     })),
   };
-  await writeFile(join(dir, 'rangeway.json'), JSON.stringify(config));
-  rangeway = startRangeway(['--config', join(dir, 'rangeway.json')]);
-  base = (await rangeway.waitFor(/ready on (http:[^\s",]+),/))[1] ?? '';
+  const started = await startConfigured(dir, config);
+  rangeway = started;
+  base = started.url;
 });
 afterAll(async () => {
   expect(await rangeway.stop('SIGTERM')).toBe(0);

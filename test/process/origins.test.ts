@@ -12,7 +12,7 @@ import { buffer } from 'node:stream/consumers';
 import type { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { patternBytes } from '../support/pattern-body.ts';
-import { type RangewayProcess, startRangeway } from '../support/rangeway-process.ts';
+import { type RangewayProcess, startConfigured, startRangeway } from '../support/rangeway-process.ts';
 import { testAuthority, testCertificate, testClientCertificate } from '../support/tls-certificate.ts';
 import { until } from '../support/until.ts';
 
@@ -155,9 +155,9 @@ beforeAll(async () => {
       cache: { enabled: name === 'failing' },
     })),
   };
-  await writeFile(join(dir, 'rangeway.json'), JSON.stringify(config));
-  rangeway = startRangeway(['--config', join(dir, 'rangeway.json')]);
-  base = (await rangeway.waitFor(/ready on (http:[^\s",]+),/))[1] ?? '';
+  const started = await startConfigured(dir, config);
+  rangeway = started;
+  base = started.url;
 });
 afterAll(async () => {
   expect(await rangeway.stop('SIGTERM')).toBe(0);

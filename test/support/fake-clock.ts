@@ -1,6 +1,6 @@
 /** A clock that stands still until a test moves it. */
 
-import type { Clock } from '../../src/cache/clock.ts';
+import type { Clock } from '../../src/http/clock.ts';
 
 export interface FakeClock extends Clock {
   /** Moves the time on and calls back whom that time has come for, in order. */

@@ -2,6 +2,7 @@
 
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import type { Server } from 'node:net';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
@@ -116,6 +117,19 @@ function follow(child: ChildProcessByStdio<null, Readable, Readable>, send: (sig
       clearTimeout(impatience);
     },
   };
+}
+
+/** Starts what a configuration says, written into this directory, and waits until it listens. Gives its first address. */
+export async function startConfigured(
+  dir: string,
+  config: object,
+  environment: NodeJS.ProcessEnv = {},
+): Promise<RangewayProcess & { readonly url: string }> {
+  const file = join(dir, 'rangeway.json');
+  await writeFile(file, JSON.stringify(config));
+  const started = startRangeway(['--config', file], environment);
+  const [, url = ''] = await started.waitFor(/ready on (http:[^\s",]+)/);
+  return { ...started, url };
 }
 
 /** Starts a proxy in front of an origin, on a free port, and waits until it listens. Gives its address. */

@@ -1,7 +1,7 @@
 /** Random traffic: clients, an origin and a store, to which happens what a plan says. */
 
 import { expect } from 'vitest';
-import type { Clock } from '../../src/cache/clock.ts';
+import type { Clock } from '../../src/http/clock.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createFakeClock } from './fake-clock.ts';
 import type { SteeredStore } from './steered-store.ts';

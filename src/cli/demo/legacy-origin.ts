@@ -8,7 +8,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { Clock } from '../../cache/clock.ts';
+import type { Clock } from '../../http/clock.ts';
 import { type LegacyFile, openLegacyFiles } from './legacy-files.ts';
 import { createLiveFeed } from './live-feed.ts';
 import { createTokenBucket, paceBody } from './token-bucket.ts';

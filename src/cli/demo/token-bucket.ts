@@ -1,6 +1,6 @@
 /** A steady rate: a token bucket, and a body let through at its pace. */
 
-import type { Clock } from '../../cache/clock.ts';
+import type { Clock } from '../../http/clock.ts';
 
 /** How many bytes pass in one piece; small enough that a fill is seen to grow. */
 const pieceBytes = 16 * 1024;

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Clock } from '../../../src/cache/clock.ts';
 import { type LegacyOrigin, openLegacyOrigin } from '../../../src/cli/demo/legacy-origin.ts';
+import type { Clock } from '../../../src/http/clock.ts';
 
 const dir = fileURLToPath(new URL('../../../assets/demo/', import.meta.url));
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Clock } from '../../../src/cache/clock.ts';
 import { createTokenBucket, paceBody } from '../../../src/cli/demo/token-bucket.ts';
+import type { Clock } from '../../../src/http/clock.ts';
 
 /** A clock on which every wait is over at once, and has taken its time. */
 function createSteppingClock(): Clock & { advance(ms: number): void } {
