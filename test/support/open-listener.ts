@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
+import { it } from 'vitest';
 import type { Handler, Peer, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { type Certificates, openCertificates } from '../../src/listener/certificates.ts';
 import type { Listener, ListenerLimits } from '../../src/listener/listener.ts';
@@ -179,4 +180,9 @@ export function streamResponse(
   const { onClose, ...rest } = more;
   const stream = { [Symbol.asyncIterator]: () => chunks[Symbol.asyncIterator](), close: () => onClose?.() };
   return { status: 200, fields: [], body: { kind: 'stream', sizeBytes, stream }, ...rest };
+}
+
+/** Declares a test that tells a reset from an end, where what carries connections has resets: Unix sockets have none. */
+export function itWithResets(name: string, test: () => Promise<void>): void {
+  if (usually.hasResets) it(name, test);
 }

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { openListener, streamResponse, textResponse, usually } from '../support/open-listener.ts';
+import { itWithResets, openListener, streamResponse, textResponse, usually } from '../support/open-listener.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { untilQuiet } from '../support/until-quiet.ts';
 
@@ -208,26 +208,23 @@ describe('a client that leaves', () => {
     await expect.poll(() => signal?.aborted).toBe(true);
   });
 
-  it.runIf(usually.hasResets)(
-    'that ends its side only, during a body that ends with the connection, sees a reset',
-    async () => {
-      const producer = new Producer();
-      const release = Promise.withResolvers<void>();
-      async function* halves(): AsyncGenerator<Uint8Array> {
-        yield Buffer.from('first');
-        await release.promise;
-        yield Buffer.from('second');
-      }
-      await using listener = await openListener(() => producer.response(halves(), undefined));
-      await using client = await listener.connect();
-      client.send('GET / HTTP/1.0\r\n\r\n');
-      await client.head();
-      await client.take(5);
-      client.end();
-      expect(await client.closed).toBe('ECONNRESET');
-      expect(producer.deliveries).toEqual([{ bytesSent: 5, ...gone }]);
-    },
-  );
+  itWithResets('that ends its side only, during a body that ends with the connection, sees a reset', async () => {
+    const producer = new Producer();
+    const release = Promise.withResolvers<void>();
+    async function* halves(): AsyncGenerator<Uint8Array> {
+      yield Buffer.from('first');
+      await release.promise;
+      yield Buffer.from('second');
+    }
+    await using listener = await openListener(() => producer.response(halves(), undefined));
+    await using client = await listener.connect();
+    client.send('GET / HTTP/1.0\r\n\r\n');
+    await client.head();
+    await client.take(5);
+    client.end();
+    expect(await client.closed).toBe('ECONNRESET');
+    expect(producer.deliveries).toEqual([{ bytesSent: 5, ...gone }]);
+  });
 });
 
 describe('a body that does not become whole', () => {

@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { usually } from '../support/open-listener.ts';
+import { itWithResets } from '../support/open-listener.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { rawValues } from '../support/raw-client.ts';
 import type { RouteOf } from '../support/tunnels.ts';
@@ -95,7 +95,7 @@ describe('an origin that does not tunnel', () => {
     return `http://127.0.0.1:${port}`;
   }
 
-  it.runIf(usually.hasResets)('is left when its client leaves before the answer', async () => {
+  itWithResets('is left when its client leaves before the answer', async () => {
     const asked = Promise.withResolvers<Socket>();
     const url = await rawOrigin((socket) => socket.once('data', () => asked.resolve(socket)));
     await using listener = await openTunnelListener(routeTo(url));
