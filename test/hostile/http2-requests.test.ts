@@ -5,9 +5,8 @@ import { checkConfig } from '../../src/config/load.ts';
 import type { Field } from '../../src/http/fields.ts';
 import { type RunningServer, start } from '../../src/main.ts';
 import { errorCode, H2RawClient } from '../support/h2-raw-client.ts';
-import { readByNode, readLeniently } from '../support/lenient-request.ts';
+import { readRecorded } from '../support/recorded-requests.ts';
 import { openRecordingOrigin } from '../support/recording-origin.ts';
-import { type ReadRequest, readStrictly } from '../support/strict-request.ts';
 
 /** The stream is reset with a code, or answered with an error, and the origin sees nothing; or it sees this one request. */
 type Verdict =
@@ -252,21 +251,6 @@ afterAll(async () => {
   await origin[Symbol.asyncDispose]();
 });
 
-/** What the origin was asked, each request read alike by every reader. */
-async function requestsSeen(): Promise<ReadRequest[]> {
-  const all: ReadRequest[] = [];
-  for (const { bytes } of origin.recorded()) {
-    const reading = readStrictly(bytes);
-    if (reading.kind === 'fault') throw new Error(`the origin got ${reading.reason}: ${JSON.stringify(bytes)}`);
-    const whole = bytes.slice(0, bytes.length - reading.rest.length);
-    const gists = reading.requests.map(({ method, target, body }) => ({ method, target, body }));
-    expect(readLeniently(whole)).toEqual(gists);
-    expect(await readByNode(whole)).toEqual(gists);
-    all.push(...reading.requests);
-  }
-  return all;
-}
-
 describe.each<[string, readonly Row[]]>([
   ['a value with', values],
   ['a name with', names],
@@ -289,14 +273,14 @@ describe.each<[string, readonly Row[]]>([
     if (verdict.kind === 'ended') {
       await client.closed;
       expect([errorCode.protocol, errorCode.internal]).toContain(client.goawayCode);
-      const bodies = (await requestsSeen()).map(({ method, target, body }) => `${method} ${target} ${body}`);
+      const bodies = (await readRecorded(origin)).map(({ method, target, body }) => `${method} ${target} ${body}`);
       expect([[], ['POST /x ']]).toContainEqual(bodies);
       return;
     }
     // The connection goes on, and what is asked last is answered last.
     client.request(3, request({ path: '/after' }));
     expect((await client.whenOver(3)).status).toBe(200);
-    const seen = (await requestsSeen()).filter(({ target }) => target !== '/after');
+    const seen = (await readRecorded(origin)).filter(({ target }) => target !== '/after');
     if (verdict.kind === 'passed') {
       const gist = seen.map(({ method, target, body }) => [`${method} ${target}`, body]);
       expect([status, gist]).toEqual([200, [[verdict.line, verdict.body]]]);

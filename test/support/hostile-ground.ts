@@ -6,10 +6,10 @@ import type { ErrorCode } from '../../src/http/proxy-error.ts';
 import { start } from '../../src/main.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { expectRefusal } from './expect-refusal.ts';
-import { readByNode, readLeniently } from './lenient-request.ts';
 import { RawClient, type RawResponse, rawValues } from './raw-client.ts';
+import { readRecorded } from './recorded-requests.ts';
 import { openRecordingOrigin } from './recording-origin.ts';
-import { type ReadRequest, readStrictly } from './strict-request.ts';
+import type { ReadRequest } from './strict-request.ts';
 import { turn } from './turn.ts';
 
 /** What must become of a stream of bytes. An error code alone is `refused`. */
@@ -126,21 +126,6 @@ export async function openHostileGround(): Promise<HostileGround> {
   const server = await start(loaded.config, { emit: (event) => events.push(event) });
   const port = Number(new URL(server.url).port);
 
-  /** The whole requests that the origin got, each of them read alike by every reader. */
-  const requestsSeen = async (): Promise<ReadRequest[]> => {
-    const all: ReadRequest[] = [];
-    for (const { bytes } of origin.recorded()) {
-      const reading = readStrictly(bytes);
-      if (reading.kind === 'fault') throw new Error(`the origin got ${reading.reason}: ${JSON.stringify(bytes)}`);
-      const whole = bytes.slice(0, bytes.length - reading.rest.length);
-      const gists = reading.requests.map(({ method, target, body }) => ({ method, target, body }));
-      expect(readLeniently(whole)).toEqual(gists);
-      expect(await readByNode(whole)).toEqual(gists);
-      all.push(...reading.requests);
-    }
-    return all;
-  };
-
   /** Lets all come to the origin that is still on its way: what is asked last is answered last. */
   const askLast = async (): Promise<void> => {
     await using client = await RawClient.open(port);
@@ -154,12 +139,12 @@ export async function openHostileGround(): Promise<HostileGround> {
       .toBe(false);
   };
 
-  const othersSeen = async () => (await requestsSeen()).filter(({ target }) => target !== '/settled');
+  const othersSeen = async () => (await readRecorded(origin)).filter(({ target }) => target !== '/settled');
 
   const plainFields = async (): Promise<string[]> => {
     await using client = await RawClient.open(port);
     await client.exchange(get());
-    return (await requestsSeen()).flatMap(linesOf);
+    return (await readRecorded(origin)).flatMap(linesOf);
   };
   const plain = await plainFields();
 
