@@ -5,6 +5,7 @@ import type { Store } from '../store/store.ts';
 import type { Telling } from '../store/telling.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { ByteBudget } from './byte-budget.ts';
+import type { Fleet } from './fleet.ts';
 import type { Refusals } from './refusals.ts';
 import type { UnsharedKeys } from './unshared-keys.ts';
 
@@ -13,6 +14,8 @@ export interface ExchangeContext {
   readonly store: Store;
   readonly clock: Clock;
   readonly emit: Emit;
+  /** The other processes that share the store. */
+  readonly fleet: Fleet;
   /** Bytes held for the readers of a transfer that the store no longer takes. */
   readonly windowBytes: number;
   /** What all readers together may have read before it is asked for. */

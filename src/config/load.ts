@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { findJsonFault } from './json-fault.ts';
 import { describeIssues, type Problem } from './problems.ts';
-import { type Config, configSchema, type ListenerConfig, type RouteConfig } from './schema.ts';
+import { type AdminConfig, type Config, configSchema, type ListenerConfig, type RouteConfig } from './schema.ts';
 import type { SecretSource } from './values.ts';
 
 /** Everything that is wrong, at once. */
@@ -55,10 +55,11 @@ function invalid(message: string): InvalidConfig {
 }
 
 function withAbsolutePaths(config: Config, directory: string): Config {
-  const { store, listen, routes } = config;
+  const { store, listen, admin, routes } = config;
   return {
     ...config,
     listen: listen.map((listener) => listenerIn(directory, listener)),
+    admin: admin && adminIn(directory, admin),
     store: store.type === 'disk' && store.dir !== undefined ? { ...store, dir: resolve(directory, store.dir) } : store,
     routes: routes.map((route) => routeIn(directory, route)),
   };
@@ -73,6 +74,13 @@ function listenerIn(directory: string, listener: ListenerConfig): ListenerConfig
       tls === undefined
         ? undefined
         : { ...tls, certificates: tls.certificates.map((pair) => withPaths(directory, pair, ['certFile', 'keyFile'])) },
+  };
+}
+
+function adminIn(directory: string, { listen, token }: AdminConfig): AdminConfig {
+  return {
+    listen: listen.kind === 'unix' ? { ...listen, path: resolve(directory, listen.path) } : listen,
+    token: secretIn(directory, token),
   };
 }
 

@@ -5,7 +5,7 @@ import { cacheSchema } from './cache-schema.ts';
 import { fieldRulesSchema } from './field-rules-schema.ts';
 import { accessSchema, corsSchema, routeLimitsSchema, securitySchema } from './guard-schema.ts';
 import { originSchema } from './origin-schema.ts';
-import { count, errorStatusOrClass, hostPattern, pathPrefix, seconds, size } from './values.ts';
+import { count, errorStatusOrClass, hostPattern, pathPrefix, seconds, size, trustedPeer } from './values.ts';
 
 const match = z
   .strictObject({
@@ -76,6 +76,26 @@ const fill = z
   .prefault({})
   .describe('Transfers from the origin into the store.');
 
+const purge = z
+  .strictObject({
+    peers: z
+      .array(trustedPeer)
+      .max(100)
+      .default([])
+      .describe(
+        'Addresses, and blocks such as "10.0.0.0/8", of clients that may remove what is stored, by the methods below; "unix" for all who connect to a Unix socket. Nobody may where the list is empty: then these methods are like any other.',
+      ),
+    methods: z
+      .array(z.enum(['PURGE', 'BAN']))
+      .min(1)
+      .default(['PURGE'])
+      .describe(
+        '"PURGE" removes what is stored for the URL of the request, or what has a tag that its Cache-Tag or Surrogate-Key field names. "BAN" removes all whose URL begins like that of the request. Both mark it as invalid instead where the request says Rangeway-Purge: soft.',
+      ),
+  })
+  .prefault({})
+  .describe('Removing what is stored by requests to the listeners; the API of the admin listener can do more.');
+
 /** One route. */
 export const routeSchema = z.strictObject({
   name: z.string().min(1).max(100).optional().describe('A name for logs.'),
@@ -104,6 +124,7 @@ export const routeSchema = z.strictObject({
   cache: cacheSchema,
   ranges,
   fill,
+  purge,
 });
 
 /** As much of a route as tells what it matches. */

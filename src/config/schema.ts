@@ -1,6 +1,7 @@
 /** Every option, once: validation, defaults, the JSON Schema and the documentation are made from it. */
 
 import * as z from 'zod';
+import { adminSchema } from './admin-schema.ts';
 import { listenSchema } from './listener-schema.ts';
 import { matchConflicts } from './match-conflicts.ts';
 import { routeMatchSchema, routeSchema } from './route-schema.ts';
@@ -205,10 +206,17 @@ const options = z.strictObject({
     .describe(
       "The name of this proxy in Via and CDN-Loop. Without it one is made of the machine's name and where it listens.",
     ),
+  workers: z
+    .union([count(1, 256), z.literal('auto')], { error: 'expected a number from 1 to 256, or "auto"' })
+    .default(1)
+    .describe(
+      'How many processes serve, on one port and with one disk store; "auto" for one per core. With 1 a single process does all.',
+    ),
   store,
   limits,
   log,
   explain,
+  admin: adminSchema,
   shutdownGraceSeconds: seconds(0, 3600)
     .default(30)
     .describe('How long responses under way may take after the first signal to stop.'),
@@ -216,7 +224,11 @@ const options = z.strictObject({
 });
 
 /** The whole configuration. */
-export const configSchema = options.superRefine(({ listen, trustedProxies }, context) => {
+export const configSchema = options.superRefine(({ listen, trustedProxies, workers, store: { type } }, context) => {
+  if (workers !== 1 && type === 'memory') {
+    const message = 'several workers share a store on disk; a store in memory is for one';
+    context.addIssue({ code: 'custom', path: ['workers'], message });
+  }
   if (trustedProxies.length > 0) return;
   for (const [index, { proxyProtocol }] of listen.entries()) {
     const message = 'needs trustedProxies: nobody else may connect';
@@ -233,5 +245,7 @@ export type Config = z.output<typeof configSchema>;
 export type ListenerConfig = Config['listen'][number];
 /** One route of the configuration. */
 export type RouteConfig = Config['routes'][number];
+/** The admin listener of the configuration. */
+export type AdminConfig = NonNullable<Config['admin']>;
 /** The store of the configuration. */
 export type StoreConfig = Config['store'];

@@ -18,6 +18,7 @@
 
 import type { SpanSet } from '../bytes/span-set.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
+import type { StoreChange } from './store-change.ts';
 
 /** Blocks of one generation. Block `i` holds the bytes `[i * blockSizeBytes, …)`; the last one may be shorter. */
 export interface BlockSource {
@@ -115,6 +116,26 @@ export interface EntryWriter extends BlockSource, AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/** Which entries: those whose keys begin with a text, or that have a tag. */
+export type EntryChoice =
+  | { readonly kind: 'prefix'; readonly prefix: string }
+  | { readonly kind: 'tag'; readonly tag: string };
+
+/** A few of the chosen entries, current and pinned ones, in an order that does not change. */
+export interface EntryPage {
+  readonly entries: readonly StoredEntry[];
+  /** Where the next page begins, to be given back as it is; undefined after the last one. */
+  readonly next: string | undefined;
+}
+
+/** How full a store is. */
+export interface StoreUsage {
+  readonly entryCount: number;
+  /** What entries take, in bytes. */
+  readonly usedBytes: number;
+  readonly maxSizeBytes: number;
+}
+
 /** Keeps entries. */
 export interface Store {
   readonly blockSizeBytes: number;
@@ -155,6 +176,17 @@ export interface Store {
    * among what is removed. A store that cannot read its index now removes nothing.
    */
   removeTagged(tag: string): Promise<readonly string[]>;
+  /**
+   * The next entries of a choice, at most `limit` of them, from where `after` says; from the first one without it. No use
+   * of them. What changes meanwhile may be told or not. A store that cannot read its index now tells none.
+   */
+  list(choice: EntryChoice, limit: number, after?: string): Promise<EntryPage>;
+  /** As `removeTagged`, for entries whose keys begin with a text. */
+  removePrefixed(prefix: string): Promise<readonly string[]>;
+  /** How full it is; cheap enough to be asked every second. */
+  readUsage(): StoreUsage;
+  /** Learns what another process has changed, where several share the store: forgets what it knows otherwise. */
+  heed(change: StoreChange): void;
   /**
    * Gives back files and locks. Writers that did not commit are abandoned. Nothing may be called after it but itself,
    * the disposal of writers and the closing of readers.

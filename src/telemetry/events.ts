@@ -81,6 +81,8 @@ export interface StoreEvent {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
   readonly detail: string | undefined;
+  /** What there is to count, where it is that. */
+  readonly count?: { readonly evictedEntries?: number; readonly damagedBlocks?: number } | undefined;
 }
 
 /** Something about an origin that an operator should know. */
@@ -98,10 +100,31 @@ export interface ListenerEvent {
   readonly message: string;
 }
 
+/** Something about the processes of a server that an operator should know. */
+export interface FleetEvent {
+  readonly kind: 'fleet';
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
+  /** The number of the worker that it is about; undefined for all of them. */
+  readonly worker: number | undefined;
+  readonly stage: 'started' | 'ended' | 'replaced' | 'stuck' | 'told';
+  readonly message: string;
+  readonly detail: string | undefined;
+}
+
+/** Somebody who runs the server has had it do something. */
+export interface AdminEvent {
+  readonly kind: 'admin';
+  readonly level: 'info' | 'warn';
+  /** What was asked for: purge, warm, cancel, level, reload; `refused` where it was somebody who may not. */
+  readonly action: 'purge' | 'warm' | 'cancel' | 'level' | 'reload' | 'refused';
+  readonly peer: string | undefined;
+  readonly message: string;
+}
+
 /** The server's own life. */
 export interface LifeEvent {
   readonly kind: 'life';
-  readonly stage: 'ready' | 'stopping' | 'stopped' | 'cut';
+  readonly stage: 'ready' | 'reloaded' | 'reload_failed' | 'stopping' | 'stopped' | 'cut';
   /** Addresses served, such as `http://127.0.0.1:8080`. */
   readonly addresses: readonly string[];
   readonly message: string;
@@ -116,6 +139,8 @@ export type ServerEvent =
   | StoreEvent
   | OriginEvent
   | ListenerEvent
+  | FleetEvent
+  | AdminEvent
   | LifeEvent;
 
 /** Takes an event; never throws. */

@@ -1,7 +1,9 @@
 /** From an event to what the log keeps of it: its level, its message, its fields, all text redacted. */
 
 import type {
+  AdminEvent,
   FillEvent,
+  FleetEvent,
   LifeEvent,
   ListenerEvent,
   OriginEvent,
@@ -25,6 +27,8 @@ export type LogFields =
   | ReturnType<typeof storeFields>
   | ReturnType<typeof originFields>
   | ReturnType<typeof listenerFields>
+  | ReturnType<typeof fleetFields>
+  | ReturnType<typeof adminFields>
   | ReturnType<typeof lifeFields>;
 
 /** How important an event is. The faults of clients are ordinary; those of origins and of the store want attention. */
@@ -32,11 +36,13 @@ export function levelOf(event: ServerEvent): LineLevel {
   switch (event.kind) {
     case 'store':
     case 'listener':
+    case 'fleet':
+    case 'admin':
       return event.level;
     case 'origin':
       return 'warn';
     case 'life':
-      return event.stage === 'cut' ? 'warn' : 'info';
+      return event.stage === 'cut' || event.stage === 'reload_failed' ? 'warn' : 'info';
     case 'fill':
       return event.result === 'failed' ? 'warn' : 'debug';
     default:
@@ -56,6 +62,8 @@ export function messageOf(event: ServerEvent): string {
     case 'store':
     case 'origin':
     case 'listener':
+    case 'fleet':
+    case 'admin':
       return redact(event.message);
     default:
       return event.kind;
@@ -79,6 +87,10 @@ export function fieldsOf(event: ServerEvent): LogFields {
       return originFields(event);
     case 'listener':
       return listenerFields(event);
+    case 'fleet':
+      return fleetFields(event);
+    case 'admin':
+      return adminFields(event);
     case 'life':
       return lifeFields(event);
   }
@@ -157,6 +169,14 @@ function originFields(event: OriginEvent) {
 
 function listenerFields(event: ListenerEvent) {
   return { event: event.kind };
+}
+
+function fleetFields(event: FleetEvent) {
+  return { event: event.kind, worker: event.worker, stage: event.stage, detail: redactSome(event.detail) };
+}
+
+function adminFields(event: AdminEvent) {
+  return { event: event.kind, action: event.action, peer: event.peer };
 }
 
 function lifeFields(event: LifeEvent) {

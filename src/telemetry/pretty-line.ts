@@ -53,8 +53,10 @@ function formatEvent(line: LogLine, paint: Paint): string[] {
       ];
     case 'store':
     case 'origin':
+    case 'fleet':
       return [line.msg, ...(line.detail === undefined ? [] : [paint.dim(`(${line.detail})`)])];
     case 'listener':
+    case 'admin':
     case 'life':
       return [line.msg];
   }
