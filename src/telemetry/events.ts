@@ -22,6 +22,8 @@ export interface RequestEvent {
   /** Bytes of body handed to the client, and whether that was all. */
   readonly bytesSent: number;
   readonly complete: boolean;
+  /** Whether it was several parts of a representation (multipart/byteranges, RFC 9110 §14.6). */
+  readonly isMultipart: boolean;
   /** hit, stale, revalidated, miss, uncacheable; `none` when the cache was not asked. */
   readonly outcome: 'hit' | 'stale' | 'revalidated' | 'miss' | 'uncacheable' | 'none';
   /** Why the outcome is not a hit, in the words of Cache-Status where it has one. */
@@ -36,6 +38,8 @@ export interface RequestEvent {
   /** A code of the table in http/proxy-error. */
   readonly error: string | undefined;
   readonly errorDetail: string | undefined;
+  /** The trace that the request belongs to, where it is traced and recorded. */
+  readonly traceId?: string | undefined;
 }
 
 /** A listener refused what came before it became a request, or cut a connection. */
@@ -45,6 +49,8 @@ export interface RefusalEvent {
   readonly status: number;
   readonly error: string;
   readonly detail: string | undefined;
+  /** How many refusals it stands for; one without it. */
+  readonly count?: number | undefined;
 }
 
 /** A tunnel (RFC 9110 §7.8) has ended or was refused. */
@@ -54,6 +60,9 @@ export interface TunnelEvent {
   readonly target: string;
   readonly peer: string;
   readonly status: number;
+  /** Bytes that were read from and written to the origin's connection, those of the handshake included. */
+  readonly bytesFromOrigin: number;
+  readonly bytesToOrigin: number;
   readonly durationMs: number;
   /** A code of the table in http/proxy-error. */
   readonly error: string | undefined;
@@ -67,12 +76,56 @@ export interface FillEvent {
   readonly generation: string | undefined;
   /** Bytes received from the origin. */
   readonly bytes: number;
+  /** How often it broke off and was taken up again. */
+  readonly resumptions: number;
   /** stored: committed; same: the stored bytes were confirmed; kept: stored, and the generation is not whole yet; relayed: whole, but the store could not keep it; failed: it broke off; stopped: nobody wanted it any more. */
   readonly result: 'stored' | 'same' | 'kept' | 'relayed' | 'failed' | 'stopped';
   readonly durationMs: number;
   /** A code of the table in http/proxy-error. */
   readonly error: string | undefined;
   readonly errorDetail: string | undefined;
+}
+
+/** An exchange with an origin is over: one request that was sent to it, and what came of it. */
+export interface ExchangeEvent {
+  readonly kind: 'exchange';
+  readonly route: string;
+  /** The origin's URL, without credentials. */
+  readonly origin: string;
+  readonly method: string;
+  /** Undefined where no response came. */
+  readonly status: number | undefined;
+  /** Whether the request had been sent before, to this origin or to another one of its route. */
+  readonly isResent: boolean;
+  /** Bytes of body that came. */
+  readonly receivedBytes: number;
+  /** From the request to the response's head, where one came, and to the end of its body. */
+  readonly headMs: number | undefined;
+  readonly durationMs: number;
+  /** Whether it is the origin that failed; not where it was given up on our side. */
+  readonly isFailed: boolean;
+  /** A code of the table in http/proxy-error. */
+  readonly error: string | undefined;
+  readonly errorDetail: string | undefined;
+}
+
+/** An origin was asked whether what is stored is current: it is, something else came in its place, or nothing of use. */
+export interface RevalidationEvent {
+  readonly kind: 'revalidation';
+  readonly result: 'confirmed' | 'replaced' | 'failed';
+}
+
+/** Something has begun whose end is told by an event of its own, or has been called off before it did anything. */
+export interface BegunEvent {
+  readonly kind: 'begun' | 'called_off';
+  readonly what: 'request' | 'tunnel' | 'fill' | 'exchange';
+}
+
+/** A client has connected, or its connection is closed. */
+export interface ConnectionEvent {
+  readonly kind: 'connection';
+  readonly stage: 'opened' | 'closed';
+  readonly scheme: 'http' | 'https';
 }
 
 /** Something about a store that an operator should know. */
@@ -115,8 +168,11 @@ export interface FleetEvent {
 export interface AdminEvent {
   readonly kind: 'admin';
   readonly level: 'info' | 'warn';
-  /** What was asked for: purge, warm, cancel, level, reload; `refused` where it was somebody who may not. */
-  readonly action: 'purge' | 'warm' | 'cancel' | 'level' | 'reload' | 'refused';
+  /**
+   * What was asked for: purge, warm, cancel, level, reload; `refused` where it was somebody who may not, `failed` where it
+   * could not be answered.
+   */
+  readonly action: 'purge' | 'warm' | 'cancel' | 'level' | 'reload' | 'refused' | 'failed';
   readonly peer: string | undefined;
   readonly message: string;
 }
@@ -124,18 +180,25 @@ export interface AdminEvent {
 /** The server's own life. */
 export interface LifeEvent {
   readonly kind: 'life';
-  readonly stage: 'ready' | 'reloaded' | 'reload_failed' | 'stopping' | 'stopped' | 'cut';
+  readonly stage: 'ready' | 'reloading' | 'reloaded' | 'reload_failed' | 'stopping' | 'stopped' | 'cut';
   /** Addresses served, such as `http://127.0.0.1:8080`. */
   readonly addresses: readonly string[];
+  /** The address of the admin listener, where there is one and it is told that the server is ready. */
+  readonly admin?: string | undefined;
   readonly message: string;
 }
 
+/** What is counted, and not worth a line of a log. */
+export type CountedEvent = RevalidationEvent | BegunEvent | ConnectionEvent;
+
 /** Anything the core tells. */
 export type ServerEvent =
+  | CountedEvent
   | RequestEvent
   | RefusalEvent
   | TunnelEvent
   | FillEvent
+  | ExchangeEvent
   | StoreEvent
   | OriginEvent
   | ListenerEvent

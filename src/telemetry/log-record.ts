@@ -2,6 +2,8 @@
 
 import type {
   AdminEvent,
+  CountedEvent,
+  ExchangeEvent,
   FillEvent,
   FleetEvent,
   LifeEvent,
@@ -15,6 +17,22 @@ import type {
 } from './events.ts';
 import { redact } from './redact.ts';
 
+/** What is worth a line. */
+export type LoggedEvent = Exclude<ServerEvent, CountedEvent>;
+
+/** Whether an event is worth a line. */
+export function isLogged(event: ServerEvent): event is LoggedEvent {
+  switch (event.kind) {
+    case 'begun':
+    case 'called_off':
+    case 'connection':
+    case 'revalidation':
+      return false;
+    default:
+      return true;
+  }
+}
+
 /** The levels of lines, the least important first. */
 export type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
@@ -24,6 +42,7 @@ export type LogFields =
   | ReturnType<typeof refusalFields>
   | ReturnType<typeof tunnelFields>
   | ReturnType<typeof fillFields>
+  | ReturnType<typeof exchangeFields>
   | ReturnType<typeof storeFields>
   | ReturnType<typeof originFields>
   | ReturnType<typeof listenerFields>
@@ -32,7 +51,7 @@ export type LogFields =
   | ReturnType<typeof lifeFields>;
 
 /** How important an event is. The faults of clients are ordinary; those of origins and of the store want attention. */
-export function levelOf(event: ServerEvent): LineLevel {
+export function levelOf(event: LoggedEvent): LineLevel {
   switch (event.kind) {
     case 'store':
     case 'listener':
@@ -45,6 +64,9 @@ export function levelOf(event: ServerEvent): LineLevel {
       return event.stage === 'cut' || event.stage === 'reload_failed' ? 'warn' : 'info';
     case 'fill':
       return event.result === 'failed' ? 'warn' : 'debug';
+    // What it came to is told by the request or the fill that it was for.
+    case 'exchange':
+      return 'debug';
     default:
       return levelOfError(event.error);
   }
@@ -56,7 +78,7 @@ function levelOfError(error: string | undefined): LineLevel {
 }
 
 /** The sentence of a line: what a store, an origin's route, a listener or the server says itself, otherwise the kind of the event. */
-export function messageOf(event: ServerEvent): string {
+export function messageOf(event: LoggedEvent): string {
   switch (event.kind) {
     case 'life':
     case 'store':
@@ -71,7 +93,7 @@ export function messageOf(event: ServerEvent): string {
 }
 
 /** The fields of a line. */
-export function fieldsOf(event: ServerEvent): LogFields {
+export function fieldsOf(event: LoggedEvent): LogFields {
   switch (event.kind) {
     case 'request':
       return requestFields(event);
@@ -81,6 +103,8 @@ export function fieldsOf(event: ServerEvent): LogFields {
       return tunnelFields(event);
     case 'fill':
       return fillFields(event);
+    case 'exchange':
+      return exchangeFields(event);
     case 'store':
       return storeFields(event);
     case 'origin':
@@ -120,6 +144,7 @@ function requestFields(event: RequestEvent) {
     user: redactSome(event.user),
     error: event.error,
     errorDetail: redactSome(event.errorDetail),
+    traceId: event.traceId,
   };
 }
 
@@ -139,6 +164,8 @@ function tunnelFields(event: TunnelEvent) {
     authority: redact(event.authority),
     target: redact(event.target),
     status: event.status,
+    bytesFromOrigin: event.bytesFromOrigin,
+    bytesToOrigin: event.bytesToOrigin,
     totalMs: roundMs(event.durationMs),
     peer: event.peer,
     error: event.error,
@@ -153,6 +180,23 @@ function fillFields(event: FillEvent) {
     generation: event.generation,
     bytes: event.bytes,
     result: event.result,
+    resumptions: event.resumptions,
+    totalMs: roundMs(event.durationMs),
+    error: event.error,
+    errorDetail: redactSome(event.errorDetail),
+  };
+}
+
+function exchangeFields(event: ExchangeEvent) {
+  return {
+    event: event.kind,
+    route: redact(event.route),
+    origin: redact(event.origin),
+    method: redact(event.method),
+    status: event.status,
+    resent: event.isResent,
+    bytes: event.receivedBytes,
+    headMs: event.headMs === undefined ? undefined : roundMs(event.headMs),
     totalMs: roundMs(event.durationMs),
     error: event.error,
     errorDetail: redactSome(event.errorDetail),
@@ -180,7 +224,7 @@ function adminFields(event: AdminEvent) {
 }
 
 function lifeFields(event: LifeEvent) {
-  return { event: event.kind, stage: event.stage, addresses: event.addresses };
+  return { event: event.kind, stage: event.stage, addresses: event.addresses, admin: event.admin };
 }
 
 function redactSome(text: string | undefined): string | undefined {

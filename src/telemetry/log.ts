@@ -3,7 +3,7 @@
 import { pino } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import type { Emit } from './events.ts';
-import { fieldsOf, levelOf, messageOf } from './log-record.ts';
+import { fieldsOf, isLogged, levelOf, messageOf } from './log-record.ts';
 import { formatPrettyLine, type LogLine } from './pretty-line.ts';
 
 /** Where lines go. A terminal tells that it is one, and whether it shows colours. */
@@ -13,31 +13,48 @@ export interface LogStream {
   hasColors?(): boolean;
 }
 
+/** The least important level that is written. */
+export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
+
+/** A taker of events that writes them down, and whose level can be changed while it does. */
+export interface Log extends Emit {
+  readLevel(): LogLevel;
+  setLevel(level: LogLevel): void;
+}
+
 /** What is written, how, and where. */
 export interface LogOptions {
-  /** The least important level that is written. */
-  readonly level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
+  readonly level: LogLevel;
   /** `auto` is `pretty` on a terminal and `json` elsewhere. */
   readonly format: 'auto' | 'pretty' | 'json';
   readonly stream: LogStream;
+  /** The number of the process among several that write to one stream: it stands in each line of JSON. */
+  readonly worker?: number | undefined;
 }
 
 /** A log as a taker of events. It writes each line at once, in this thread, so that none is lost when the process ends. */
-export function createLog({ level, format, stream }: LogOptions): Emit {
+export function createLog({ level, format, stream, worker }: LogOptions): Log {
   const pretty = format === 'pretty' || (format === 'auto' && stream.isTTY === true);
   const logger = pino(
     {
       level,
-      base: null,
+      base: worker === undefined ? null : { worker },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
     },
     pretty ? createPrettyStream(stream) : stream,
   );
-  return (event) => {
+  const emit: Emit = (event) => {
+    if (!isLogged(event)) return;
     const lineLevel = levelOf(event);
     if (logger.isLevelEnabled(lineLevel)) logger[lineLevel](fieldsOf(event), messageOf(event));
   };
+  return Object.assign(emit, {
+    readLevel: () => logger.level as LogLevel,
+    setLevel(newLevel: LogLevel) {
+      logger.level = newLevel;
+    },
+  });
 }
 
 function createPrettyStream(stream: LogStream): { write(line: string): void } {

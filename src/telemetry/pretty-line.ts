@@ -51,6 +51,14 @@ function formatEvent(line: LogLine, paint: Paint): string[] {
         paint.dim(formatMs(line.totalMs)),
         ...formatError(line, paint),
       ];
+    case 'exchange':
+      return [
+        `origin ${line.origin} ${line.method}`,
+        ...(line.status === undefined ? [] : [paintStatus(line.status, paint)]),
+        formatBytes(line.bytes),
+        paint.dim(formatMs(line.totalMs)),
+        ...formatError(line, paint),
+      ];
     case 'store':
     case 'origin':
     case 'fleet':

@@ -17,6 +17,7 @@ const request: RequestEvent = {
   range: 'bytes=0-99',
   bytesSent: 100,
   complete: true,
+  isMultipart: false,
   outcome: 'hit',
   reason: undefined,
   collapsed: false,
@@ -64,6 +65,7 @@ const fill: ServerEvent = {
   key: 'http://media.example/video.mp4?sig=abc',
   generation: 'g1',
   bytes: 5_000_000,
+  resumptions: 1,
   result: 'stored',
   durationMs: 250.4,
   error: undefined,
@@ -75,10 +77,28 @@ const tunnel: ServerEvent = {
   target: '/socket',
   peer: '192.0.2.7',
   status: 101,
+  bytesFromOrigin: 1000,
+  bytesToOrigin: 200,
   durationMs: 5,
   error: undefined,
   errorDetail: undefined,
 };
+
+const exchange: ServerEvent = {
+  kind: 'exchange',
+  route: 'media',
+  origin: 'http://origin.example',
+  method: 'GET',
+  status: 206,
+  isResent: false,
+  receivedBytes: 5_000_000,
+  headMs: 12.345,
+  durationMs: 250.5,
+  isFailed: false,
+  error: undefined,
+  errorDetail: undefined,
+};
+const refused = { status: undefined, headMs: undefined, error: 'origin_refused', errorDetail: 'ECONNREFUSED' };
 
 /** The lines that a log writes of these events. */
 function linesOf(
@@ -166,8 +186,34 @@ describe('a log for programs', () => {
     ['a tunnel', tunnel, 'info'],
     ['a fill', fill, 'debug'],
     ['a fill that failed', { ...fill, result: 'failed' }, 'warn'],
+    ['an exchange', exchange, 'debug'],
+    ['an exchange that failed', { ...exchange, ...refused }, 'debug'],
     ['the end of patience', { ...ready, stage: 'cut' }, 'warn'],
   ])('%s has a level', (_what, event, level) => expect(jsonLine(event)).toMatchObject({ level }));
+});
+
+describe('what is only counted', () => {
+  it.each<ServerEvent>([
+    { kind: 'begun', what: 'request' },
+    { kind: 'called_off', what: 'fill' },
+    { kind: 'connection', stage: 'opened', scheme: 'http' },
+    { kind: 'revalidation', result: 'confirmed' },
+  ])('$kind has no line', (event) => expect(linesOf([event], { level: 'trace' })).toEqual([]));
+});
+
+describe('the level of a log', () => {
+  it('changes while it is written', () => {
+    const lines: string[] = [];
+    const log = createLog({ level: 'warn', format: 'json', stream: { write: (line) => lines.push(line) } });
+    log(request);
+    expect([log.readLevel(), lines.length]).toEqual(['warn', 0]);
+    log.setLevel('info');
+    log(request);
+    expect([log.readLevel(), lines.length]).toEqual(['info', 1]);
+    log.setLevel('silent');
+    log(fullDisk);
+    expect(lines).toHaveLength(1);
+  });
 });
 
 describe('a log for people', () => {
@@ -192,6 +238,11 @@ describe('a log for people', () => {
     ['400 refused 192.0.2.7 malformed_request', badRequest],
     ['tunnel /socket 101 5 ms', tunnel],
     ['fill http://media.example/video.mp4?sig=[redacted] stored 5 MB 250 ms', fill],
+    ['origin http://origin.example GET 206 5 MB 251 ms', exchange],
+    [
+      'origin http://origin.example GET 0 B 3 ms origin_refused: ECONNREFUSED',
+      { ...exchange, ...refused, receivedBytes: 0, durationMs: 3 },
+    ],
     ['error: the disk is full (ENOSPC)', fullDisk],
     ['warning: the certificate has expired', expired],
     ['listens on http://127.0.0.1:8080', ready],

@@ -1,0 +1,164 @@
+/** An origin whose exchanges are told of, and traced. */
+
+import type { Fields } from '../http/fields.ts';
+import type { BodyStream } from '../http/message.ts';
+import { type ProxyError, toProxyError } from '../http/proxy-error.ts';
+import type { BegunEvent, Emit } from '../telemetry/events.ts';
+import type { Origin, OriginRequest, OriginResponse } from './origin.ts';
+
+/** What came of an exchange. */
+export interface ExchangeEnd {
+  /** Undefined where no response came. */
+  readonly status: number | undefined;
+  readonly receivedBytes: number;
+  readonly error: ProxyError | undefined;
+}
+
+/** Follows one exchange. Does not throw. */
+export interface ExchangeTrace {
+  /** The fields that the request is to be sent with: they carry the trace. */
+  readonly fields: Fields;
+  /** Runs something as a part of the trace. */
+  run<Result>(action: () => Result): Result;
+  end(end: ExchangeEnd): void;
+}
+
+/** Follows exchanges. Undefined where it cannot follow one. */
+export interface ExchangeTracer {
+  begin(request: OriginRequest, origin: URL): ExchangeTrace | undefined;
+}
+
+/** What an origin is observed with. */
+export interface ObservedOriginOptions {
+  readonly route: string;
+  readonly url: URL;
+  readonly emit: Emit;
+  /** Milliseconds that never go back. */
+  readonly now: () => number;
+  /** Undefined where nothing is traced. */
+  readonly tracer?: ExchangeTracer | undefined;
+}
+
+const begun: BegunEvent = { kind: 'begun', what: 'exchange' };
+
+/** Wraps an origin. An exchange is over with the end of its body, or when that is given up. */
+export function createObservedOrigin(origin: Origin, options: ObservedOriginOptions): Origin {
+  const { url, emit, tracer } = options;
+  const name = url.protocol === 'unix:' ? `unix:${url.pathname}` : url.origin;
+  return {
+    async fetch(request) {
+      const trace = tracer?.begin(request, url);
+      const sent = trace === undefined ? request : { ...request, fields: trace.fields };
+      emit(begun);
+      const exchange = new ObservedExchange(name, sent, options, trace);
+      try {
+        const fetch = () => origin.fetch(sent);
+        return exchange.receive(await (trace === undefined ? fetch() : trace.run(fetch)));
+      } catch (thrown) {
+        exchange.end(toProxyError(thrown));
+        throw thrown;
+      }
+    },
+    close: () => origin.close(),
+  };
+}
+
+class ObservedExchange {
+  readonly #origin: string;
+  readonly #request: OriginRequest;
+  readonly #options: ObservedOriginOptions;
+  readonly #trace: ExchangeTrace | undefined;
+  readonly #startedAt: number;
+  #headMs: number | undefined;
+  #status: number | undefined;
+  #body: CountedBody | undefined;
+  #isOver = false;
+
+  constructor(
+    origin: string,
+    request: OriginRequest,
+    options: ObservedOriginOptions,
+    trace: ExchangeTrace | undefined,
+  ) {
+    this.#origin = origin;
+    this.#request = request;
+    this.#options = options;
+    this.#trace = trace;
+    this.#startedAt = options.now();
+  }
+
+  receive(response: OriginResponse): OriginResponse {
+    this.#headMs = this.#options.now() - this.#startedAt;
+    this.#status = response.status;
+    if (response.framing === 'none') {
+      this.end(undefined);
+      return response;
+    }
+    this.#body = new CountedBody(response.body, (error) => this.end(error));
+    return { ...response, body: this.#body };
+  }
+
+  end(error: ProxyError | undefined): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const { route, emit, now } = this.#options;
+    const end = { status: this.#status, receivedBytes: this.#body?.receivedBytes ?? 0, error };
+    this.#trace?.end(end);
+    emit({
+      kind: 'exchange',
+      route,
+      origin: this.#origin,
+      method: this.#request.method,
+      status: end.status,
+      isResent: this.#request.isResent === true,
+      receivedBytes: end.receivedBytes,
+      headMs: this.#headMs,
+      durationMs: now() - this.#startedAt,
+      isFailed: error?.source === 'origin',
+      error: error?.code,
+      errorDetail: error?.detail,
+    });
+  }
+}
+
+/** A body whose bytes are counted, and that tells its end, perhaps more than once: with the error that it broke off with. */
+class CountedBody implements BodyStream, AsyncIterator<Uint8Array> {
+  readonly trailers: BodyStream['trailers'];
+  receivedBytes = 0;
+  readonly #body: BodyStream;
+  readonly #onEnd: (error: ProxyError | undefined) => void;
+  #chunks: AsyncIterator<Uint8Array> | undefined;
+
+  constructor(body: BodyStream, onEnd: (error: ProxyError | undefined) => void) {
+    this.#body = body;
+    this.trailers = body.trailers;
+    this.#onEnd = onEnd;
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
+    this.#chunks = this.#body[Symbol.asyncIterator]();
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<Uint8Array>> {
+    try {
+      const next = (await this.#chunks?.next()) ?? { done: true, value: undefined };
+      if (next.done === true) this.#onEnd(undefined);
+      else this.receivedBytes += next.value.length;
+      return next;
+    } catch (thrown) {
+      this.#onEnd(toProxyError(thrown));
+      throw thrown;
+    }
+  }
+
+  return(): Promise<IteratorResult<Uint8Array>> {
+    this.close();
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  close(): void {
+    this.#body.close();
+    this.#onEnd(undefined);
+  }
+}

@@ -1,0 +1,139 @@
+/** What one process can be asked for, while it starts, serves and stops. */
+
+import { describe, expect, it } from 'vitest';
+import { type LogLevel, OperationFault, type StoreOperations } from '../../src/admin/operations.ts';
+import { checkConfig } from '../../src/config/load.ts';
+import { createRangeAbility } from '../../src/origin/range-ability.ts';
+import type { Route } from '../../src/routing/route.ts';
+import { createOperations, type ServerParts } from '../../src/setup/operations.ts';
+import { fakeOperations, someEntry } from '../support/fake-operations.ts';
+
+const url = (text: string) => new URL(text);
+
+function routeWith(name: string, more: Partial<Route>): Route {
+  const rangeAbility = createRangeAbility({ mode: 'auto', now: () => 0, forgetAfterMs: 1, onDistrust: () => {} });
+  return { name, originUrl: url(`http://${name}.test/`), rangeAbility, ...more } as Route;
+}
+
+function createGround(overrides: Partial<ServerParts> = {}) {
+  const checked = checkConfig({ routes: [{ origin: 'http://origin.test' }] }, '.');
+  if (checked.kind === 'invalid') throw new Error('a bad configuration');
+  const known = routeWith('b', {
+    listOrigins: () => [
+      { url: url('http://b1.test/'), health: 'resting' },
+      { url: url('http://b2.test/'), health: 'well' },
+    ],
+  });
+  known.rangeAbility.noteParts();
+  const levels: LogLevel[] = [];
+  const cancelled: string[] = [];
+  const fill = {
+    id: '1-1',
+    key: 'k',
+    uri: 'u',
+    generation: 'g',
+    sizeBytes: 5,
+    receivedBytes: 1,
+    readers: 1,
+    startedAt: 9,
+  };
+  const serving: ReturnType<ServerParts['serving']> = {
+    site: { config: checked.config, routes: [routeWith('a', {}), known] },
+    store: fakeOperations().operations as StoreOperations,
+    fills: {
+      list: () => [fill],
+      cancel: (id) => {
+        cancelled.push(id);
+        return id === fill.id;
+      },
+    },
+  };
+  const operations = createOperations({
+    worker: 3,
+    pid: 77,
+    serving: () => serving,
+    log: { readLevel: () => levels.at(-1) ?? 'warn', setLevel: (level) => levels.push(level) },
+    counted: { read: async () => [], format: async () => 'a 1\n' },
+    isStopping: () => false,
+    reload: async () => {},
+    ...overrides,
+  });
+  return { operations, fill, cancelled };
+}
+
+describe('the operations of one process', () => {
+  it('passes on what concerns the store', async () => {
+    const { operations } = createGround();
+    expect((await operations.listEntries({ kind: 'all' }, 1, undefined)).entries).toEqual([someEntry]);
+    expect((await operations.inspectEntry('k', 'g')).presentBytes).toBe(524_288);
+    expect(await operations.purge({ search: { kind: 'all' }, mode: 'hard' })).toEqual({ entries: 2 });
+    expect(await operations.warm({ urls: ['http://a.test/'] })).toMatchObject([{ status: 200 }]);
+  });
+
+  it('names the process whose transfers they are, and ends them', async () => {
+    const { operations, fill, cancelled } = createGround();
+    expect(await operations.listFills()).toEqual([{ ...fill, worker: 3 }]);
+    expect([await operations.cancelFill('1-1'), await operations.cancelFill('other')]).toEqual([true, false]);
+    expect(cancelled).toEqual(['1-1', 'other']);
+  });
+
+  it('tells what is known of each origin', async () => {
+    expect(await createGround().operations.listOrigins()).toEqual([
+      { route: 'a', url: 'http://a.test/', worker: 3, health: 'well', ranges: 'unknown' },
+      { route: 'b', url: 'http://b1.test/', worker: 3, health: 'resting', ranges: 'yes' },
+      { route: 'b', url: 'http://b2.test/', worker: 3, health: 'well', ranges: 'yes' },
+    ]);
+  });
+
+  it('sets the level of the log, where there is one', async () => {
+    const { operations } = createGround();
+    expect(await operations.readLogLevel()).toBe('warn');
+    await operations.setLogLevel('trace');
+    expect(await operations.readLogLevel()).toBe('trace');
+    const mute = createGround({ log: undefined }).operations;
+    expect(await mute.readLogLevel()).toBe('silent');
+    await expect(mute.setLogLevel('info')).rejects.toMatchObject({ name: 'OperationFault', reason: 'unavailable' });
+  });
+
+  it('gives the configuration, and what is counted', async () => {
+    const { operations } = createGround();
+    expect(await operations.readConfig()).toMatchObject({ routes: [{ origin: { url: 'http://origin.test/' } }] });
+    expect(await operations.formatMetrics()).toBe('a 1\n');
+  });
+
+  it.each<[state: string, parts: Partial<ServerParts>, isReady: boolean, reason: string | undefined]>([
+    ['starting', { serving: () => undefined }, false, 'The server is starting.'],
+    ['serving', {}, true, undefined],
+    ['stopping', { isStopping: () => true }, false, 'The server is stopping.'],
+    ['stopping', { isStopping: () => true, serving: () => undefined }, false, 'The server is stopping.'],
+  ])('is %s', async (state, parts, isReady, reason) => {
+    const readiness = await createGround(parts).operations.readReadiness();
+    expect(readiness).toEqual({ isReady, reason, workers: [{ id: 3, pid: 77, state }] });
+  });
+
+  it('can do nothing that needs a server before there is one, and says so', async () => {
+    const { operations } = createGround({ serving: () => undefined });
+    const asked = [
+      operations.listEntries({ kind: 'all' }, 1, undefined),
+      operations.inspectEntry('k', 'g'),
+      operations.purge({ search: { kind: 'all' }, mode: 'hard' }),
+      operations.warm({ urls: [] }),
+      operations.listFills(),
+      operations.cancelFill('1'),
+      operations.listOrigins(),
+      operations.readConfig(),
+    ];
+    for (const result of await Promise.allSettled(asked)) {
+      expect(result).toMatchObject({ status: 'rejected', reason: { name: 'OperationFault', reason: 'unavailable' } });
+    }
+  });
+
+  it('reads the configuration again, where that can be done', async () => {
+    const fault = new OperationFault('invalid', 'It is wrong.');
+    await expect(createGround({ reload: () => Promise.reject(fault) }).operations.reload()).rejects.toBe(fault);
+    await expect(createGround({ reload: undefined }).operations.reload()).rejects.toMatchObject({
+      reason: 'unavailable',
+    });
+    await createGround().operations.reload();
+  });
+});

@@ -1,0 +1,147 @@
+/** Several processes as one: what is added up, what is not, and that no total goes down. */
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { createFleetFormat, createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { createProcessMark } from '../../src/telemetry/metrics-ledger.ts';
+import type { MetricReading } from '../../src/telemetry/tally.ts';
+import { readMetricText, sampleOf, sumOf } from '../support/metric-text.ts';
+import { sampleRequest } from '../support/sample-events.ts';
+
+const now = () => 0;
+const worker = (id: number): Metrics => createMetrics({ version: '1', role: { kind: 'worker', id }, now });
+const supervisor = (): Metrics => createMetrics({ version: '1', role: { kind: 'supervisor' }, now });
+
+/** A reading as that of another process, which this one is not. */
+async function readAs(metrics: Metrics, place: string, name: string): Promise<readonly MetricReading[]> {
+  const reading = structuredClone(await metrics.read());
+  return [createProcessMark(place, name), ...reading.filter((metric) => metric.name !== 'rangeway_process')];
+}
+
+const usage = (usedBytes: number, memoryBytes: number, isWritable: boolean) => ({
+  readStore: () => ({ entryCount: 1, usedBytes, maxSizeBytes: 100, memoryBytes, isWritable }),
+  listOrigins: () => [
+    {
+      route: 'r',
+      url: 'http://o.example/',
+      health: isWritable ? ('well' as const) : ('ill' as const),
+      ranges: 'yes' as const,
+    },
+  ],
+});
+
+describe('several processes', () => {
+  it('are added up where that is a sum, and are not where it is none', async () => {
+    const [one, two, above] = [worker(1), worker(2), supervisor()];
+    one.attach(usage(50, 10, true));
+    two.attach(usage(51, 20, false));
+    for (let count = 0; count < 5; count += 1) (count < 3 ? one : two).emit(sampleRequest);
+    one.emit({ kind: 'begun', what: 'request' });
+    above.emit({ kind: 'life', stage: 'reloaded', addresses: [], message: '' });
+    const text = await createFleetFormat()([
+      await above.read(),
+      await readAs(one, '1', 'a'),
+      await readAs(two, '2', 'b'),
+    ]);
+    const samples = [
+      'rangeway_requests_total{route="media",method="GET",status="206",outcome="hit"}',
+      'rangeway_request_duration_seconds_count{route="media",outcome="hit"}',
+      'rangeway_request_duration_seconds_bucket{le="0.005",route="media",outcome="hit"}',
+      'rangeway_workers',
+      'rangeway_reloads_total{result="done"}',
+      'rangeway_store_used_bytes',
+      'rangeway_store_memory_bytes',
+      'rangeway_store_writable',
+      'rangeway_origin_healthy{route="r",origin="http://o.example/"}',
+      `rangeway_build_info{version="1",node_version="${process.version}"}`,
+    ];
+    expect(samples.map((sample) => sampleOf(text, sample))).toEqual([5, 5, 5, 2, 1, 51, 30, 0, 0, 1]);
+    expect(sampleOf(text, 'rangeway_requests_in_flight')).toBe(1 - 5);
+  });
+
+  it('tell each how it is by itself', async () => {
+    const text = await createFleetFormat()([await supervisor().read(), await readAs(worker(7), '7', 'a')]);
+    for (const name of [
+      'process_resident_memory_bytes',
+      'nodejs_eventloop_lag_p99_seconds',
+      'process_start_time_seconds',
+    ]) {
+      expect([...(readMetricText(text).get(name)?.samples.keys() ?? [])]).toEqual([
+        `${name}{worker="supervisor"}`,
+        `${name}{worker="7"}`,
+      ]);
+    }
+    expect(text).not.toContain('rangeway_process{');
+  });
+});
+
+describe('a worker that dies', () => {
+  const total = (text: string) => sumOf(text, 'rangeway_requests_total');
+
+  it('leaves what it has counted', async () => {
+    const format = createFleetFormat();
+    const [one, two] = [worker(1), worker(2)];
+    for (let count = 0; count < 10; count += 1) one.emit(sampleRequest);
+    two.emit(sampleRequest);
+    const own = await supervisor().read();
+    const second = await readAs(two, '2', 'b');
+    const totals = [
+      total(await format([own, await readAs(one, '1', 'a'), second])),
+      // It is away, and another one takes its place.
+      total(await format([own, second])),
+      total(await format([own, second])),
+      total(await format([own, await readAs(worker(1), '1', 'c'), second])),
+      total(await format([own, second])),
+      total(await format([own, await readAs(worker(1), '1', 'd'), second])),
+    ];
+    expect(totals).toEqual([11, 11, 11, 11, 11, 11]);
+  });
+
+  it('has nothing open any more', async () => {
+    const format = createFleetFormat();
+    const one = worker(1);
+    one.emit({ kind: 'begun', what: 'fill' });
+    const own = await supervisor().read();
+    expect(sampleOf(await format([own, await readAs(one, '1', 'a')]), 'rangeway_fills_running')).toBe(1);
+    expect(sampleOf(await format([own]), 'rangeway_fills_running')).toBe(0);
+  });
+
+  it('that is only late is counted once', async () => {
+    const format = createFleetFormat();
+    const one = worker(1);
+    const own = await supervisor().read();
+    one.emit(sampleRequest);
+    await format([own, await readAs(one, '1', 'a')]);
+    await format([own]);
+    one.emit(sampleRequest);
+    expect(total(await format([own, await readAs(one, '1', 'a')]))).toBe(2);
+  });
+
+  it('lets no total go down, whoever is read, and whoever dies', async () => {
+    const step = fc.record({
+      place: fc.integer({ min: 1, max: 3 }),
+      what: fc.constantFrom('count', 'die', 'hide', 'read'),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
+        const format = createFleetFormat();
+        const lives = new Map([1, 2, 3].map((place) => [place, { metrics: worker(place), life: 0 }]));
+        let before = 0;
+        for (const { place, what } of steps) {
+          const one = lives.get(place) as { metrics: Metrics; life: number };
+          if (what === 'count') one.metrics.emit(sampleRequest);
+          if (what === 'die') lives.set(place, { metrics: worker(place), life: one.life + 1 });
+          if (what === 'count' || what === 'die') continue;
+          const shown = [...lives].filter(([id]) => what === 'read' || id !== place);
+          const readings = await Promise.all(
+            shown.map(([id, { metrics, life }]) => readAs(metrics, String(id), `${life}`)),
+          );
+          const after = total(await format(readings));
+          expect(after).toBeGreaterThanOrEqual(before);
+          before = after;
+        }
+      }),
+      { numRuns: 30 },
+    );
+  });
+});
