@@ -54,7 +54,10 @@ export interface EntryList {
   readonly next: string | undefined;
 }
 
-/** What to purge, and how: `hard` removes, `soft` marks as invalid, so that it is validated before it is used again. */
+/**
+ * What to purge, and how: `hard` removes; `soft` ends the lifetime, so that it is validated before it is used again, and may
+ * be served stale if the origin fails.
+ */
 export interface PurgeOrder {
   readonly search: EntrySearch;
   readonly mode: 'hard' | 'soft';
@@ -62,13 +65,15 @@ export interface PurgeOrder {
 
 /** What a purge has come to. */
 export interface PurgeReport {
-  /** Entries that were removed or marked. */
+  /** Entries that were removed or marked; of a hard purge by prefix, host, tag or group, URIs with all their variants. */
   readonly entries: number;
 }
 
 /** What to fetch into the store before somebody asks for it. */
 export interface WarmOrder {
   readonly urls: readonly string[];
+  /** Fields of the requests, such as Accept-Encoding, which select what is fetched where the response varies. */
+  readonly fields?: readonly (readonly [name: string, value: string])[] | undefined;
 }
 
 /** What has become of one URL. */

@@ -1,12 +1,18 @@
 /** The options of the admin listener. */
 
 import * as z from 'zod';
-import { listenPlace, secretSource } from './values.ts';
+import { isHostName } from './address.ts';
+import { listenPlace, names, secretSource } from './values.ts';
 
 const adminPlace = listenPlace.refine(
   ({ kind }) => kind !== 'systemd',
   'expected [host:]port such as "9180" or "unix:PATH"',
 );
+
+const hostName = z
+  .string()
+  .refine(isHostName, 'expected a host name such as "media.example.org", without scheme and port')
+  .toLowerCase();
 
 const options = z.strictObject({
   listen: adminPlace
@@ -16,6 +22,11 @@ const options = z.strictObject({
     .optional()
     .describe(
       'What the API asks of its clients (Authorization: Bearer): "env:NAME", or "file:PATH" relative to this file. Without it the API is there on a Unix socket only. Where others than this machine can connect, the metrics ask for it too.',
+    ),
+  hosts: names(hostName, 100)
+    .default([])
+    .describe(
+      'Names that it may be called by, in Host, besides addresses and "localhost". Another one may be that of a web page which has given itself our address.',
     ),
 });
 
@@ -29,6 +40,7 @@ export const adminSchema = options
   .optional()
   .describe('A listener for those who run the server: health, metrics, and an API. Without this there is none.');
 
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host);
+/** Whether only this machine can connect to a host's addresses. */
+export function isLoopback(host: string): boolean {
+  return host.toLowerCase() === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host);
 }

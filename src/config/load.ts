@@ -77,8 +77,9 @@ function listenerIn(directory: string, listener: ListenerConfig): ListenerConfig
   };
 }
 
-function adminIn(directory: string, { listen, token }: AdminConfig): AdminConfig {
+function adminIn(directory: string, { listen, token, ...rest }: AdminConfig): AdminConfig {
   return {
+    ...rest,
     listen: listen.kind === 'unix' ? { ...listen, path: resolve(directory, listen.path) } : listen,
     token: secretIn(directory, token),
   };

@@ -83,14 +83,14 @@ const purge = z
       .max(100)
       .default([])
       .describe(
-        'Addresses, and blocks such as "10.0.0.0/8", of clients that may remove what is stored, by the methods below; "unix" for all who connect to a Unix socket. Nobody may where the list is empty: then these methods are like any other.',
+        'Addresses, and blocks such as "10.0.0.0/8", of clients that may remove what is stored by the method PURGE; "unix" for all who connect to a Unix socket. Others get 403. Where the list is empty nobody may, and PURGE is like any other method.',
       ),
-    methods: z
-      .array(z.enum(['PURGE', 'BAN']))
+    by: z
+      .array(z.enum(['url', 'prefix', 'tag']))
       .min(1)
-      .default(['PURGE'])
+      .default(['url'])
       .describe(
-        '"PURGE" removes what is stored for the URL of the request, or what has a tag that its Cache-Tag or Surrogate-Key field names. "BAN" removes all whose URL begins like that of the request. Both mark it as invalid instead where the request says Rangeway-Purge: soft.',
+        'By what they may: "url" is the URL of the request; "prefix", with Rangeway-Purge: prefix, all that the route stores whose URL begins like that; "tag" all that has a tag which the Surrogate-Key or Cache-Tag field of the request names, on whatever route. With Rangeway-Purge: soft it is not removed, but validated before it is used again.',
       ),
   })
   .prefault({})

@@ -2,6 +2,7 @@
 
 import * as z from 'zod';
 import { adminSchema } from './admin-schema.ts';
+import { listenConflicts } from './listen-conflicts.ts';
 import { listenSchema } from './listener-schema.ts';
 import { matchConflicts } from './match-conflicts.ts';
 import { routeMatchSchema, routeSchema } from './route-schema.ts';
@@ -224,8 +225,12 @@ const options = z.strictObject({
 });
 
 /** The whole configuration. */
-export const configSchema = options.superRefine(({ listen, trustedProxies, workers, store: { type } }, context) => {
-  if (workers !== 1 && type === 'memory') {
+export const configSchema = options.superRefine(({ listen, admin, trustedProxies, workers, store }, context) => {
+  const places = [...listen.map(({ address }) => address), ...(admin === undefined ? [] : [admin.listen])];
+  for (const { index, message } of listenConflicts(places)) {
+    if (index === listen.length) context.addIssue({ code: 'custom', path: ['admin', 'listen'], message });
+  }
+  if (workers !== 1 && store.type === 'memory') {
     const message = 'several workers share a store on disk; a store in memory is for one';
     context.addIssue({ code: 'custom', path: ['workers'], message });
   }

@@ -24,6 +24,7 @@ describe('checkConfig fills in', () => {
       listen: [{ address: { kind: 'tcp', host: '127.0.0.1', port: 8080 }, proxyProtocol: false }],
       trustedProxies: [],
       trustedFields: 'x-forwarded',
+      workers: 1,
       store: {
         type: 'disk',
         dir: undefined,
@@ -115,6 +116,7 @@ describe('checkConfig fills in', () => {
             resumeAttempts: 6,
             lengthWaitSeconds: 10,
           },
+          purge: { peers: [], by: ['url'] },
         },
       ],
     });
@@ -166,7 +168,7 @@ describe('checkConfig fills in', () => {
 
 describe('checkConfig tells', () => {
   const tooDistant =
-    'known here: $schema, listen, trustedProxies, trustedFields, pseudonym, store, limits, log, explain, shutdownGraceSeconds, routes';
+    'known here: $schema, listen, trustedProxies, trustedFields, pseudonym, workers, store, limits, log, explain, admin, shutdownGraceSeconds, routes';
   const notAUrl = 'expected the URL of an origin such as "http://127.0.0.1:3000" or "unix:/run/app.sock"';
   const meant = (path: string, url: string) => `${path}: expected the URL of an origin; did you mean "${url}"?`;
   const notASize = 'expected a size such as "512MiB" or "10GB"';

@@ -1,0 +1,231 @@
+/** What the admin API takes and gives, as schemas: values are checked by them, and OpenAPI is written from them. */
+
+import * as z from 'zod';
+import type { EntrySearch, LogLevel } from './operations.ts';
+
+/** Schemas that have a name in OpenAPI, and stand there once. */
+export const namedSchemas = z.registry<{ id: string }>();
+
+const epochMs = z.number().describe('Epoch milliseconds.');
+
+const entryMembers = {
+  key: z.string().describe('The key that it is stored under.'),
+  uri: z.string().describe('The URI that it is stored for.'),
+  scope: z.string().describe('The origin, and what else tells keys of one URI apart.'),
+  variant: z.string().describe('Tells it apart from others of its key; empty where nothing does.'),
+  generation: z.string().describe('Names this version of the bytes.'),
+  status: z.int().describe('The status that it is sent with.'),
+  contentType: z.string().optional(),
+  sizeBytes: z.number().describe('The length of the whole, however much of it is there.'),
+  isComplete: z.boolean().describe('Whether all of it is there.'),
+  isInvalid: z.boolean().describe('Whether it is validated before it is used, whatever its lifetime.'),
+  pinnedUntil: epochMs.optional().describe('Of a replaced generation: until when it is kept, in epoch milliseconds.'),
+  responseAt: epochMs.describe('When its head was received, in epoch milliseconds.'),
+  etag: z.string().optional(),
+  lastModified: z.string().optional(),
+  tags: z.array(z.string()).describe('Tags and groups that it can be purged by.'),
+};
+
+/** One stored representation, in short. */
+export const entryStatus = z.object(entryMembers).register(namedSchemas, { id: 'Entry' });
+
+/** One stored representation, whole. */
+export const entryDetails = z
+  .object({
+    ...entryMembers,
+    fields: z.array(z.tuple([z.string(), z.string()])).describe('Its fields as they are stored: name and value.'),
+    nominated: z
+      .array(z.tuple([z.string(), z.string().nullable()]))
+      .describe('The request fields that select it, as Vary names them: name and value, null for an absent one.'),
+    present: z
+      .array(z.object({ start: z.number(), end: z.number() }))
+      .describe('The bytes that are there, as spans whose end is not among them.'),
+    presentBytes: z.number().describe('How many they are.'),
+  })
+  .register(namedSchemas, { id: 'EntryDetails' });
+
+/** A page of entries. */
+export const entryList = z
+  .object({
+    entries: z.array(entryStatus),
+    next: z.string().optional().describe('The value of "after" for the next page; absent on the last one.'),
+  })
+  .register(namedSchemas, { id: 'EntryList' });
+
+/** A key holds a URL, which is as long as a listener takes them. */
+export const longestKey = 131_072;
+
+const text = (description: string) => z.string().min(1).max(longestKey).optional().describe(description);
+
+/** Which entries are meant, as members of an object. */
+export const searchMembers = {
+  url: text('All that is stored for this URL.'),
+  prefix: text('All whose URL begins like this one.'),
+  host: text('All of this host, with a port where it is not the usual one.'),
+  tag: text('All with this tag of Cache-Tag or Surrogate-Key.'),
+  group: text('All of this group of Cache-Groups (RFC 9875), with the "origin" that it belongs to.'),
+  origin: text('With "group": scheme and host, such as "https://example.org".'),
+};
+
+/** The values of `searchMembers`. */
+export type GivenSearch = { readonly [name in keyof typeof searchMembers]?: string | undefined };
+
+const searchKinds = ['url', 'prefix', 'host', 'tag', 'group'] as const;
+
+/** Why some members do not make one search; undefined where they do, or where none is there. */
+export function searchFault(given: GivenSearch): string | undefined {
+  const kinds = searchKinds.filter((name) => given[name] !== undefined);
+  if (kinds.length > 1) return `${kinds.join(' and ')} exclude each other`;
+  if (given.group !== undefined && given.origin === undefined) return 'group needs origin';
+  if (given.group === undefined && given.origin !== undefined) return 'origin goes with group';
+  return undefined;
+}
+
+/** The search that members without a fault make; undefined where none is there. */
+export function searchOf({ url, prefix, host, tag, group, origin }: GivenSearch): EntrySearch | undefined {
+  if (url !== undefined) return { kind: 'url', url };
+  if (prefix !== undefined) return { kind: 'prefix', url: prefix };
+  if (host !== undefined) return { kind: 'host', host };
+  if (tag !== undefined) return { kind: 'tag', tag };
+  if (group !== undefined && origin !== undefined) return { kind: 'group', group, origin };
+  return undefined;
+}
+
+/** What to purge. */
+export const purgeOrder = z
+  .strictObject({
+    ...searchMembers,
+    all: z.literal(true).optional().describe('Everything.'),
+    mode: z
+      .enum(['hard', 'soft'])
+      .default('hard')
+      .describe(
+        '"hard" removes; "soft" ends the lifetime: what is stored is validated before it is used again, and may be served stale where the origin fails.',
+      ),
+  })
+  .superRefine((given, context) => {
+    const fault = searchFault(given) ?? purgeFault(given);
+    if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
+  })
+  .register(namedSchemas, { id: 'PurgeOrder' });
+
+function purgeFault({ all, ...given }: GivenSearch & { readonly all?: true | undefined }): string | undefined {
+  const search = searchOf(given);
+  if (search === undefined && all === undefined) return 'say what: url, prefix, host, tag, group with origin, or all';
+  return search !== undefined && all !== undefined ? '"all" goes with no other choice' : undefined;
+}
+
+/** What a purge has come to. */
+export const purgeReport = z
+  .object({
+    entries: z
+      .int()
+      .describe(
+        'How many entries were removed or expired; of a hard purge by prefix, host, tag or group: how many keys, with all their variants.',
+      ),
+  })
+  .register(namedSchemas, { id: 'PurgeReport' });
+
+/** What to warm. */
+export const warmOrder = z
+  .strictObject({
+    urls: z.array(z.string().min(1).max(longestKey)).min(1).max(1000).describe('URLs as clients ask for them.'),
+    fields: z
+      .array(z.tuple([z.string(), z.string()]))
+      .max(50)
+      .optional()
+      .describe('Fields of the requests, such as ["Accept-Encoding", "br"], where responses vary by them.'),
+  })
+  .register(namedSchemas, { id: 'WarmOrder' });
+
+/** What has become of each URL. */
+export const warmReports = z
+  .object({
+    results: z.array(
+      z.object({
+        url: z.string(),
+        status: z.int().describe('The status that a client would have got; 0 where there is none.'),
+        cacheStatus: z.string().optional().describe('As Cache-Status tells it (RFC 9211).'),
+        bytes: z.number().describe('How many bytes were read.'),
+        error: z.string().optional().describe('Why it could not be had.'),
+      }),
+    ),
+  })
+  .register(namedSchemas, { id: 'WarmReports' });
+
+/** Running transfers from origins. */
+export const fillList = z
+  .object({
+    fills: z.array(
+      z.object({
+        id: z.string().describe('Names it among all fills of all workers.'),
+        key: z.string(),
+        uri: z.string(),
+        generation: z.string(),
+        worker: z.int().describe('The worker that it runs in.'),
+        sizeBytes: z.number().optional().describe('How long the whole is, where that is known.'),
+        receivedBytes: z.number(),
+        readers: z.int().describe('How many clients read it now.'),
+        startedAt: epochMs.describe('When it began, in epoch milliseconds.'),
+      }),
+    ),
+  })
+  .register(namedSchemas, { id: 'FillList' });
+
+/** Origins, and what is known of them. */
+export const originList = z
+  .object({
+    origins: z.array(
+      z.object({
+        route: z.string(),
+        url: z.string(),
+        worker: z.int().describe('The worker that knows this of it.'),
+        health: z
+          .enum(['well', 'ill', 'resting'])
+          .describe('"resting": not asked for a while. "ill": it has rested, and is to be found out about.'),
+        ranges: z.enum(['unknown', 'yes', 'no']).describe('Whether it gives ranges; not known before it was asked.'),
+      }),
+    ),
+  })
+  .register(namedSchemas, { id: 'OriginList' });
+
+/** The configuration that runs. */
+export const runningConfig = z
+  .record(z.string(), z.unknown())
+  .describe('As in a configuration file, with every default filled in and everything left out that may be secret.')
+  .register(namedSchemas, { id: 'Config' });
+
+const levels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const satisfies readonly LogLevel[];
+
+/** The level of the log. */
+export const logSetting = z
+  .strictObject({ level: z.enum(levels).describe('The least important lines that are written.') })
+  .register(namedSchemas, { id: 'Log' });
+
+/** No more than an empty object. */
+export const nothing = z.strictObject({});
+
+/** Whether the server is fit to serve, for those who ask from anywhere. */
+export const readinessSummary = z
+  .object({
+    isReady: z.boolean(),
+    reason: z.string().optional().describe('What is missing.'),
+    serving: z.int().describe('How many processes serve.'),
+  })
+  .register(namedSchemas, { id: 'Readiness' });
+
+/** The same, for those who run it. */
+export const serverStatus = z
+  .object({
+    isReady: z.boolean(),
+    reason: z.string().optional(),
+    workers: z.array(
+      z.object({ id: z.int(), pid: z.int(), state: z.string().describe('"serving", or what it does instead.') }),
+    ),
+  })
+  .register(namedSchemas, { id: 'Status' });
+
+/** What went wrong (RFC 9457). */
+export const problem = z
+  .object({ title: z.string(), status: z.int(), detail: z.string().describe('A sentence for people.') })
+  .register(namedSchemas, { id: 'Problem' });

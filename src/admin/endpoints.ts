@@ -1,0 +1,279 @@
+/** The table of the admin listener: everything that it answers. */
+
+import * as z from 'zod';
+import {
+  entryDetails,
+  entryList,
+  fillList,
+  logSetting,
+  longestKey,
+  nothing,
+  originList,
+  purgeOrder,
+  purgeReport,
+  readinessSummary,
+  runningConfig,
+  searchFault,
+  searchMembers,
+  searchOf,
+  serverStatus,
+  warmOrder,
+  warmReports,
+} from './api-values.ts';
+import { defineEndpoint, type Endpoint, jsonType } from './endpoint.ts';
+import { createOpenApi } from './openapi.ts';
+import { type EntrySearch, OperationFault } from './operations.ts';
+
+/** Of the text format of Prometheus, as prom-client names it. */
+const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
+
+const wholeNumber = (min: number, max: number) =>
+  z.preprocess(
+    (text) => (typeof text === 'string' && /^\d{1,9}$/.test(text) ? Number(text) : text),
+    z.int().min(min).max(max),
+  );
+
+const watching: readonly Endpoint[] = [
+  defineEndpoint({
+    id: 'readHealth',
+    method: 'GET',
+    path: '/healthz',
+    access: 'anyone',
+    summary: 'Whether the process works.',
+    parameters: nothing,
+    result: { description: 'It does.', contentType: 'text/plain; charset=utf-8', schema: z.string() },
+    perform: async () => 'ok\n',
+  }),
+  defineEndpoint({
+    id: 'readReadiness',
+    method: 'GET',
+    path: '/readyz',
+    access: 'anyone',
+    summary: 'Whether requests should be sent here: not while it starts, nor while it stops.',
+    parameters: nothing,
+    result: { description: 'It serves.', contentType: jsonType, schema: readinessSummary },
+    isFailure: ({ isReady }) => !isReady,
+    perform: async ({ operations }) => {
+      const { isReady, reason, workers } = await operations.readReadiness();
+      return { isReady, reason, serving: workers.filter(({ state }) => state === 'serving').length };
+    },
+  }),
+  defineEndpoint({
+    id: 'readMetrics',
+    method: 'GET',
+    path: '/metrics',
+    access: 'watcher',
+    summary: 'What is counted, in the text format of Prometheus.',
+    parameters: nothing,
+    result: { description: 'The metrics.', contentType: metricsType, schema: z.string() },
+    perform: ({ operations }) => operations.formatMetrics(),
+  }),
+];
+
+const stored: readonly Endpoint[] = [
+  defineEndpoint({
+    id: 'listEntries',
+    method: 'GET',
+    path: '/api/v1/entries',
+    access: 'operator',
+    summary: 'What is stored: all of it, or of a URL, a prefix, a host, a tag or a group.',
+    parameters: z
+      .strictObject({
+        ...searchMembers,
+        limit: wholeNumber(1, 1000).default(100).describe('The most entries to give.'),
+        after: z
+          .string()
+          .max(2 * longestKey)
+          .optional()
+          .describe('"next" of the page before.'),
+      })
+      .superRefine((given, context) => {
+        const fault = searchFault(given);
+        if (fault !== undefined) context.addIssue({ code: 'custom', message: fault });
+      }),
+    result: { description: 'A page of entries.', contentType: jsonType, schema: entryList },
+    perform: ({ operations, parameters: { limit, after, ...search } }) =>
+      operations.listEntries(searchOf(search) ?? { kind: 'all' }, limit, after),
+  }),
+  defineEndpoint({
+    id: 'inspectEntry',
+    method: 'GET',
+    path: '/api/v1/entries/{generation}',
+    access: 'operator',
+    summary: 'One stored representation: its fields, and which of its bytes are there.',
+    parameters: z.strictObject({
+      generation: z.string().min(1).max(1024).describe('"generation" of an entry.'),
+      key: z.string().min(1).max(longestKey).describe('"key" of the same entry.'),
+    }),
+    result: { description: 'The entry.', contentType: jsonType, schema: entryDetails },
+    faults: { 404: 'There is no such entry now.' },
+    perform: ({ operations, parameters: { key, generation } }) => operations.inspectEntry(key, generation),
+  }),
+  defineEndpoint({
+    id: 'purge',
+    method: 'POST',
+    path: '/api/v1/purge',
+    access: 'operator',
+    summary: 'Removes what is stored, or ends its lifetime. It is over in all workers when this is answered.',
+    parameters: nothing,
+    body: purgeOrder,
+    result: { description: 'What it came to.', contentType: jsonType, schema: purgeReport },
+    perform: ({ operations, body: { mode, all: _all, ...search } }) =>
+      operations.purge({ search: searchOf(search) ?? { kind: 'all' }, mode }),
+    change: {
+      action: 'purge',
+      describe: ({ body: { mode, all: _all, ...search } }, { entries }) => {
+        const verb = mode === 'soft' ? 'expired' : 'removed';
+        return `${countOf(entries, 'entry', 'entries')} ${verb}: ${describeSearch(search)}`;
+      },
+    },
+  }),
+  defineEndpoint({
+    id: 'warm',
+    method: 'POST',
+    path: '/api/v1/warm',
+    access: 'operator',
+    summary: 'Fetches URLs into the store, and answers when they are there.',
+    parameters: nothing,
+    body: warmOrder,
+    result: { description: 'What has become of each.', contentType: jsonType, schema: warmReports },
+    perform: async ({ operations, body }) => ({ results: await operations.warm(body) }),
+    change: {
+      action: 'warm',
+      describe: ({ body: { urls } }, { results }) => {
+        const failed = results.filter(({ error }) => error !== undefined).length;
+        const rest = failed === 0 ? '' : `, ${failed} of them in vain`;
+        return `${countOf(urls.length, 'URL', 'URLs')} fetched${rest}`;
+      },
+    },
+  }),
+];
+
+const running: readonly Endpoint[] = [
+  defineEndpoint({
+    id: 'readStatus',
+    method: 'GET',
+    path: '/api/v1/status',
+    access: 'operator',
+    summary: 'The processes, and whether they serve.',
+    parameters: nothing,
+    result: { description: 'Whether and how it serves.', contentType: jsonType, schema: serverStatus },
+    perform: ({ operations }) => operations.readReadiness(),
+  }),
+  defineEndpoint({
+    id: 'listFills',
+    method: 'GET',
+    path: '/api/v1/fills',
+    access: 'operator',
+    summary: 'The transfers from origins that are running.',
+    parameters: nothing,
+    result: { description: 'Those of all workers.', contentType: jsonType, schema: fillList },
+    perform: async ({ operations }) => ({ fills: await operations.listFills() }),
+  }),
+  defineEndpoint({
+    id: 'cancelFill',
+    method: 'DELETE',
+    path: '/api/v1/fills/{id}',
+    access: 'operator',
+    summary: 'Ends a transfer. Those who read it are cut off; what has come of it stays.',
+    parameters: z.strictObject({ id: z.string().min(1).max(1024).describe('"id" of a fill.') }),
+    result: undefined,
+    faults: { 404: 'There is no such fill now.' },
+    perform: async ({ operations, parameters: { id } }) => {
+      if (!(await operations.cancelFill(id))) throw new OperationFault('not_found', 'There is no such fill now.');
+    },
+    change: { action: 'cancel', describe: ({ parameters: { id } }) => `the transfer ${id} was ended` },
+  }),
+  defineEndpoint({
+    id: 'listOrigins',
+    method: 'GET',
+    path: '/api/v1/origins',
+    access: 'operator',
+    summary: 'The origins of all routes: how they are, and whether they give ranges.',
+    parameters: nothing,
+    result: { description: 'What each worker knows of each.', contentType: jsonType, schema: originList },
+    perform: async ({ operations }) => ({ origins: await operations.listOrigins() }),
+  }),
+  defineEndpoint({
+    id: 'readConfig',
+    method: 'GET',
+    path: '/api/v1/config',
+    access: 'operator',
+    summary: 'The configuration that runs.',
+    parameters: nothing,
+    result: { description: 'Without secrets.', contentType: jsonType, schema: runningConfig },
+    perform: async ({ operations }) => (await operations.readConfig()) as Record<string, unknown>,
+  }),
+  defineEndpoint({
+    id: 'readLog',
+    method: 'GET',
+    path: '/api/v1/log',
+    access: 'operator',
+    summary: 'The level of the log.',
+    parameters: nothing,
+    result: { description: 'The level.', contentType: jsonType, schema: logSetting },
+    perform: async ({ operations }) => ({ level: await operations.readLogLevel() }),
+  }),
+  defineEndpoint({
+    id: 'setLog',
+    method: 'PUT',
+    path: '/api/v1/log',
+    access: 'operator',
+    summary: 'Sets the level of the log, until the configuration is read again.',
+    parameters: nothing,
+    body: logSetting,
+    result: { description: 'The level from now on.', contentType: jsonType, schema: logSetting },
+    perform: async ({ operations, body }) => {
+      await operations.setLogLevel(body.level);
+      return body;
+    },
+    change: { action: 'level', describe: (_given, { level }) => `the level of the log is "${level}" now` },
+  }),
+  defineEndpoint({
+    id: 'reload',
+    method: 'POST',
+    path: '/api/v1/reload',
+    access: 'operator',
+    summary: 'Reads the configuration again, and goes on with it where it can be used; otherwise nothing changes.',
+    parameters: nothing,
+    body: nothing,
+    result: undefined,
+    perform: ({ operations }) => operations.reload(),
+    change: { action: 'reload', describe: () => 'the configuration was read again' },
+  }),
+  defineEndpoint({
+    id: 'describeApi',
+    method: 'GET',
+    path: '/api/v1/openapi.json',
+    access: 'operator',
+    summary: 'This description.',
+    parameters: nothing,
+    result: { description: 'OpenAPI 3.1.', contentType: jsonType, schema: z.record(z.string(), z.unknown()) },
+    perform: async () => createOpenApi(endpoints),
+  }),
+];
+
+function countOf(count: number, one: string, many: string): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+function describeSearch(given: Parameters<typeof searchOf>[0]): string {
+  const search: EntrySearch = searchOf(given) ?? { kind: 'all' };
+  switch (search.kind) {
+    case 'all':
+      return 'everything';
+    case 'url':
+      return search.url;
+    case 'prefix':
+      return `all below ${search.url}`;
+    case 'host':
+      return `all of ${search.host}`;
+    case 'tag':
+      return `all with the tag ${search.tag}`;
+    case 'group':
+      return `all of the group ${search.group} of ${search.origin}`;
+  }
+}
+
+/** All endpoints. */
+export const endpoints: readonly Endpoint[] = [...watching, ...stored, ...running];

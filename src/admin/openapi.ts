@@ -1,0 +1,111 @@
+/** The description of the admin API, in OpenAPI 3.1, made from the table of its endpoints. */
+
+import * as z from 'zod';
+import { namedSchemas } from './api-values.ts';
+import { type Endpoint, jsonType } from './endpoint.ts';
+
+type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Of the bodies of all that goes wrong (RFC 9457 §3). */
+const problemType = 'application/problem+json';
+
+/** Writes the description. */
+export function createOpenApi(endpoints: readonly Endpoint[]): JsonObject {
+  const paths: Record<string, Record<string, unknown>> = {};
+  for (const endpoint of endpoints) {
+    paths[endpoint.path] = {
+      ...paths[endpoint.path],
+      [endpoint.method.toLowerCase()]: describeEndpoint(endpoint),
+    };
+  }
+  return {
+    openapi: '3.1.1',
+    info: {
+      title: 'Rangeway admin API',
+      version: '1.0.0',
+      description:
+        'What those who run a Rangeway can ask of it and have it do. Every GET can be a HEAD. Members that are not described may be added to responses; requests may have no others than these.',
+    },
+    paths,
+    components: {
+      securitySchemes: {
+        token: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'The text of admin.token. On a Unix socket none is needed where none is configured.',
+        },
+      },
+      schemas: describeNamed(),
+    },
+  };
+}
+
+/** Every status that an endpoint may answer with, and when. */
+export function statusesOf({ access, body, result, faults, isFailure }: Endpoint): Readonly<Record<number, string>> {
+  return {
+    [result === undefined ? 204 : 200]: result?.description ?? 'It is done.',
+    400: 'The request is not in the form that is described here.',
+    ...(access === 'anyone' ? {} : { 401: 'A token is needed, or was another one.' }),
+    403: 'Not from a web page of elsewhere, nor without a token being configured.',
+    421: 'The Host is no address, and no name that is configured.',
+    ...(access === 'anyone' ? {} : { 429: 'Too many wrong tokens.' }),
+    500: 'It failed.',
+    ...(body === undefined ? {} : { 413: 'The body is too large.', 415: 'The body is not JSON.' }),
+    ...(access === 'operator' ? { 422: 'What is asked for cannot be done.' } : {}),
+    ...(access === 'anyone' ? {} : { 503: 'The server cannot do it now, because it starts or stops.' }),
+    ...(isFailure === undefined ? {} : { 503: 'It does not.' }),
+    ...faults,
+  };
+}
+
+function describeEndpoint(endpoint: Endpoint): JsonObject {
+  const { id, summary, access, body } = endpoint;
+  const statuses = Object.entries(statusesOf(endpoint));
+  return {
+    operationId: id,
+    summary,
+    security: access === 'anyone' ? [] : access === 'watcher' ? [{}, { token: [] }] : [{ token: [] }],
+    parameters: describeParameters(endpoint),
+    ...(body === undefined ? {} : { requestBody: { content: { [jsonType]: { schema: schemaOf(body) } } } }),
+    responses: Object.fromEntries(
+      statuses.map(([status, description]) => [status, { description, ...contentOf(endpoint, Number(status)) }]),
+    ),
+  };
+}
+
+function contentOf({ result, isFailure }: Endpoint, status: number): JsonObject {
+  if (status === 204) return {};
+  const isOwn = status === 200 || (status === 503 && isFailure !== undefined);
+  if (!isOwn || result === undefined) {
+    return { content: { [problemType]: { schema: { $ref: '#/components/schemas/Problem' } } } };
+  }
+  return { content: { [result.contentType]: { schema: schemaOf(result.schema) } } };
+}
+
+function describeParameters({ path, parameters }: Endpoint): readonly JsonObject[] {
+  const { properties = {}, required = [] } = plainSchema(parameters);
+  return Object.entries(properties as Record<string, JsonObject>).map(([name, { description, ...schema }]) => ({
+    name,
+    in: path.includes(`{${name}}`) ? 'path' : 'query',
+    required: (required as readonly string[]).includes(name),
+    ...(description === undefined ? {} : { description }),
+    schema,
+  }));
+}
+
+function schemaOf(schema: z.ZodType): JsonObject {
+  const name = namedSchemas.get(schema)?.id;
+  return name === undefined ? plainSchema(schema) : { $ref: `#/components/schemas/${name}` };
+}
+
+function plainSchema(schema: z.ZodType): JsonObject {
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io: 'input' });
+  return rest;
+}
+
+function describeNamed(): JsonObject {
+  const { schemas } = z.toJSONSchema(namedSchemas, { io: 'input', uri: (id) => `#/components/schemas/${id}` });
+  return Object.fromEntries(
+    Object.entries(schemas).map(([name, { $schema: _dialect, $id: _id, ...schema }]) => [name, schema]),
+  );
+}

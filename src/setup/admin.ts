@@ -1,0 +1,84 @@
+/** From the configuration to the admin listener. */
+
+import { randomBytes } from 'node:crypto';
+import { openAdminListener } from '../admin/admin-listener.ts';
+import type { Reach } from '../admin/admission.ts';
+import { Guesses } from '../admin/guesses.ts';
+import type { Operations } from '../admin/operations.ts';
+import { isLoopback } from '../config/admin-schema.ts';
+import type { AdminConfig, Config } from '../config/schema.ts';
+import type { SecretSource } from '../config/values.ts';
+import { bearerRule, createTokenTable } from '../guard/tokens.ts';
+import type { BindPlace } from '../listener/bind.ts';
+import { openSocket } from '../listener/open-socket.ts';
+import type { Emit } from '../telemetry/events.ts';
+import { readSecret, unusable } from './secrets.ts';
+import { monotonicClock, systemClock } from './system.ts';
+
+/** The admin listener of a server. */
+export interface Admin {
+  /** Where it is reached, such as `http://127.0.0.1:9180` or `unix:/run/rangeway/admin.sock`. */
+  readonly address: string;
+  /** Reads the token again. Rejects where it cannot be used: then the one before stays. */
+  renewToken(): Promise<void>;
+  /** Takes no more requests, and cuts off those that are not answered after `graceMs` milliseconds. */
+  close(graceMs: number): Promise<void>;
+}
+
+/** What it is opened with. */
+export interface AdminGround {
+  /** What it has done: may be asked from the first moment on, before there is a server. */
+  readonly operations: Operations;
+  readonly emit: Emit;
+}
+
+/** A Unix socket is for its owner: whoever can connect may do everything. */
+const ownerOnly = 0o600;
+
+/**
+ * Opens it; undefined where none is configured. Rejects with Node's error or `ListenFault` when the address cannot be bound, and
+ * with an error that names the source when the token cannot be read or could be guessed.
+ */
+export async function openAdmin(
+  { admin }: Pick<Config, 'admin'>,
+  { operations, emit }: AdminGround,
+): Promise<Admin | undefined> {
+  if (admin === undefined) return undefined;
+  const { token: source, hosts } = admin;
+  let isToken = source === undefined ? undefined : await readToken(source);
+  const listener = await openAdminListener({
+    socket: await openSocket(placeOf(admin), 'admin'),
+    operations,
+    emit,
+    now: systemClock.now,
+    rules: { reach: reachOf(admin), hosts: new Set(hosts) },
+    isToken: isToken && ((text) => isToken?.(text) === true),
+    guesses: new Guesses(monotonicClock.now),
+  });
+  return {
+    address: listener.address.url,
+    async renewToken() {
+      if (source !== undefined) isToken = await readToken(source);
+    },
+    close: async (graceMs) => void (await listener.close(graceMs)),
+  };
+}
+
+function placeOf({ listen }: AdminConfig): BindPlace {
+  if (listen.kind === 'unix') return { ...listen, mode: ownerOnly };
+  if (listen.kind === 'tcp') return listen;
+  throw new Error('the schema lets no other place pass');
+}
+
+function reachOf({ listen }: AdminConfig): Reach {
+  if (listen.kind !== 'tcp') return 'owner';
+  return isLoopback(listen.host) ? 'machine' : 'network';
+}
+
+async function readToken(source: SecretSource): Promise<(text: string) => boolean> {
+  const token = await readSecret(source);
+  const fault = bearerRule({ name: '', secret: token, line: 1 });
+  if (fault !== undefined) throw unusable(source, `cannot be used: ${fault}`);
+  const find = createTokenTable([{ name: 'admin', secret: token, line: 1 }], randomBytes(32));
+  return (text) => find(text) !== undefined;
+}

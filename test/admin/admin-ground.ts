@@ -1,0 +1,103 @@
+/** An admin listener on a real socket, with operations that are not there, and what it tells. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openAdminListener } from '../../src/admin/admin-listener.ts';
+import type { Reach } from '../../src/admin/admission.ts';
+import { Guesses } from '../../src/admin/guesses.ts';
+import type { Operations } from '../../src/admin/operations.ts';
+import type { BindPlace } from '../../src/listener/bind.ts';
+import { openSocket } from '../../src/listener/open-socket.ts';
+import type { ServerEvent } from '../../src/telemetry/events.ts';
+import { fakeOperations, type OperationCall } from '../support/fake-operations.ts';
+import { RawClient, type RawResponse, rawValues } from '../support/raw-client.ts';
+
+export const rightToken = 'the-right-token-of-20';
+
+export interface AdminGround extends AsyncDisposable {
+  readonly events: ServerEvent[];
+  readonly calls: OperationCall[];
+  /** Milliseconds that the listener counts guesses by. */
+  now: number;
+  connect(): Promise<RawClient>;
+  /** One request on a connection of its own: method, target, field lines and a body. */
+  ask(method: string, target: string, lines?: readonly string[], body?: string): Promise<AdminAnswer>;
+}
+
+export interface AdminAnswer {
+  readonly status: number;
+  readonly type: string | undefined;
+  readonly text: string;
+  readonly raw: RawResponse;
+  value(name: string): string | undefined;
+  json(): unknown;
+}
+
+interface GroundOptions {
+  readonly reach?: Reach;
+  readonly hosts?: readonly string[];
+  readonly token?: string | undefined;
+  readonly overrides?: Partial<Operations>;
+}
+
+/** What says that a request may have everything. */
+export const asOperator = [`Authorization: Bearer ${rightToken}`];
+
+/** What says so, and that a body is JSON. */
+export const withJson = [...asOperator, 'Content-Type: application/json'];
+
+export async function openAdminGround({
+  reach = 'machine',
+  hosts = [],
+  overrides,
+  ...rest
+}: GroundOptions = {}): Promise<AdminGround> {
+  await using resources = new AsyncDisposableStack();
+  const token = 'token' in rest ? rest.token : rightToken;
+  const events: ServerEvent[] = [];
+  const { operations, calls } = fakeOperations(overrides);
+  const place = await placeFor(reach, resources);
+  const listener = await openAdminListener({
+    socket: await openSocket(place, 'admin'),
+    operations,
+    emit: (event) => events.push(event),
+    now: () => 0,
+    rules: { reach, hosts: new Set(hosts) },
+    isToken: token === undefined ? undefined : (text) => text === token,
+    guesses: new Guesses(() => ground.now),
+  });
+  resources.defer(() => listener.close(0).then(() => undefined));
+  const connect = () => RawClient.open(place.kind === 'unix' ? place.path : listener.address.port);
+  const kept = resources.move();
+  const ground: AdminGround = {
+    events,
+    calls,
+    now: 0,
+    connect,
+    async ask(method, target, lines = asOperator, body = '') {
+      await using client = await connect();
+      const host = lines.some((line) => /^host:/i.test(line)) ? [] : ['Host: localhost'];
+      const length = body === '' ? [] : [`Content-Length: ${Buffer.byteLength(body)}`];
+      const head = [`${method} ${target} HTTP/1.1`, ...host, ...lines, ...length, 'Connection: close'];
+      client.send(Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`));
+      const raw = await client.response(method);
+      if (raw === undefined) throw new Error(`no response to ${method} ${target}`);
+      const text = raw.body.toString();
+      const value = (name: string) => rawValues(raw, name)[0];
+      return { status: raw.status, type: value('content-type'), text, raw, value, json: () => JSON.parse(text) };
+    },
+    [Symbol.asyncDispose]: () => kept.disposeAsync(),
+  };
+  return ground;
+}
+
+async function placeFor(
+  reach: Reach,
+  resources: AsyncDisposableStack,
+): Promise<Extract<BindPlace, { kind: 'tcp' | 'unix' }>> {
+  if (reach !== 'owner') return { kind: 'tcp', host: '127.0.0.1', port: 0 };
+  const dir = await mkdtemp(join(tmpdir(), 'rangeway-admin-'));
+  resources.defer(() => rm(dir, { recursive: true, force: true }));
+  return { kind: 'unix', path: join(dir, 'admin.sock'), mode: 0o600 };
+}

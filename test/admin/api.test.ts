@@ -1,0 +1,417 @@
+/** What each endpoint of the admin listener takes, gives and refuses. */
+
+import { describe, expect, it } from 'vitest';
+import { endpoints } from '../../src/admin/endpoints.ts';
+import { statusesOf } from '../../src/admin/openapi.ts';
+import { OperationFault } from '../../src/admin/operations.ts';
+import type { OperationCall } from '../support/fake-operations.ts';
+import { someDetails, someEntry } from '../support/fake-operations.ts';
+import { asOperator, openAdminGround, withJson } from './admin-ground.ts';
+
+const json = 'application/json';
+const problem = 'application/problem+json';
+
+/** As JSON carries it. */
+function plain(value: unknown): unknown {
+  return JSON.parse(JSON.stringify(value));
+}
+
+describe('what is given', () => {
+  type Row = readonly [method: string, target: string, body: string, call: OperationCall, result: unknown];
+  const key = encodeURIComponent(someEntry.key);
+  it.each<Row>([
+    ['GET', '/readyz', '', ['readReadiness'], { isReady: true, serving: 1 }],
+    [
+      'GET',
+      '/api/v1/entries',
+      '',
+      ['listEntries', { kind: 'all' }, 100, undefined],
+      { entries: [someEntry], next: 'page 2' },
+    ],
+    [
+      'GET',
+      '/api/v1/entries?limit=1000&after=a%20b',
+      '',
+      ['listEntries', { kind: 'all' }, 1000, 'a b'],
+      { entries: [someEntry], next: 'page 2' },
+    ],
+    [
+      'GET',
+      '/api/v1/entries?url=http://a.test/x%3Fy',
+      '',
+      ['listEntries', { kind: 'url', url: 'http://a.test/x?y' }, 100, undefined],
+      undefined,
+    ],
+    [
+      'GET',
+      '/api/v1/entries?prefix=http://a.test/x&limit=1',
+      '',
+      ['listEntries', { kind: 'prefix', url: 'http://a.test/x' }, 1, undefined],
+      undefined,
+    ],
+    [
+      'GET',
+      '/api/v1/entries?host=a.test',
+      '',
+      ['listEntries', { kind: 'host', host: 'a.test' }, 100, undefined],
+      undefined,
+    ],
+    ['GET', '/api/v1/entries?tag=a+b', '', ['listEntries', { kind: 'tag', tag: 'a b' }, 100, undefined], undefined],
+    [
+      'GET',
+      '/api/v1/entries?group=g&origin=https://a.test',
+      '',
+      ['listEntries', { kind: 'group', group: 'g', origin: 'https://a.test' }, 100, undefined],
+      undefined,
+    ],
+    ['GET', `/api/v1/entries/g%2F1?key=${key}`, '', ['inspectEntry', someEntry.key, 'g/1'], someDetails],
+    [
+      'POST',
+      '/api/v1/purge',
+      '{"url":"http://a.test/x"}',
+      ['purge', { search: { kind: 'url', url: 'http://a.test/x' }, mode: 'hard' }],
+      { entries: 2 },
+    ],
+    [
+      'POST',
+      '/api/v1/purge',
+      '{"tag":"t","mode":"soft"}',
+      ['purge', { search: { kind: 'tag', tag: 't' }, mode: 'soft' }],
+      { entries: 2 },
+    ],
+    ['POST', '/api/v1/purge', '{"all":true}', ['purge', { search: { kind: 'all' }, mode: 'hard' }], { entries: 2 }],
+    [
+      'POST',
+      '/api/v1/warm',
+      '{"urls":["http://a.test/x"]}',
+      ['warm', { urls: ['http://a.test/x'] }],
+      { results: [{ url: 'http://a.test/x', status: 200, cacheStatus: 'rangeway; fwd=miss', bytes: 10 }] },
+    ],
+    ['GET', '/api/v1/fills', '', ['listFills'], undefined],
+    ['DELETE', '/api/v1/fills/1-7', '', ['cancelFill', '1-7'], null],
+    [
+      'GET',
+      '/api/v1/origins',
+      '',
+      ['listOrigins'],
+      { origins: [{ route: 'files', url: 'http://origin.test/', worker: 1, health: 'resting', ranges: 'unknown' }] },
+    ],
+    ['GET', '/api/v1/config', '', ['readConfig'], { routes: [] }],
+    ['GET', '/api/v1/log', '', ['readLogLevel'], { level: 'info' }],
+    ['PUT', '/api/v1/log', '{"level":"debug"}', ['setLogLevel', 'debug'], { level: 'debug' }],
+    ['GET', '/api/v1/status', '', ['readReadiness'], undefined],
+    ['POST', '/api/v1/reload', '', ['reload'], null],
+    ['POST', '/api/v1/reload', '{}', ['reload'], null],
+  ])('%s %s %s', async (method, target, body, call, result) => {
+    await using ground = await openAdminGround();
+    const answer = await ground.ask(method, target, body === '' && method !== 'POST' ? asOperator : withJson, body);
+    expect(ground.calls).toEqual([call]);
+    expect(answer.value('cache-control')).toBe('no-store');
+    expect(answer.value('x-content-type-options')).toBe('nosniff');
+    expect(answer.value('access-control-allow-origin')).toBeUndefined();
+    if (result === null) {
+      expect([answer.status, answer.type, answer.text]).toEqual([204, undefined, '']);
+      return;
+    }
+    expect([answer.status, answer.type]).toEqual([200, json]);
+    if (result !== undefined) expect(answer.json()).toEqual(plain(result));
+    // What is described is what is given: a schema passes on what it describes, and nothing else.
+    const path = target.split('?')[0] ?? '';
+    const endpoint = endpoints.find(
+      (each) => each.method === method && new RegExp(`^${each.path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path),
+    );
+    expect(endpoint?.result?.schema.parse(answer.json())).toEqual(answer.json());
+  });
+
+  it('is told as text where it is none of JSON', async () => {
+    await using ground = await openAdminGround({ token: undefined });
+    const health = await ground.ask('GET', '/healthz', []);
+    expect([health.status, health.type, health.text]).toEqual([200, 'text/plain; charset=utf-8', 'ok\n']);
+    const metrics = await ground.ask('GET', '/metrics', []);
+    expect([metrics.status, metrics.type, metrics.text]).toEqual([
+      200,
+      'text/plain; version=0.0.4; charset=utf-8',
+      '# HELP a b\na 1\n',
+    ]);
+  });
+
+  it('is the same for HEAD, without a body', async () => {
+    await using ground = await openAdminGround();
+    const [head, get] = [await ground.ask('HEAD', '/api/v1/entries'), await ground.ask('GET', '/api/v1/entries')];
+    expect(head.status).toBe(200);
+    expect(head.text).toBe('');
+    expect(head.value('content-length')).toBe(get.value('content-length'));
+    expect(head.type).toBe(get.type);
+  });
+
+  it('is asked for once, for all who ask for the metrics meanwhile', async () => {
+    const { promise, resolve } = Promise.withResolvers<string>();
+    await using ground = await openAdminGround({ overrides: { formatMetrics: () => promise } });
+    await using client = await ground.connect();
+    client.send('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(10));
+    const last = ground.ask('GET', '/metrics');
+    while (ground.calls.length === 0) await new Promise(setImmediate);
+    resolve('a 1\n');
+    expect((await last).text).toBe('a 1\n');
+    for (let count = 0; count < 10; count += 1) expect((await client.response())?.body.toString()).toBe('a 1\n');
+    expect(ground.calls.length).toBeLessThan(3);
+  });
+});
+
+describe('/readyz', () => {
+  it.each<[reason: string, serving: number, states: readonly string[]]>([
+    ['The server is starting.', 0, ['starting']],
+    ['The server is stopping.', 0, ['stopping']],
+    ['The server is stopping.', 1, ['serving', 'stopping']],
+  ])('is 503 with the reason: %s', async (reason, serving, states) => {
+    const workers = states.map((state, index) => ({ id: index + 1, pid: 10 + index, state }));
+    await using ground = await openAdminGround({
+      overrides: { readReadiness: async () => ({ isReady: false, reason, workers }) },
+    });
+    const answer = await ground.ask('GET', '/readyz', []);
+    expect([answer.status, answer.type]).toEqual([503, json]);
+    expect(answer.json()).toEqual({ isReady: false, reason, serving });
+  });
+
+  it('tells who may connect from afar no process', async () => {
+    await using ground = await openAdminGround({ reach: 'network' });
+    expect((await ground.ask('GET', '/readyz', [])).json()).toEqual({ isReady: true, serving: 1 });
+  });
+});
+
+describe('what is refused', () => {
+  type Row = readonly [
+    why: string,
+    method: string,
+    target: string,
+    lines: readonly string[],
+    body: string,
+    status: number,
+    detail: RegExp,
+  ];
+  const more = (line: string) => [...withJson, line];
+  const text = [...asOperator, 'Content-Type: text/plain'];
+  it.each<Row>([
+    ['nothing there', 'GET', '/', [], '', 404, /nothing here/],
+    ['a slash too many', 'GET', '/healthz/', [], '', 404, /nothing here/],
+    ['two slashes', 'GET', '//healthz', [], '', 404, /nothing here/],
+    ['dots', 'GET', '/api/v1/../v1/entries', asOperator, '', 404, /nothing here/],
+    ['encoded dots', 'GET', '/%2e%2e/api/v1/entries', asOperator, '', 404, /nothing here/],
+    ['an encoded letter', 'GET', '/api/v1/entr%69es', asOperator, '', 404, /nothing here/],
+    ['another case', 'GET', '/API/v1/entries', asOperator, '', 404, /nothing here/],
+    ['an encoding that is none', 'GET', '/api/v1/entries/%ff?key=a', asOperator, '', 404, /nothing here/],
+    ['a parameter that is empty', 'GET', '/api/v1/entries/?key=a', asOperator, '', 404, /nothing here/],
+    ['a member of all objects', 'GET', '/api/v1/__proto__', asOperator, '', 404, /nothing here/],
+    ['no key', 'GET', '/api/v1/entries/g-1', asOperator, '', 400, /key: /],
+    ['a parameter of no name known', 'GET', '/api/v1/entries?urls=x', asOperator, '', 400, /urls/],
+    ['a parameter where none is', 'GET', '/healthz?x=1', [], '', 400, /x/],
+    ['a parameter twice', 'GET', '/api/v1/entries?url=a&url=b', asOperator, '', 400, /"url" is there twice/],
+    ['a parameter in path and query', 'DELETE', '/api/v1/fills/1?id=2', asOperator, '', 400, /"id" is there twice/],
+    ['a query of bad encoding', 'GET', '/api/v1/entries?url=%zz', asOperator, '', 400, /percent-encoded/],
+    ['a prototype', 'GET', '/api/v1/entries?__proto__=x', asOperator, '', 400, /__proto__/],
+    ['two searches', 'GET', '/api/v1/entries?url=a&tag=b', asOperator, '', 400, /url and tag exclude each other/],
+    ['a group of nobody', 'GET', '/api/v1/entries?group=a', asOperator, '', 400, /group needs origin/],
+    ['an origin of nothing', 'GET', '/api/v1/entries?origin=a', asOperator, '', 400, /origin goes with group/],
+    ['a limit of none', 'GET', '/api/v1/entries?limit=0', asOperator, '', 400, /limit: /],
+    ['a limit too large', 'GET', '/api/v1/entries?limit=1001', asOperator, '', 400, /limit: /],
+    ['a limit that is no number', 'GET', '/api/v1/entries?limit=1e2', asOperator, '', 400, /limit: /],
+    ['an empty search', 'GET', '/api/v1/entries?url=', asOperator, '', 400, /url: /],
+    ['nothing to purge', 'POST', '/api/v1/purge', withJson, '', 400, /say what/],
+    ['nothing to purge, in JSON', 'POST', '/api/v1/purge', withJson, '{}', 400, /say what/],
+    [
+      'everything and something',
+      'POST',
+      '/api/v1/purge',
+      withJson,
+      '{"all":true,"tag":"a"}',
+      400,
+      /"all" goes with no other/,
+    ],
+    ['not everything', 'POST', '/api/v1/purge', withJson, '{"all":false}', 400, /all: /],
+    ['another mode', 'POST', '/api/v1/purge', withJson, '{"all":true,"mode":"gentle"}', 400, /mode: /],
+    ['a member of no name known', 'POST', '/api/v1/purge', withJson, '{"all":true,"now":1}', 400, /now/],
+    [
+      'a prototype in JSON',
+      'POST',
+      '/api/v1/purge',
+      withJson,
+      '{"all":true,"__proto__":{"tag":"a"}}',
+      400,
+      /__proto__/,
+    ],
+    ['another kind of value', 'POST', '/api/v1/purge', withJson, '{"url":["a"]}', 400, /url: /],
+    ['a list', 'POST', '/api/v1/purge', withJson, '[]', 400, /object/],
+    ['null', 'POST', '/api/v1/purge', withJson, 'null', 400, /object/],
+    ['half of JSON', 'POST', '/api/v1/purge', withJson, '{"all":', 400, /not JSON/],
+    ['JSON and more', 'POST', '/api/v1/purge', withJson, '{"all":true} {}', 400, /not JSON/],
+    ['no URLs', 'POST', '/api/v1/warm', withJson, '{"urls":[]}', 400, /urls: /],
+    ['too many URLs', 'POST', '/api/v1/warm', withJson, JSON.stringify({ urls: Array(1001).fill('a') }), 400, /urls: /],
+    ['an unknown level', 'PUT', '/api/v1/log', withJson, '{"level":"loud"}', 400, /level: /],
+    ['no type', 'POST', '/api/v1/reload', asOperator, '', 415, /application\/json/],
+    ['the type of forms', 'POST', '/api/v1/purge', text, '{"all":true}', 415, /application\/json/],
+    [
+      'a type that begins like it',
+      'POST',
+      '/api/v1/purge',
+      [...asOperator, 'Content-Type: application/jsonp'],
+      '{}',
+      415,
+      /json/,
+    ],
+    ['two types', 'POST', '/api/v1/purge', more('Content-Type: text/plain'), '{"all":true}', 415, /application\/json/],
+    [
+      'a compressed body',
+      'POST',
+      '/api/v1/purge',
+      more('Content-Encoding: gzip'),
+      '{"all":true}',
+      415,
+      /application\/json/,
+    ],
+    ['a body too large', 'POST', '/api/v1/purge', withJson, ' '.repeat(1024 * 1024 + 1), 413, /1 MiB/],
+    ['another method', 'DELETE', '/api/v1/purge', asOperator, '', 405, /not allowed/],
+    ['another method of what is open', 'POST', '/healthz', [], '', 405, /not allowed/],
+  ])('%s: %s %s', async (_why, method, target, lines, body, status, detail) => {
+    await using ground = await openAdminGround();
+    const answer = await ground.ask(method, target, lines, body);
+    expect([answer.status, answer.type]).toEqual([status, problem]);
+    expect(answer.json()).toMatchObject({ status, detail: expect.stringMatching(detail) });
+    expect(answer.value('cache-control')).toBe('no-store');
+    expect(ground.calls).toEqual([]);
+  });
+
+  it('is refused before a body is asked for', async () => {
+    await using ground = await openAdminGround();
+    await using client = await ground.connect();
+    const head = ['POST /api/v1/purge HTTP/1.1', 'Host: localhost', ...withJson, 'Expect: 100-continue'];
+    client.send(`${[...head, `Content-Length: ${2 ** 40}`].join('\r\n')}\r\n\r\n`);
+    expect((await client.response())?.status).toBe(413);
+  });
+
+  it('is refused where a body without a length goes on for too long', async () => {
+    await using ground = await openAdminGround();
+    await using client = await ground.connect();
+    const head = ['POST /api/v1/purge HTTP/1.1', 'Host: localhost', ...withJson, 'Transfer-Encoding: chunked'];
+    client.send(`${head.join('\r\n')}\r\n\r\n`);
+    const poured = client.pour(Buffer.from(`10000\r\n${' '.repeat(0x1_0000)}\r\n`), 64);
+    expect((await client.response())?.status).toBe(413);
+    await poured;
+    expect(ground.calls).toEqual([]);
+  });
+
+  it('tells which methods are allowed', async () => {
+    await using ground = await openAdminGround();
+    const table: readonly (readonly [target: string, allow: string])[] = [
+      ['/healthz', 'GET, HEAD, OPTIONS'],
+      ['/api/v1/entries/g', 'GET, HEAD, OPTIONS'],
+      ['/api/v1/log', 'GET, HEAD, PUT, OPTIONS'],
+      ['/api/v1/fills/1', 'DELETE, OPTIONS'],
+      ['/api/v1/purge', 'POST, OPTIONS'],
+    ];
+    for (const [target, allow] of table) {
+      expect((await ground.ask('PATCH', target)).value('allow'), target).toBe(allow);
+      const options = await ground.ask('OPTIONS', target);
+      expect([options.status, options.value('allow')], target).toEqual([204, allow]);
+    }
+    expect((await ground.ask('OPTIONS', '*')).status).toBe(204);
+    expect(ground.calls).toEqual([]);
+  });
+});
+
+describe('what fails', () => {
+  it.each<[reason: OperationFault['reason'], status: number]>([
+    ['invalid', 422],
+    ['not_found', 404],
+    ['unavailable', 503],
+  ])('is told as it is, where it has a reason: %s', async (reason, status) => {
+    const fail = () => Promise.reject(new OperationFault(reason, 'It cannot be.'));
+    await using ground = await openAdminGround({ overrides: { purge: fail, inspectEntry: fail } });
+    const answer = await ground.ask('POST', '/api/v1/purge', withJson, '{"all":true}');
+    expect([answer.status, answer.json()]).toEqual([
+      status,
+      { title: expect.any(String), status, detail: 'It cannot be.' },
+    ]);
+    expect(ground.events).toEqual([
+      { kind: 'admin', level: 'warn', action: 'purge', peer: '127.0.0.1', message: 'purge failed: It cannot be.' },
+    ]);
+  });
+
+  it('is 404 where there is nothing to end', async () => {
+    await using ground = await openAdminGround({ overrides: { cancelFill: async () => false } });
+    expect((await ground.ask('DELETE', '/api/v1/fills/1')).status).toBe(404);
+  });
+
+  it('is 500 otherwise: the log is told why, and nobody else', async () => {
+    const fail = () => Promise.reject(new Error('the secret of the store'));
+    await using ground = await openAdminGround({ overrides: { listFills: fail } });
+    const answer = await ground.ask('GET', '/api/v1/fills');
+    expect(answer.status).toBe(500);
+    expect(answer.text).not.toContain('secret');
+    expect(ground.events).toMatchObject([
+      { action: 'failed', message: 'GET /api/v1/fills failed: the secret of the store' },
+    ]);
+  });
+});
+
+describe('what is told of changes', () => {
+  it.each<[method: string, target: string, body: string, action: string, message: string]>([
+    ['POST', '/api/v1/purge', '{"url":"http://a.test/x"}', 'purge', '2 entries removed: http://a.test/x'],
+    [
+      'POST',
+      '/api/v1/purge',
+      '{"prefix":"http://a.test/","mode":"soft"}',
+      'purge',
+      '2 entries expired: all below http://a.test/',
+    ],
+    ['POST', '/api/v1/purge', '{"host":"a.test"}', 'purge', '2 entries removed: all of a.test'],
+    ['POST', '/api/v1/purge', '{"tag":"t"}', 'purge', '2 entries removed: all with the tag t'],
+    [
+      'POST',
+      '/api/v1/purge',
+      '{"group":"g","origin":"https://a.test"}',
+      'purge',
+      '2 entries removed: all of the group g of https://a.test',
+    ],
+    ['POST', '/api/v1/purge', '{"all":true}', 'purge', '2 entries removed: everything'],
+    ['POST', '/api/v1/warm', '{"urls":["http://a.test/x"]}', 'warm', '1 URL fetched'],
+    ['DELETE', '/api/v1/fills/1-7', '', 'cancel', 'the transfer 1-7 was ended'],
+    ['PUT', '/api/v1/log', '{"level":"debug"}', 'level', 'the level of the log is "debug" now'],
+    ['POST', '/api/v1/reload', '', 'reload', 'the configuration was read again'],
+  ])('%s %s %s', async (method, target, body, action, message) => {
+    await using ground = await openAdminGround();
+    await ground.ask(method, target, withJson, body);
+    expect(ground.events).toEqual([{ kind: 'admin', level: 'info', action, peer: '127.0.0.1', message }]);
+  });
+
+  it('is nothing where nothing changes', async () => {
+    await using ground = await openAdminGround();
+    for (const { method, path } of endpoints) {
+      if (method === 'GET' && !path.includes('{')) expect((await ground.ask('GET', path)).status, path).toBe(200);
+    }
+    expect(ground.events).toEqual([]);
+  });
+});
+
+describe('the table', () => {
+  it('has one access for all methods of a path, and each method once', () => {
+    for (const path of new Set(endpoints.map((each) => each.path))) {
+      const there = endpoints.filter((each) => each.path === path);
+      expect(new Set(there.map(({ access }) => access)).size, path).toBe(1);
+      expect(new Set(there.map(({ method }) => method)).size, path).toBe(there.length);
+    }
+  });
+
+  it('tells of all that changes something', () => {
+    for (const { id, method, change } of endpoints) expect(change !== undefined, id).toBe(method !== 'GET');
+  });
+
+  it('says what success is', () => {
+    for (const endpoint of endpoints) {
+      const statuses = Object.keys(statusesOf(endpoint)).map(Number);
+      expect(
+        statuses.filter((status) => status < 300),
+        endpoint.id,
+      ).toEqual([endpoint.result === undefined ? 204 : 200]);
+    }
+  });
+});

@@ -1,0 +1,83 @@
+/** What those who run a server may name, and what they are told where it is nothing. */
+
+import { describe, expect, it } from 'vitest';
+import { resolveSearch } from '../../src/admin/entry-search.ts';
+import { type EntrySearch, OperationFault } from '../../src/admin/operations.ts';
+import { routeWith } from '../routing/route-sample.ts';
+
+const scope = 'http://origin.test/';
+const other = 'http://other.test/';
+const routes = [routeWith(), routeWith({ originUrl: new URL(other) })];
+const nothing = { keys: [], prefixes: [], tags: [] };
+const under = (...texts: readonly string[]) => [scope, other].flatMap((each) => texts.map((text) => `${each} ${text}`));
+
+describe('resolveSearch', () => {
+  it.each<[EntrySearch, unknown]>([
+    [{ kind: 'all' }, { ...nothing, prefixes: [''] }],
+    [
+      { kind: 'url', url: 'https://A.test/x' },
+      { ...nothing, keys: under('http://a.test/x', 'https://a.test/x') },
+    ],
+    [
+      { kind: 'prefix', url: 'http://a.test/x' },
+      { ...nothing, prefixes: under('http://a.test/x', 'https://a.test/x') },
+    ],
+    [
+      { kind: 'host', host: 'a.test:8080' },
+      { ...nothing, prefixes: under('http://a.test:8080/', 'https://a.test:8080/') },
+    ],
+    [
+      { kind: 'tag', tag: 'a b' },
+      { ...nothing, tags: ['tag:a b'] },
+    ],
+    // As a field holds it.
+    [
+      { kind: 'tag', tag: 'ä' },
+      { ...nothing, tags: ['tag:\u00c3\u00a4'] },
+    ],
+    [
+      { kind: 'group', group: 'g', origin: 'https://A.test:443/' },
+      { ...nothing, tags: ['["https://a.test","g"]'] },
+    ],
+    // What is a tag is no group, whatever it is called.
+    [
+      { kind: 'tag', tag: '["https://a.test","g"]' },
+      { ...nothing, tags: ['tag:["https://a.test","g"]'] },
+    ],
+  ])('%j', (search, want) => {
+    expect(resolveSearch(search, routes)).toEqual(want);
+  });
+
+  it.each<[EntrySearch, string]>([
+    [{ kind: 'url', url: '/a' }, 'expected a whole URL such as "https://example.org/a", got "/a"'],
+    [{ kind: 'url', url: 'a.test/x' }, 'expected a whole URL such as "https://a.test/x", got "a.test/x"'],
+    [
+      { kind: 'prefix', url: 'ftp://a.test/' },
+      'expected an http or https URL such as "https://example.org/path", got "ftp://a.test/"',
+    ],
+    [{ kind: 'url', url: '' }, 'expected an http or https URL such as "https://example.org/path", got ""'],
+    [
+      { kind: 'host', host: 'https://a.test' },
+      'expected a host such as "example.org" or "example.org:8080", got "https://a.test"',
+    ],
+    [{ kind: 'tag', tag: '' }, 'expected a tag of 1 to 1024 bytes, got 0'],
+    [{ kind: 'tag', tag: 'ä'.repeat(513) }, 'expected a tag of 1 to 1024 bytes, got 1026'],
+    [
+      { kind: 'group', group: 'g', origin: 'a.test' },
+      'expected scheme and host such as "https://example.org", got "a.test"',
+    ],
+    [
+      { kind: 'group', group: 'g', origin: 'https://a.test/x' },
+      'expected scheme and host such as "https://example.org", got "https://a.test/x"',
+    ],
+  ])('%j: %s', (search, message) => {
+    let thrown: unknown;
+    try {
+      resolveSearch(search, routes);
+    } catch (error) {
+      thrown = error;
+    }
+    expect(thrown).toBeInstanceOf(OperationFault);
+    expect(thrown).toMatchObject({ reason: 'invalid', message });
+  });
+});

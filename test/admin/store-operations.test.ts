@@ -1,0 +1,286 @@
+/** Listing, inspecting, purging and warming, over a whole proxy with a scripted origin. */
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type EntrySearch, OperationFault } from '../../src/admin/operations.ts';
+import { createStoreOperations } from '../../src/admin/store-operations.ts';
+import { errorResponse } from '../../src/delivery/problem.ts';
+import type { Handler, ProxyResponse } from '../../src/http/message.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { createRangeOrigin } from '../support/range-origin.ts';
+import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+
+const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };
+
+let proxy: WholeProxy;
+const start = (options: WholeProxyOptions = {}) => {
+  proxy = createWholeProxy(options);
+};
+beforeEach(() => start());
+afterEach(() => ended(proxy));
+
+const operations = () => {
+  const { store, cache, clock, handler, route } = proxy;
+  return createStoreOperations({ store, cache, clock, handler: () => handler, routes: () => [route] });
+};
+
+async function listAll(search: EntrySearch, limit = 2): Promise<string[]> {
+  const uris: string[] = [];
+  let after: string | undefined;
+  do {
+    const page = await operations().listEntries(search, limit, after);
+    expect(page.entries.length).toBeLessThanOrEqual(limit);
+    uris.push(...page.entries.map(({ uri }) => uri));
+    after = page.next;
+  } while (after !== undefined);
+  return uris.sort();
+}
+
+describe('listEntries', () => {
+  const targets = ['/a', '/a/1', '/a/2', '/ab', '/b'];
+  const uri = (target: string) => `http://files.example${target}`;
+
+  it.each<[EntrySearch, readonly string[]]>([
+    [{ kind: 'all' }, targets],
+    [{ kind: 'url', url: 'http://files.example/a' }, ['/a']],
+    [{ kind: 'url', url: 'https://files.example/a' }, ['/a']],
+    [{ kind: 'url', url: 'http://files.example/none' }, []],
+    [{ kind: 'prefix', url: 'http://files.example/a' }, ['/a', '/a/1', '/a/2', '/ab']],
+    [{ kind: 'prefix', url: 'http://files.example/a/' }, ['/a/1', '/a/2']],
+    [{ kind: 'host', host: 'files.example' }, targets],
+    [{ kind: 'host', host: 'files.example:8080' }, []],
+    [{ kind: 'host', host: 'files.exampl' }, []],
+    [{ kind: 'tag', tag: '/a/1' }, ['/a/1']],
+    [{ kind: 'tag', tag: 'all' }, targets],
+    [{ kind: 'group', group: 'g', origin: 'http://files.example' }, ['/b']],
+    [{ kind: 'group', group: 'g', origin: 'https://files.example' }, []],
+  ])('%j', async (search, want) => {
+    for (const target of targets) {
+      const group: Record<string, string> = target === '/b' ? { 'cache-groups': '"g"' } : {};
+      await fetched(proxy, { fields: { ...fresh, ...group, 'surrogate-key': `all ${target}` } }, { target });
+    }
+    for (const limit of [1, 2, 3, 1000]) expect(await listAll(search, limit)).toEqual(want.map(uri));
+  });
+
+  it('lists all variants of a URL, page by page', async () => {
+    for (const language of ['de', 'en', 'fr', 'it', 'pt']) {
+      const fields = { 'accept-language': language };
+      await fetched(proxy, { fields: { ...fresh, vary: 'accept-language' } }, { fields });
+    }
+    expect(await listAll({ kind: 'url', url: 'http://files.example/file' })).toHaveLength(5);
+    const { entries } = await operations().listEntries({ kind: 'all' }, 1000, undefined);
+    expect(new Set(entries.map(({ variant }) => variant)).size).toBe(5);
+  });
+
+  it.each([0, -1, 1001, 1.5, Number.NaN])('refuses a limit of %d', async (limit) => {
+    await expect(operations().listEntries({ kind: 'all' }, limit, undefined)).rejects.toMatchObject({
+      reason: 'invalid',
+      message: `expected a limit from 1 to 1000, got ${limit}`,
+    });
+  });
+
+  it.each(['', 'x', 'W10', 'WyJhIixudWxsXQ', 'Wy0xLG51bGxd', 'bnVsbA'])('refuses %j as a place', async (after) => {
+    await expect(operations().listEntries({ kind: 'all' }, 10, after)).rejects.toMatchObject({ reason: 'invalid' });
+  });
+
+  it('tells of each what is to be known', async () => {
+    const fields = { ...fresh, 'content-type': 'text/plain', 'last-modified': 'Thu, 01 Jan 2026 12:00:00 GMT' };
+    await fetched(proxy, { fields: { ...fields, 'cache-tag': 'a,\u00c3\u00a4', 'cache-groups': '"g"' } });
+    const [entry] = (await operations().listEntries({ kind: 'all' }, 10, undefined)).entries;
+    expect(entry).toEqual({
+      key: 'http://origin.example/ http://files.example/file',
+      uri: 'http://files.example/file',
+      scope: 'http://origin.example/',
+      variant: '',
+      generation: expect.any(String),
+      status: 200,
+      contentType: 'text/plain',
+      sizeBytes: 3000,
+      isComplete: true,
+      isInvalid: false,
+      pinnedUntil: undefined,
+      responseAt: proxy.clock.now(),
+      etag: '"v1"',
+      lastModified: 'Thu, 01 Jan 2026 12:00:00 GMT',
+      tags: ['["http://files.example","g"]', 'a', 'ä'],
+    });
+  });
+});
+
+describe('inspectEntry', () => {
+  const onlyEntry = async () => {
+    const [entry] = (await operations().listEntries({ kind: 'all' }, 10, undefined)).entries;
+    if (entry === undefined) throw new Error('nothing is stored');
+    return entry;
+  };
+
+  it('tells which bytes are there', async () => {
+    await proxy.close();
+    start({ originRanges: 'auto' });
+    const origin = createRangeOrigin(proxy.origin, { fields: fresh });
+    for (const range of ['bytes=0-99', 'bytes=5000-5099', 'bytes=9990-']) {
+      const client = proxy.send({ fields: { range } });
+      await origin.give();
+      await client.bytes();
+      await settled();
+    }
+    const { key, generation, sizeBytes } = await onlyEntry();
+    const details = await operations().inspectEntry(key, generation);
+    expect(details.isComplete).toBe(false);
+    expect(details.present.every(({ start, end }) => start < end && end <= sizeBytes)).toBe(true);
+    expect(details.present[0]).toEqual({ start: 0, end: 1024 });
+    expect(details.present.at(-1)?.end).toBe(sizeBytes);
+    expect(details.presentBytes).toBe(details.present.reduce((sum, { start, end }) => sum + end - start, 0));
+  });
+
+  it('tells fields and what selects it, and keeps the secrets of clients', async () => {
+    const sent = { cookie: 'session=hidden', 'accept-language': 'de', 'x-api-key': 'hidden' };
+    const vary = 'cookie, accept-language, x-api-key, origin';
+    const head = { ...fresh, 'set-cookie': 'sid=hidden; Path=/; HttpOnly', 'x-auth-token': 'hidden', vary };
+    await fetched(proxy, { fields: head }, { fields: sent });
+    const entry = await onlyEntry();
+    const details = await operations().inspectEntry(entry.key, entry.generation);
+    expect(JSON.stringify(details)).not.toContain('hidden');
+    expect(details.fields).toContainEqual(['set-cookie', 'sid=[redacted]; Path=/; HttpOnly']);
+    expect(details.fields).toContainEqual(['x-auth-token', '[redacted]']);
+    expect(details.fields).toContainEqual(['etag', '"v1"']);
+    expect(Object.fromEntries(details.nominated)).toMatchObject({
+      cookie: '[redacted]',
+      'accept-language': 'de',
+      origin: null,
+    });
+    expect(details).toMatchObject(entry);
+  });
+
+  it.each([
+    ['http://origin.example/ http://files.example/file', 'none'],
+    ['none', 'none'],
+  ])('says that %j %j is not there', async (key, generation) => {
+    await fetched(proxy, { fields: fresh });
+    await expect(operations().inspectEntry(key, generation)).rejects.toBeInstanceOf(OperationFault);
+    await expect(operations().inspectEntry(key, generation)).rejects.toMatchObject({ reason: 'not_found' });
+  });
+});
+
+describe('purge', () => {
+  it.each<EntrySearch>([
+    { kind: 'all' },
+    { kind: 'url', url: 'https://files.example/file' },
+    { kind: 'prefix', url: 'http://files.example/fi' },
+    { kind: 'host', host: 'files.example' },
+    { kind: 'tag', tag: 'red' },
+    { kind: 'group', group: 'g', origin: 'http://files.example' },
+  ])('%j, hard and soft', async (search) => {
+    const fields = { ...fresh, 'surrogate-key': 'red', 'cache-groups': '"g"' };
+    await fetched(proxy, { fields });
+    proxy.clock.advance(10);
+    expect(await operations().purge({ search, mode: 'soft' })).toEqual({ entries: 1 });
+    const [marked] = (await operations().listEntries(search, 10, undefined)).entries;
+    expect(marked?.isInvalid).toBe(true);
+    proxy.clock.advance(10);
+    await fetched(proxy, { status: 304, fields }, {}, new Uint8Array());
+    await reused(proxy);
+    expect(await operations().purge({ search, mode: 'hard' })).toEqual({ entries: 1 });
+    expect((await operations().listEntries(search, 10, undefined)).entries).toEqual([]);
+    expect(await operations().purge({ search, mode: 'hard' })).toEqual({ entries: 0 });
+    await fetched(proxy, { fields });
+  });
+
+  it('says what is wrong with what is to be purged', async () => {
+    const search = { kind: 'url', url: 'files.example' } as const;
+    await expect(operations().purge({ search, mode: 'hard' })).rejects.toMatchObject({ reason: 'invalid' });
+  });
+});
+
+describe('warm', () => {
+  const url = (name: string) => `http://files.example/${name}`;
+
+  it('has each URL stored, a few at a time, and tells what has become of it', async () => {
+    const urls = ['1', '2', '3', '4', '5', '6'].map(url);
+    await fetched(proxy, { fields: fresh }, { target: '/2' });
+    const warming = operations().warm({ urls });
+    await settled();
+    expect(proxy.origin.untaken).toBe(4);
+    for (let count = 0; count < 5; count += 1) (await proxy.origin.next()).respond({ fields: fresh }, storedBody);
+    const reports = await warming;
+    expect(reports.map((report) => report.url)).toEqual(urls);
+    for (const [at, { status, bytes, error, cacheStatus }] of reports.entries()) {
+      expect({ status, bytes, error }).toEqual({ status: 200, bytes: 3000, error: undefined });
+      expect(cacheStatus).toMatch(at === 1 ? /; hit/ : /; fwd=uri-miss; .*stored/);
+    }
+    await settled();
+    for (const target of ['/1', '/6']) await reused(proxy, { target });
+  });
+
+  it('sends the fields that it is given', async () => {
+    const warming = operations().warm({ urls: [url('a')], fields: [['Accept-Encoding', 'gzip']] });
+    const exchange = await proxy.origin.next();
+    expect(exchange.request.fields).toContainEqual(['accept-encoding', 'gzip']);
+    exchange.respond({ fields: { ...fresh, vary: 'accept-encoding' } }, storedBody);
+    await warming;
+    await reused(proxy, { target: '/a', fields: { 'accept-encoding': 'gzip' } });
+  });
+
+  it('tells a body that breaks off, a redirect, an error, and what is no URL', async () => {
+    const warming = operations().warm({ urls: [url('redirect'), url('error'), 'nothing', 'ftp://a/b'] });
+    (await proxy.origin.next()).respond({ status: 301, fields: { location: '/x' } }, new Uint8Array());
+    (await proxy.origin.next()).respond({ status: 500 }, storedBody);
+    const [redirect, error, ...none] = await warming;
+    expect(redirect).toMatchObject({ status: 301, bytes: 0, error: undefined });
+    expect(error).toMatchObject({ status: 500, bytes: 3000, error: undefined });
+    for (const { status, error: reason } of none) {
+      expect({ status, reason }).toEqual({ status: 0, reason: 'expected an http or https URL' });
+    }
+  });
+
+  it('waits and comes back where the origin has no place for it, and gives up at last', async () => {
+    const { store, cache, clock, route } = proxy;
+    let asked = 0;
+    const busy = async (): Promise<ProxyResponse> => {
+      asked += 1;
+      return asked < 3 || asked > 4 ? errorResponse(new ProxyError('origin_busy')) : { ...empty, status: 204 };
+    };
+    const empty = { fields: [], body: { kind: 'none' as const } };
+    const parts = { store, cache, clock, handler: () => busy, routes: () => [route] };
+    const warming = createStoreOperations(parts).warm({ urls: [url('a')] });
+    for (let count = 1; count < 3; count += 1) {
+      await clock.whenPending(1);
+      expect(asked).toBe(count);
+      clock.advance(1000);
+    }
+    expect(await warming).toMatchObject([{ status: 204, error: undefined }]);
+    asked = 10;
+    const failing = createStoreOperations(parts).warm({ urls: [url('a')] });
+    for (let count = 1; count < 30; count += 1) {
+      await clock.whenPending(1);
+      clock.advance(1000);
+    }
+    expect(await failing).toMatchObject([{ status: 503, bytes: 0, error: expect.stringContaining('origin') }]);
+    expect(asked).toBe(40);
+  });
+
+  it('is done by the handler that serves then', async () => {
+    const { store, cache, clock, route, handler } = proxy;
+    let now: Handler = handler;
+    const operations = createStoreOperations({ store, cache, clock, handler: () => now, routes: () => [route] });
+    now = async () => ({ status: 418, fields: [], body: { kind: 'none' } });
+    expect(await operations.warm({ urls: [url('a')] })).toMatchObject([{ status: 418 }]);
+  });
+
+  it.each([
+    ['host', 'other.example'],
+    ['Transfer-Encoding', 'chunked'],
+    ['a b', 'c'],
+    ['x', 'a\r\nb: c'],
+    ['', 'x'],
+    ['x', ' a'],
+  ])('refuses to send %j: %j', async (name, value) => {
+    const order = { urls: [url('a')], fields: [[name, value]] as const };
+    await expect(operations().warm(order)).rejects.toMatchObject({ reason: 'invalid' });
+  });
+
+  it('refuses more URLs than it takes', async () => {
+    const urls = Array.from({ length: 10_001 }, () => url('a'));
+    await expect(operations().warm({ urls })).rejects.toMatchObject({ reason: 'invalid' });
+  });
+});
