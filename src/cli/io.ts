@@ -1,23 +1,34 @@
 /** What a command has of the world around it, passed in so that tests can stand in for it. */
 
 import { homedir } from 'node:os';
+import { isatty } from 'node:tty';
 import type { LogStream } from '../telemetry/log.ts';
 
-/** The signals that stop a server. */
-export type StopSignal = 'SIGINT' | 'SIGTERM';
+/** The signals that stop a server; SIGHUP where nothing is read again for it, and where it tells that the terminal is gone. */
+export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
 /** The world around a command. */
 export interface CliIo {
   readonly stdout: LogStream;
   readonly stderr: LogStream;
-  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly env: Record<string, string | undefined>;
   readonly home: string;
   /** Calls the listener at each signal to stop, until the returned function is called. */
   onStopSignal(listener: (signal: StopSignal) => void): () => void;
+  /** Calls the listener at each signal to read the configuration again, until the returned function is called. */
+  onReloadSignal(listener: () => void): () => void;
   /** Milliseconds of a clock that only goes forward. */
   now(): number;
   /** Ends the process now. */
   exit(code: number): void;
+}
+
+/**
+ * What SIGHUP means: to read the configuration again, as with all servers; or, where the output went to a terminal that is there
+ * no more, what it has always meant to what runs in a terminal.
+ */
+export function readHangup(hadTerminal: boolean, hasTerminal: boolean): 'reload' | 'stop' {
+  return hadTerminal && !hasTerminal ? 'stop' : 'reload';
 }
 
 /** The world of this process. */
@@ -26,19 +37,41 @@ export function createProcessIo(): CliIo {
     // A reader of the log that goes away (EPIPE) must not take the server with it.
     stream.on('error', () => undefined);
   }
+  const hadTerminal = process.stdout.isTTY === true;
+  let reloaders = 0;
   return {
     stdout: process.stdout,
     stderr: process.stderr,
     env: process.env,
     home: homedir(),
-    onStopSignal(listener) {
-      const signals: readonly StopSignal[] = ['SIGINT', 'SIGTERM'];
-      for (const signal of signals) process.on(signal, listener);
+    onStopSignal: (listener) => {
+      const forget = [
+        onSignal('SIGINT', () => listener('SIGINT')),
+        onSignal('SIGTERM', () => listener('SIGTERM')),
+        onSignal('SIGHUP', () => {
+          if (readHangup(hadTerminal, isatty(1)) === 'stop' || reloaders === 0) listener('SIGHUP');
+        }),
+      ];
       return () => {
-        for (const signal of signals) process.off(signal, listener);
+        for (const each of forget) each();
+      };
+    },
+    onReloadSignal: (listener) => {
+      reloaders += 1;
+      const forget = onSignal('SIGHUP', () => {
+        if (readHangup(hadTerminal, isatty(1)) === 'reload') listener();
+      });
+      return () => {
+        reloaders -= 1;
+        forget();
       };
     },
     now: () => performance.now(),
     exit: (code) => process.exit(code),
   };
+}
+
+function onSignal(signal: StopSignal, listener: () => void): () => void {
+  process.on(signal, listener);
+  return () => process.off(signal, listener);
 }

@@ -5,9 +5,12 @@ import { readFileSync } from 'node:fs';
 import { Command, Help, InvalidArgumentError } from 'commander';
 import { nearestName } from '../config/nearest-name.ts';
 import { parseDuration } from '../config/units.ts';
+import { addAdminCommands } from './admin/admin-commands.ts';
 import { check } from './check.ts';
-import { type ExplainFlags, parseHeaderFlag, parseRangeFlag, parseUrl } from './explain/explain-flags.ts';
+import { type ExplainFlags, parseRangeFlag, parseUrl } from './explain/explain-flags.ts';
+import { collectHeader } from './explain/header-flag.ts';
 import type { CliIo } from './io.ts';
+import type { ProbeFlags } from './probe/probe.ts';
 import { serve } from './serve.ts';
 import type { ServeFlags } from './serve-flags.ts';
 import type { SignFlags } from './sign.ts';
@@ -16,6 +19,8 @@ const usage = `[serve] <origin> [options]
        rangeway --config FILE [options]
        rangeway check FILE...
        rangeway explain URL [options]
+       rangeway probe ORIGIN [PATH] [options]
+       rangeway ls | purge | warm | reload [options]
        rangeway hash-password [NAME]
        rangeway sign URL --secret SOURCE [options]
        rangeway demo [options]`;
@@ -47,9 +52,12 @@ export function createProgram(io: CliIo, end: (code: number) => void): Command {
   const serving = addServe(program, io, end);
   addCheck(program, io, end);
   addExplain(program, io, end);
+  addProbe(program, io, end);
+  addAdminCommands(program, io, end);
   addHashPassword(program, io, end);
   addSign(program, io, end);
   addDemo(program, io, end);
+  addWorker(program, io, end);
   // To serve is what the program is for: its help has the flags of `serve` among its own.
   return program.configureHelp({
     visibleOptions: (command) => [...serving.options, ...new Help().visibleOptions(command)],
@@ -79,6 +87,12 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
       '--origin-host <origin|keep|name>',
       "the Host that the origin sees: its own, the client's, or a name (default: origin)",
     )
+    .option('--workers <N|auto>', 'how many processes serve; auto for one per core (default: 1)')
+    .option(
+      '--admin <[host:]port|unix:PATH>',
+      'where health, metrics and the API are, for those who run it (default: nowhere)',
+    )
+    .option('--admin-token <source>', 'where the token of the API is: env:NAME or file:PATH, never the token itself')
     .option('--log-level <level>', 'trace, debug, info, warn, error or silent (default: info)')
     .option('--log-format <format>', 'auto, pretty or json (default: auto: pretty on a terminal)')
     .allowExcessArguments()
@@ -110,6 +124,21 @@ function addExplain(program: Command, io: CliIo, end: (code: number) => void): v
     .action(async (url: URL, flags: ExplainFlags) => {
       const { explain } = await import('./explain/explain.ts');
       end(await explain(url, flags, io));
+    });
+}
+
+function addProbe(program: Command, io: CliIo, end: (code: number) => void): void {
+  program
+    .command('probe')
+    .description('tell what an origin lacks, and what Rangeway would do about it; asks the origin itself, a few times')
+    .argument('<origin-url>', 'the URL of the origin, or of something there')
+    .argument('[path]', 'what to ask it for, such as /film.mp4')
+    .option("-H, --header <'Name: value'>", 'a field of the requests; may be given more than once', collectHeader)
+    .option('-k, --insecure', 'take any certificate')
+    .option('--json', 'print what was found for programs')
+    .action(async (origin: string, path: string | undefined, flags: ProbeFlags) => {
+      const { probe } = await import('./probe/probe.ts');
+      end(await probe(origin, path, flags, io, Date.now));
     });
 }
 
@@ -153,6 +182,14 @@ function addDemo(program: Command, io: CliIo, end: (code: number) => void): void
     });
 }
 
+/** What a server with several workers starts them by; not for people. */
+function addWorker(program: Command, io: CliIo, end: (code: number) => void): void {
+  program.command('worker', { hidden: true }).action(async () => {
+    const { worker } = await import('./worker.ts');
+    end(await worker(io));
+  });
+}
+
 /** What is wrong with the arguments of `serve`, which also gets every mistyped name of a command as its origin. */
 function complainAbout(
   origin: string | undefined,
@@ -163,7 +200,7 @@ function complainAbout(
   if (origin === undefined) {
     return flags.config === undefined ? 'give the URL of an origin, or a file with --config' : undefined;
   }
-  const names = [...program.commands.map((command) => command.name()), 'help'];
+  const names = new Help().visibleCommands(program).map((command) => command.name());
   const meant = /^[\w-]+$/.test(origin) ? nearestName(origin, names) : undefined;
   if (meant !== undefined) return `unknown command "${origin}"; did you mean "${meant}"?`;
   return args.length > 1 ? `one origin is served, not ${args.length}: several need a file with routes` : undefined;
@@ -179,12 +216,6 @@ function parseTarget(text: string): URL {
   const url = parseUrl(text);
   if (url === undefined) throw new InvalidArgumentError('Expected a URL such as http://127.0.0.1:8080/film.mp4.');
   return url;
-}
-
-function collectHeader(text: string, before: ExplainFlags['header'] = []): ExplainFlags['header'] {
-  const field = parseHeaderFlag(text);
-  if (field === undefined) throw new InvalidArgumentError("Expected 'Name: value'.");
-  return [...before, field];
 }
 
 function parseMethod(text: string): string {

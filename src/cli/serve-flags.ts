@@ -14,6 +14,10 @@ export interface ServeFlags {
   /** Milliseconds. */
   readonly defaultTtl?: number | undefined;
   readonly originHost?: string | undefined;
+  readonly workers?: string | undefined;
+  readonly admin?: string | undefined;
+  /** Where the token is, never the token. */
+  readonly adminToken?: string | undefined;
   readonly logLevel?: string | undefined;
   readonly logFormat?: string | undefined;
 }
@@ -44,6 +48,8 @@ export function overlayFlags(file: unknown, origin: string | undefined, flags: S
     value = withOption(value, path, given);
     setBy.set(path.join('.'), flag);
   }
+  // Who says where it listens can be told that it needs a token.
+  if (flags.admin !== undefined && !hasAdminToken(value)) setBy.set('admin.token', '--admin-token');
   if (origin === undefined || !isObject(value)) return { kind: 'ok', value, setBy };
   for (const [path, flag] of routeOptionFlags) setBy.set(path, flag);
   return { kind: 'ok', value: { ...value, routes: [routeOf(origin, flags)] }, setBy };
@@ -70,9 +76,28 @@ function serverFlags(flags: ServeFlags) {
     { flag: '--dir', path: ['store', 'dir'], given: flags.dir === undefined ? undefined : resolve(flags.dir) },
     { flag: '--max-size', path: ['store', 'maxSizeBytes'], given: flags.maxSize },
     { flag: '--memory', path: ['store', 'memoryBytes'], given: flags.memory },
+    { flag: '--workers', path: ['workers'], given: workersOf(flags) },
+    { flag: '--admin', path: ['admin', 'listen'], given: withAbsolutePath(flags.admin, 'unix:') },
+    { flag: '--admin-token', path: ['admin', 'token'], given: withAbsolutePath(flags.adminToken, 'file:') },
     { flag: '--log-level', path: ['log', 'level'], given: flags.logLevel },
     { flag: '--log-format', path: ['log', 'format'], given: flags.logFormat },
   ] as const;
+}
+
+/** A number where it is one: the check tells of everything else. */
+function workersOf({ workers }: ServeFlags): number | string | undefined {
+  return workers !== undefined && /^\d{1,9}$/.test(workers) ? Number(workers) : workers;
+}
+
+/** The path behind a prefix, as `--dir`, is relative to where the command was given. */
+function withAbsolutePath(text: string | undefined, prefix: string): string | undefined {
+  return text?.startsWith(prefix) && text.length > prefix.length ? prefix + resolve(text.slice(prefix.length)) : text;
+}
+
+function hasAdminToken(value: unknown): boolean {
+  const { admin } = isObject(value) ? value : {};
+  const { token } = isObject(admin) ? admin : {};
+  return token !== undefined;
 }
 
 function strayRouteFlag(flags: ServeFlags): string | undefined {

@@ -1,16 +1,15 @@
 /** `rangeway serve`: from the command line and a configuration file to a running server, until a signal stops it. */
 
-import { dirname } from 'node:path';
-import { type ConfigText, checkConfig, readConfig } from '../config/load.ts';
-import type { Config } from '../config/schema.ts';
-import { defaultStoreDirectory } from '../config/store-directory.ts';
-import { type RunningServer, start } from '../main.ts';
+import { OperationFault } from '../admin/operations.ts';
+import { countWorkers, startFleet } from '../fleet-main.ts';
+import { type ConfigReading, type RunningServer, type StartOptions, start } from '../main.ts';
 import { createLog } from '../telemetry/log.ts';
 import { exitCode } from './exit-code.ts';
 import type { CliIo } from './io.ts';
-import { formatProblem } from './problem-line.ts';
-import { nameProblem, overlayFlags, type ServeFlags } from './serve-flags.ts';
-import { describeStartFailure } from './start-failure.ts';
+import { resolveConfig, withSameStoreDirectory, withStoreDirectory } from './serve-config.ts';
+import type { ServeFlags } from './serve-flags.ts';
+import { openServiceManager } from './service-manager.ts';
+import { describeReloadFailure, describeStartFailure } from './start-failure.ts';
 import { openStopRequest } from './stop-request.ts';
 
 /** Serves until a signal stops it; resolves with the exit code. */
@@ -20,49 +19,44 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
     for (const line of resolved.lines) io.stderr.write(`${line}\n`);
     return exitCode.misused;
   }
-  const config = withStoreDirectory(resolved.config, io);
+  const { config: written, source } = resolved;
+  const config = withStoreDirectory(written, io);
+  const readAgain = async (): Promise<ConfigReading> => {
+    const next = await resolveConfig(origin, flags);
+    if (next.kind === 'refused') throw new OperationFault('invalid', next.lines.join('\n'));
+    return { config: withSameStoreDirectory(next.config, written, config), source: next.source };
+  };
   // The log is the output of a server: service managers and pipes take it from there. Standard error says why none runs.
-  const emit = createLog({ ...config.log, stream: io.stdout });
+  using manager = openServiceManager(io);
+  const log = createLog({ ...config.log, stream: io.stdout });
   using stop = openStopRequest(io);
+  const started = startAny(
+    { config, source },
+    { emit: manager.follow(log), log, readAgain, explain: describeReloadFailure },
+  );
+  // One that comes while the server starts is for what it has started with by then.
+  const forget = io.onReloadSignal(() => void started.then((server) => server.reload()).catch(() => undefined));
+  using _signals = { [Symbol.dispose]: forget };
   let server: RunningServer | undefined;
   try {
     // A start that nobody wants any more is not waited for.
-    server = await Promise.race([start(config, { emit }), stop.requested]);
+    server = await Promise.race([started, stop.requested]);
   } catch (error) {
-    io.stderr.write(`rangeway: ${describeStartFailure(error, resolved.config)}\n`);
+    io.stderr.write(`rangeway: ${describeStartFailure(error, written)}\n`);
     return exitCode.failed;
   }
+  if (server !== undefined) manager.watch(isServing(server));
   await stop.requested;
-  await server?.close({ graceMs: config.shutdownGraceSeconds * 1000 });
+  await server?.close();
   return exitCode.done;
 }
 
-type ResolvedConfig =
-  | { readonly kind: 'ok'; readonly config: Config }
-  | { readonly kind: 'refused'; readonly lines: readonly string[] };
-
-async function resolveConfig(origin: string | undefined, flags: ServeFlags): Promise<ResolvedConfig> {
-  const file = flags.config;
-  const text: ConfigText = file === undefined ? { kind: 'ok', value: {} } : await readConfig(file);
-  if (text.kind === 'invalid') return refuse(text.problems.map((problem) => formatProblem(file, problem)));
-  const overlay = overlayFlags(text.value, origin, flags);
-  if (overlay.kind === 'refused') return refuse([`rangeway: ${overlay.reason}`]);
-  const checked = checkConfig(overlay.value, file === undefined ? '.' : dirname(file));
-  if (checked.kind === 'ok') return checked;
-  return refuse(
-    checked.problems.map((problem) => {
-      const named = nameProblem(problem, overlay.setBy);
-      return formatProblem(named.fromFlag ? undefined : file, named);
-    }),
-  );
+/** One process, or several. */
+function startAny({ config, source }: ConfigReading, options: StartOptions & Required<Pick<StartOptions, 'emit'>>) {
+  return countWorkers(config) > 1 ? startFleet(config, source, options) : start(config, options);
 }
 
-function refuse(lines: readonly string[]): ResolvedConfig {
-  return { kind: 'refused', lines };
-}
-
-function withStoreDirectory(config: Config, io: CliIo): Config {
-  const { store } = config;
-  if (store.type !== 'disk' || store.dir !== undefined) return config;
-  return { ...config, store: { ...store, dir: defaultStoreDirectory(config.listen, io.env, io.home) } };
+/** Whether somebody serves. A process that cannot even tell is stuck. */
+function isServing({ operations }: RunningServer): () => Promise<boolean> {
+  return async () => (await operations.readReadiness()).workers.some(({ state }) => state === 'serving');
 }

@@ -1,4 +1,4 @@
-/** Says in one line why a server could not start. */
+/** Says in one line why a server could not start, or could not go on with another configuration. */
 
 import { formatListenPlace, type ListenPlace, mayStandFor } from '../config/address.ts';
 import type { Config } from '../config/schema.ts';
@@ -15,20 +15,31 @@ interface SystemError {
   readonly hostname?: unknown;
 }
 
+type Concerned = Pick<Config, 'listen' | 'admin' | 'store'>;
+
 /** The reason in one line, without a stack. The configuration is the one that people wrote, no directory filled in. */
-export function describeStartFailure(error: unknown, config: Pick<Config, 'listen' | 'store'>): string {
+export function describeStartFailure(error: unknown, config: Concerned): string {
+  return describeFailure(error, config, 'start');
+}
+
+/** The same for a configuration that a running server cannot go on with: flags are of no use any more. */
+export function describeReloadFailure(error: unknown, config: Concerned): string {
+  return describeFailure(error, config, 'use it').replace(/; choose [^;]* with --[a-z]+$/, '');
+}
+
+function describeFailure(error: unknown, config: Concerned, purpose: string): string {
   if (error instanceof StoreFault && error.reason === 'in_use') return describeStoreInUse(config);
   if (error instanceof ListenFault) return firstLine(error.message);
   const systemError = findSystemError(error);
   if (systemError?.syscall === 'listen' || systemError?.syscall === 'bind' || systemError?.syscall === 'getaddrinfo') {
-    return describeListenFailure(systemError, config.listen);
+    return describeListenFailure(systemError, config);
   }
   if (typeof systemError?.path === 'string') {
     return `cannot use ${systemError.path}: ${firstLine(systemError.message)}`;
   }
   // A store speaks in sentences.
-  if (error instanceof StoreFault) return `cannot start. ${firstLine(error.message)}`;
-  return `cannot start: ${firstLine(error instanceof Error ? error.message : String(error))}`;
+  if (error instanceof StoreFault) return `cannot ${purpose}. ${firstLine(error.message)}`;
+  return `cannot ${purpose}: ${firstLine(error instanceof Error ? error.message : String(error))}`;
 }
 
 /** The default directory belongs to the address: who uses the one listens on the other. */
@@ -39,19 +50,23 @@ function describeStoreInUse({ listen, store }: Pick<Config, 'listen' | 'store'>)
     : `cannot use ${dir}: it is in use by another process; choose another directory with --dir`;
 }
 
-function describeListenFailure(error: SystemError, listen: Config['listen']): string {
-  const failed = listen.find(({ address }) => isConcerned(address, error)) ?? listen[0];
-  const address = failed === undefined ? 'any address' : formatListenPlace(failed.address);
-  const host = failed?.address.kind === 'tcp' ? failed.address.host : '';
+function describeListenFailure(error: SystemError, { listen, admin }: Pick<Config, 'listen' | 'admin'>): string {
+  const places = [
+    ...listen.map((each) => ({ place: each.address, flag: '--listen' })),
+    ...(admin === undefined ? [] : [{ place: admin.listen, flag: '--admin' }]),
+  ];
+  const { place, flag = '--listen' } = places.find((each) => isConcerned(each.place, error)) ?? places[0] ?? {};
+  const address = place === undefined ? 'any address' : formatListenPlace(place);
+  const host = place?.kind === 'tcp' ? place.host : '';
   switch (error.code) {
     case 'EADDRINUSE':
-      return failed?.address.kind === 'unix'
+      return place?.kind === 'unix'
         ? `cannot listen on ${address}: another process listens there`
-        : `cannot listen on ${address}: the port is in use; choose another with --listen`;
+        : `cannot listen on ${address}: the port is in use; choose another with ${flag}`;
     case 'EACCES':
-      return failed?.address.kind === 'unix'
+      return place?.kind === 'unix'
         ? `cannot listen on ${address}: no permission to make this socket`
-        : `cannot listen on ${address}: no permission for this port; choose one above 1023 with --listen`;
+        : `cannot listen on ${address}: no permission for this port; choose one above 1023 with ${flag}`;
     case 'EADDRNOTAVAIL':
       return `cannot listen on ${address}: this machine does not have the address ${host}`;
     case 'ENOTFOUND':

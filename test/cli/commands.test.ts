@@ -41,12 +41,26 @@ describe('help and version', () => {
       '--default-ttl',
       '--origin-host',
     ];
-    for (const flag of [...flags, '--log-level', '--log-format', '--help']) expect(stdout).toContain(flag);
+    for (const flag of [...flags, '--workers', '--admin', '--admin-token', '--log-level', '--log-format', '--help'])
+      expect(stdout).toContain(flag);
   });
 
   it('help names every command', async () => {
     const { stdout } = await outcomeOf('--help');
-    for (const name of ['serve', 'check', 'explain', 'hash-password', 'sign', 'demo', 'help'])
+    for (const name of [
+      'serve',
+      'check',
+      'explain',
+      'probe',
+      'ls',
+      'purge',
+      'warm',
+      'reload',
+      'hash-password',
+      'sign',
+      'demo',
+      'help',
+    ])
       expect(stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
   });
 
@@ -68,6 +82,24 @@ describe('help and version', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^Usage: rangeway demo \[options\]\n/);
     expect(stdout.match(/--[\w-]+/g)).toEqual(['--listen', '--help']);
+  });
+
+  it.each<[command: string, usage: string, ...flags: string[]]>([
+    ['probe', '[options] <origin-url> [path]', '--header', '--insecure', '--json'],
+    ['ls', '[options] [url]', '--host', '--tag', '--limit', '--json', '--admin', '--token'],
+    [
+      'purge',
+      '[options] [url...]',
+      ...['--prefix', '--host', '--tag', '--group', '--origin', '--all', '--soft', '--admin', '--token'],
+    ],
+    ['warm', '[options] <url...>', '--header', '--admin', '--token'],
+    ['reload', '[options]', '--admin', '--token'],
+  ])('%s --help', async (command, usage, ...flags) => {
+    const { code, stdout, stderr } = await outcomeOf(command, '--help');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toContain(`Usage: rangeway ${command} ${usage}\n`);
+    // What is indented less is a flag of this command, and no word of its help.
+    expect([...stdout.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, flag]) => flag)).toEqual([...flags, '--help']);
   });
 
   it.each(['--version', '-V'])('%s', async (flag) => {
@@ -102,6 +134,17 @@ describe('misuse is exit 2 and says what to do', () => {
     ['rangeway: --max-size: expected a size such as "512MiB" or "10GB", found "10G"\n', origin, '--max-size', '10G'],
     ['rangeway: --memory: must be at least 1MB\n', origin, '--memory', '10KB'],
     ['rangeway: --dir: means something for a store of type "disk" only\n', origin, '--store', 'memory', '--dir', 'x'],
+    ['rangeway: --workers: expected a number from 1 to 256, or "auto"', origin, '--workers', 'many'],
+    ['rangeway: --workers: must be at most 256, found 1000\n', origin, '--workers', '1000'],
+    ['rangeway: --admin: expected [host:]port', origin, '--admin', 'here'],
+    ['rangeway: --admin: expected [host:]port such as "9180" or "unix:PATH"\n', origin, '--admin', 'systemd'],
+    [
+      'rangeway: --admin-token: is needed where others than this machine can connect\n',
+      origin,
+      '--admin',
+      '0.0.0.0:9180',
+    ],
+    ['rangeway: --admin-token: expected "env:NAME"', origin, '--admin', '9180', '--admin-token', 's3cret'],
     ['rangeway: --log-level: expected "trace", "debug"', origin, '--log-level', 'loud'],
     ['rangeway: --log-format: expected "auto", "pretty" or "json"', origin, '--log-format', 'xml'],
     [`rangeway: <origin> and the routes of ${good} exclude each other`, origin, '--config', good],
@@ -123,6 +166,7 @@ describe('misuse is exit 2 and says what to do', () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toContain(want);
     expect(stderr, 'no stack').not.toContain('    at ');
+    expect(stderr, 'no secret').not.toContain('s3cret');
   });
 });
 

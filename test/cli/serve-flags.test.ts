@@ -33,12 +33,17 @@ describe('overlayFlags', () => {
         memory: '4MB',
         defaultTtl: 1500,
         originHost: 'keep',
+        workers: '4',
+        admin: '9180',
+        adminToken: 'env:TOKEN',
         logLevel: 'warn',
         logFormat: 'json',
       },
       {
         listen: '80',
         store: { type: 'disk', dir: '/b', maxSizeBytes: '3GB', memoryBytes: '4MB' },
+        workers: 4,
+        admin: { listen: '9180', token: 'env:TOKEN' },
         log: { level: 'warn', format: 'json' },
         routes: [{ origin: { url: origin, host: 'keep' }, cache: { defaultTtlSeconds: 1.5 } }],
       },
@@ -58,6 +63,29 @@ describe('overlayFlags', () => {
       { ...diskFile, store: { type: 'memory', maxSizeBytes: '1GB' } },
     ],
     ['--dir is relative to where the command is given', {}, undefined, { dir: 'x' }, { store: { dir: resolve('x') } }],
+    ['--workers auto', {}, undefined, { workers: 'auto' }, { workers: 'auto' }],
+    ['what is no number of workers is for the check', {}, undefined, { workers: '-1' }, { workers: '-1' }],
+    [
+      '--admin goes before what the file says, and leaves the token',
+      { admin: { listen: 'unix:/a', token: 'file:b' }, routes },
+      undefined,
+      { admin: '9180' },
+      { admin: { listen: '9180', token: 'file:b' }, routes },
+    ],
+    [
+      'paths behind unix: and file: are relative to where the command is given',
+      {},
+      undefined,
+      { admin: 'unix:a.sock', adminToken: 'file:token' },
+      { admin: { listen: `unix:${resolve('a.sock')}`, token: `file:${resolve('token')}` } },
+    ],
+    [
+      'no path behind unix: and file: is for the check',
+      {},
+      undefined,
+      { admin: 'unix:', adminToken: 'file:' },
+      { admin: { listen: 'unix:', token: 'file:' } },
+    ],
     ['a file without routes, and an origin', { listen: '9000' }, origin, {}, { listen: '9000', routes }],
     ['what is wrong in the file stays', { store: 3, routes }, undefined, { dir: '/b' }, { store: 3, routes }],
     ['a file that holds no object stays', [1], origin, { listen: '80' }, [1]],
@@ -73,6 +101,18 @@ describe('overlayFlags', () => {
     [/^--origin-host goes with <origin>; in a\.json/, undefined, { config: 'a.json', originHost: 'keep' }],
   ])('%s', (want, given, flags) => {
     expect(overlayFlags(diskFile, given, flags)).toEqual({ kind: 'refused', reason: expect.stringMatching(want) });
+  });
+});
+
+describe('the token that --admin needs', () => {
+  it.each<[what: string, file: unknown, flags: ServeFlags, want: string | undefined]>([
+    ['is a flag that is missing', {}, { admin: '0.0.0.0:9180' }, '--admin-token'],
+    ['is a flag that is wrong', {}, { admin: '9180', adminToken: 'x' }, '--admin-token'],
+    ['is an option of the file where it is there', { admin: { token: 'x' } }, { admin: '9180' }, undefined],
+    ['is an option where the file has the listener', { admin: { listen: '0.0.0.0:9180' } }, {}, undefined],
+  ])('%s', (_what, file, flags, want) => {
+    const overlay = overlayFlags(file, undefined, flags);
+    expect(overlay.kind === 'ok' && overlay.setBy.get('admin.token')).toBe(want);
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { describeStartFailure } from '../../src/cli/start-failure.ts';
+import { describeReloadFailure, describeStartFailure } from '../../src/cli/start-failure.ts';
 import { checkConfig } from '../../src/config/load.ts';
 import { ListenFault } from '../../src/listener/listen-fault.ts';
 import { StoreFault } from '../../src/store/store.ts';
@@ -76,10 +76,42 @@ describe('describeStartFailure', () => {
     expect(describeStartFailure(error, checked.config)).toBe(want);
   });
 
+  it.each<[admin: string, facts: object, want: string]>([
+    [
+      '9180',
+      { address: '127.0.0.1', port: 9180 },
+      'cannot listen on 127.0.0.1:9180: the port is in use; choose another with --admin',
+    ],
+    [
+      '9180',
+      { address: '127.0.0.1', port: 8080 },
+      'cannot listen on 127.0.0.1:8080: the port is in use; choose another with --listen',
+    ],
+    ['unix:/run/a', { address: '/run/a' }, 'cannot listen on unix:/run/a: another process listens there'],
+  ])('of a server with an admin listener at %s, by %j', (admin, facts, want) => {
+    const checked = checkConfig({ admin: { listen: admin }, routes: [{ origin: 'http://127.0.0.1:3000' }] }, '/');
+    if (checked.kind === 'invalid') throw new Error(JSON.stringify(checked.problems));
+    const error = Object.assign(systemError('EADDRINUSE', 'listen'), facts);
+    expect(describeStartFailure(error, checked.config)).toBe(want);
+  });
+
   it.each<[store: object, want: string]>([
     [{}, 'cannot listen on [::1]:80: a Rangeway seems to run there already; choose another address with --listen'],
     [{ dir: '/var/x' }, 'cannot use /var/x: it is in use by another process; choose another directory with --dir'],
   ])('a store in use that is configured as %j', (store, want) => {
     expect(describeStartFailure(new StoreFault('in_use', 'It is in use.'), configWith(store))).toBe(want);
+  });
+});
+
+describe('describeReloadFailure', () => {
+  it.each<[want: string, error: unknown]>([
+    ['cannot listen on [::1]:80: the port is in use', systemError('EADDRINUSE', 'listen')],
+    ['cannot listen on [::1]:80: no permission for this port', systemError('EACCES', 'listen')],
+    ['cannot listen on [::1]:80: EMFILE: reason, listen', systemError('EMFILE', 'listen')],
+    ['cannot use /var/x: EACCES: reason, open', systemError('EACCES', 'open', '/var/x')],
+    ['cannot use a.pem: it is empty', new ListenFault('cannot use a.pem: it is empty')],
+    ['cannot use it: the secret env:X is not set', new Error('the secret env:X is not set')],
+  ])('%s', (want, error) => {
+    expect(describeReloadFailure(error, configWith({}))).toBe(want);
   });
 });

@@ -5,19 +5,11 @@ import type { Explanation } from '../../delivery/deliver-explanation.ts';
 import type { RangePlan, SpanPlan } from '../../delivery/range-plan.ts';
 import { wireFieldName } from '../../http/field-name.ts';
 import type { Fields } from '../../http/fields.ts';
+import { duration, formatSections, printable, type Section } from '../text-sections.ts';
 import { describeDecision, describeRange, describeRefusal, describeStaleBan } from './phrases.ts';
-
-/** Where what belongs to a label begins, and where lines end at the latest, if words let them. */
-const INDENT = 13;
-const WIDTH = 100;
 
 /** So many runs of bytes are printed. */
 const MAX_RUNS = 8;
-
-interface Section {
-  readonly label: string;
-  readonly lines: readonly string[];
-}
 
 /** The text, with a line feed at its end. */
 export function formatExplanation(explanation: Explanation): string {
@@ -39,8 +31,7 @@ export function formatExplanation(explanation: Explanation): string {
     { label: 'in flight', lines: flights.map(flightLine) },
     { label: 'not stored', lines: refusalLines(explanation) },
   ];
-  const texts = sections.filter(({ lines }) => lines.length > 0).map(formatSection);
-  return printable(`${method} ${uri}\n\n${texts.join('')}`);
+  return printable(`${method} ${uri}\n\n${formatSections(sections)}`);
 }
 
 function decisionLines({ decision, originQuestion, at }: Explanation): string[] {
@@ -108,14 +99,20 @@ function entryLine(entry: EntryExplanation): string {
 }
 
 function chosenSections(chosen: ChosenExplanation): Section[] {
-  const { present, sizeBytes, isComplete, tags, isInvalid } = chosen;
+  const { present, sizeBytes, isComplete, tags, isInvalid, expiredAt } = chosen;
   const bytes = `${present.bytes} of ${sizeBytes ?? 'an unknown number'} here`;
   return [
     { label: 'bytes', lines: isComplete ? [] : [present.runs === 0 ? bytes : `${bytes}: ${runsText(present.spans)}`] },
     { label: 'freshness', lines: freshnessLines(chosen) },
     { label: 'validators', lines: validatorLines(chosen) },
     { label: 'tags', lines: tags.length === 0 ? [] : [tags.join(' ')] },
-    { label: 'state', lines: isInvalid ? ['the origin has let it be known that it has changed'] : [] },
+    {
+      label: 'state',
+      lines: [
+        ...(isInvalid ? ['the origin has let it be known that it has changed'] : []),
+        ...(expiredAt === undefined ? [] : ['its lifetime was ended by a soft purge']),
+      ],
+    },
   ];
 }
 
@@ -227,48 +224,4 @@ function runsText<T extends { readonly start: number; readonly end: number }>(
 ): string {
   const told = runs.slice(0, MAX_RUNS).map((run) => `${prefix(run)}${wireSpan(run)}`);
   return told.join(', ') + (runs.length > told.length ? ', …' : '');
-}
-
-const units: readonly (readonly [ms: number, name: string])[] = [
-  [86_400_000, 'd'],
-  [3_600_000, 'h'],
-  [60_000, 'min'],
-];
-
-/** A time in its largest unit and the next one: `1 h 30 min`, `2.5 s`, `-3 s`. */
-function duration(ms: number): string {
-  if (ms < 0) return `-${duration(-ms)}`;
-  const at = units.findIndex(([size]) => ms >= size);
-  const [size, name] = units[at] ?? [1, ''];
-  if (at === -1) return `${Math.floor(ms / 10) / 100} s`;
-  const rest = ms % size;
-  const [nextSize, nextName] = units[at + 1] ?? [1000, 's'];
-  const next = Math.floor(rest / nextSize);
-  return `${Math.floor(ms / size)} ${name}${next === 0 ? '' : ` ${next} ${nextName}`}`;
-}
-
-function formatSection({ label, lines }: Section): string {
-  return lines.map((line, index) => `${wrapped((index === 0 ? label : '').padEnd(INDENT), line)}\n`).join('');
-}
-
-/** Breaks a line between words; what has no space in it stays as it is, to be copied. */
-function wrapped(start: string, line: string): string {
-  const lines: string[] = [];
-  let current = start;
-  let isEmpty = true;
-  for (const word of line.split(/(?<=\S) (?=\S)/)) {
-    if (!isEmpty && current.length + 1 + word.length > WIDTH) {
-      lines.push(current);
-      current = ' '.repeat(INDENT + 2);
-      isEmpty = true;
-    }
-    current += isEmpty ? word : ` ${word}`;
-    isEmpty = false;
-  }
-  return [...lines, current].map((text) => text.trimEnd()).join('\n');
-}
-
-/** Without what would move the cursor of a terminal, or worse: keys and fields hold what others have sent. */
-function printable(text: string): string {
-  return text.replace(/[^\P{Cc}\n]/gu, '\u{fffd}').replace(/\p{Cf}/gu, '\u{fffd}');
 }

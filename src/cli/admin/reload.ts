@@ -1,0 +1,34 @@
+/** `rangeway reload`: has a running Rangeway read its configuration again. */
+
+import { exitCode } from '../exit-code.ts';
+import type { CliIo } from '../io.ts';
+import { printable } from '../text-sections.ts';
+import { type AdminFlags, chooseAdminServer } from './admin-server.ts';
+import { askAdmin, failWith } from './ask-admin.ts';
+
+/** All workers have to be ready for it. */
+const TIMEOUT_MS = 120_000;
+
+/** Reloads; resolves with the exit code, which is 0 only when the new configuration is in use. */
+export async function reload(flags: AdminFlags, io: CliIo): Promise<number> {
+  const server = await chooseAdminServer(flags, io);
+  if (server.kind === 'none') return server.exitCode;
+  const reply = await askAdmin(server, {
+    method: 'POST',
+    path: '/api/v1/reload',
+    body: {},
+    timeoutMs: TIMEOUT_MS,
+  });
+  switch (reply.kind) {
+    case 'answered':
+      io.stdout.write('the configuration was read again and is in use\n');
+      return exitCode.done;
+    case 'refused':
+      if (reply.status !== 422) return failWith(io, reply);
+      // As `rangeway check` prints them: one problem a line, each with its place.
+      io.stderr.write(`${printable(reply.detail)}\n`);
+      return exitCode.misused;
+    case 'failed':
+      return failWith(io, reply);
+  }
+}

@@ -1,0 +1,118 @@
+/** `rangeway warm`: has a running Rangeway fetch URLs before somebody asks for them. */
+
+import type { WarmReport } from '../../admin/operations.ts';
+import { exitCode } from '../exit-code.ts';
+import { fail } from '../failure.ts';
+import type { CliIo } from '../io.ts';
+import { printable, sizeText } from '../text-sections.ts';
+import { type AdminFlags, type AdminServer, chooseAdminServer } from './admin-server.ts';
+import { askAdmin } from './ask-admin.ts';
+import { readLines } from './lines.ts';
+import { withScheme } from './stored-url.ts';
+
+/** The flags of the command. */
+export interface WarmFlags extends AdminFlags {
+  /** Fields of the requests. */
+  readonly header?: readonly (readonly [name: string, value: string])[] | undefined;
+}
+
+/** So many are under way at a time. */
+const PARALLEL = 4;
+
+/** What has come of them so far. */
+interface Tally {
+  done: number;
+  failed: number;
+  bytes: number;
+  /** Set where there is nobody to ask any more. */
+  isOver: boolean;
+}
+
+/**
+ * Warms the URLs, or with `-` those of standard input, one a line; blank lines and those that begin with `#` are none. Resolves
+ * with the exit code: 1 where one has failed.
+ */
+export async function warm(
+  urls: readonly string[],
+  flags: WarmFlags,
+  io: CliIo,
+  input: AsyncIterable<string | Uint8Array>,
+): Promise<number> {
+  const isPiped = urls.length === 1 && urls[0] === '-';
+  const wrong = isPiped ? undefined : urls.find((text) => text === '-' || withScheme(text) === undefined);
+  if (wrong !== undefined) {
+    return fail(io, `expected URLs such as http://127.0.0.1:8080/film.mp4, or -, found ${wrong}`, exitCode.misused);
+  }
+  const server = await chooseAdminServer(flags, io);
+  if (server.kind === 'none') return server.exitCode;
+  const lines = isPiped ? readLines(input) : listed(urls);
+  const tally: Tally = { done: 0, failed: 0, bytes: 0, isOver: false };
+  const work = async () => {
+    for (;;) {
+      const next = tally.isOver ? undefined : await lines.next();
+      if (next === undefined || next.done === true) return;
+      await warmOne(next.value, { server, fields: flags.header, tally, io });
+    }
+  };
+  await Promise.all(Array.from({ length: PARALLEL }, work));
+  const { done, failed, bytes } = tally;
+  const sum = `${done} ${done === 1 ? 'URL' : 'URLs'}, ${sizeText(bytes)}${failed === 0 ? '' : `; ${failed} failed`}`;
+  io.stdout.write(`${sum}\n`);
+  return failed === 0 && !tally.isOver ? exitCode.done : exitCode.failed;
+}
+
+interface Work {
+  readonly server: AdminServer;
+  readonly fields: WarmFlags['header'];
+  readonly tally: Tally;
+  readonly io: CliIo;
+}
+
+async function warmOne(text: string, { server, fields, tally, io }: Work): Promise<void> {
+  const giveUp = (reason: string): void => {
+    tally.failed += 1;
+    complain(io, reason);
+  };
+  const url = withScheme(text);
+  if (url === undefined) return giveUp(`${text} is no URL`);
+  const reply = await askAdmin(server, {
+    method: 'POST',
+    path: '/api/v1/warm',
+    body: { urls: [url], ...(fields === undefined ? {} : { fields }) },
+    wants: 'results',
+  });
+  if (reply.kind === 'answered') {
+    const { results } = reply.value as { readonly results: readonly WarmReport[] };
+    for (const report of results) tell(report, tally, io);
+    return;
+  }
+  // Who is not there, or wants a token, is and does so for all URLs: it is said once.
+  const concernsAll = reply.kind === 'failed' || reply.status === 401 || reply.status === 403;
+  if (!concernsAll) return giveUp(`${url}: ${reply.detail}`);
+  if (!tally.isOver) complain(io, reply.detail);
+  tally.isOver = true;
+}
+
+function tell({ url, status, cacheStatus, bytes, error }: WarmReport, tally: Tally, io: CliIo): void {
+  if (error !== undefined || status < 200 || status >= 400) {
+    tally.failed += 1;
+    complain(io, `${url}: ${error ?? `the answer was ${status}`}`);
+    return;
+  }
+  tally.done += 1;
+  tally.bytes += bytes;
+  const told = cacheStatus === undefined ? '' : `  ${cacheStatus}`;
+  io.stdout.write(`${oneLine(`${status}  ${sizeText(bytes).padEnd(7)}  ${url}${told}`)}\n`);
+}
+
+function complain(io: CliIo, reason: string): void {
+  io.stderr.write(`rangeway: ${oneLine(reason)}\n`);
+}
+
+function oneLine(text: string): string {
+  return printable(text).replaceAll('\n', ' ');
+}
+
+async function* listed(urls: readonly string[]): AsyncGenerator<string, void> {
+  yield* urls;
+}

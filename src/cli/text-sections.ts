@@ -1,0 +1,77 @@
+/** Text for people: labels, what belongs to them line by line, and amounts of time and bytes. */
+
+/** Where what belongs to a label begins, and where lines end at the latest, if words let them. */
+const INDENT = 13;
+const WIDTH = 100;
+
+/** A label, and lines that belong to it. */
+export interface Section {
+  readonly label: string;
+  readonly lines: readonly string[];
+}
+
+/** The sections that have lines, each line ended, long ones broken between words. */
+export function formatSections(sections: readonly Section[]): string {
+  return sections
+    .filter(({ lines }) => lines.length > 0)
+    .map(formatSection)
+    .join('');
+}
+
+const units: readonly (readonly [ms: number, name: string])[] = [
+  [86_400_000, 'd'],
+  [3_600_000, 'h'],
+  [60_000, 'min'],
+];
+
+/** A time in milliseconds, in its largest unit and the next one: `1 h 30 min`, `2.5 s`, `-3 s`. */
+export function duration(ms: number): string {
+  if (ms < 0) return `-${duration(-ms)}`;
+  const at = units.findIndex(([size]) => ms >= size);
+  const [size, name] = units[at] ?? [1, ''];
+  if (at === -1) return `${Math.floor(ms / 10) / 100} s`;
+  const rest = ms % size;
+  const [nextSize, nextName] = units[at + 1] ?? [1000, 's'];
+  const next = Math.floor(rest / nextSize);
+  return `${Math.floor(ms / size)} ${name}${next === 0 ? '' : ` ${next} ${nextName}`}`;
+}
+
+function formatSection({ label, lines }: Section): string {
+  return lines.map((line, index) => `${wrapped((index === 0 ? label : '').padEnd(INDENT), line)}\n`).join('');
+}
+
+/** Breaks a line between words; what has no space in it stays as it is, to be copied. */
+function wrapped(start: string, line: string): string {
+  const lines: string[] = [];
+  let current = start;
+  let isEmpty = true;
+  for (const word of line.split(/(?<=\S) (?=\S)/)) {
+    if (!isEmpty && current.length + 1 + word.length > WIDTH) {
+      lines.push(current);
+      current = ' '.repeat(INDENT + 2);
+      isEmpty = true;
+    }
+    current += isEmpty ? word : ` ${word}`;
+    isEmpty = false;
+  }
+  return [...lines, current].map((text) => text.trimEnd()).join('\n');
+}
+
+/** Without what would move the cursor of a terminal, or worse: keys and fields hold what others have sent. */
+export function printable(text: string): string {
+  return text.replace(/[^\P{Cc}\n]/gu, '\u{fffd}').replace(/\p{Cf}/gu, '\u{fffd}');
+}
+
+const sizeUnits = ['B', 'KB', 'MB', 'GB', 'TB'] as const;
+
+/** A number of bytes in the largest decimal unit that leaves something before the point: `1.5 MB`, `12 KB`, `999 B`. */
+export function sizeText(bytes: number): string {
+  const at = Math.max(
+    0,
+    sizeUnits.findLastIndex((_, power) => bytes >= 1000 ** power),
+  );
+  const count = bytes / 1000 ** at;
+  // Cut off, not rounded up to what it is not.
+  const shown = at === 0 || count >= 10 ? Math.floor(count) : Math.floor(count * 10) / 10;
+  return `${shown} ${sizeUnits[at]}`;
+}

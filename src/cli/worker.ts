@@ -1,0 +1,25 @@
+/** `rangeway worker`: one of the processes that a server starts for itself. */
+
+import type { ChannelEnd } from '../fleet/channel.ts';
+import { runWorker } from '../worker-main.ts';
+import { exitCode } from './exit-code.ts';
+import { fail } from './failure.ts';
+import type { CliIo } from './io.ts';
+
+/** Serves until the process that has started this one ends it, or is gone; resolves with the exit code. */
+export async function worker(io: CliIo): Promise<number> {
+  if (process.send === undefined) {
+    return fail(io, 'a worker is started by a server with "workers", not by people', exitCode.misused);
+  }
+  // A terminal sends them to all processes: when to stop, and what to read again, is for the supervisor to say.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => undefined);
+  await runWorker({
+    end: process as ChannelEnd,
+    stdout: io.stdout,
+    setTitle: (title) => {
+      process.title = title;
+    },
+    exit: io.exit,
+  });
+  return exitCode.done;
+}

@@ -1,0 +1,28 @@
+import * as fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { readLines } from '../../../src/cli/admin/lines.ts';
+
+async function* inPieces(bytes: Uint8Array, cuts: readonly number[]): AsyncGenerator<Uint8Array, void> {
+  const ends = [...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length].sort((a, b) => a - b);
+  let at = 0;
+  for (const end of ends) {
+    yield bytes.subarray(at, end);
+    at = end;
+  }
+}
+
+describe('readLines', () => {
+  it('gives the lines that are meant, however the text is cut', async () => {
+    const line = fc.constantFrom('http://a/1', '  http://a/2\t', 'http://ä/ü', '', '   ', '# http://a/3', '#', 'x\r');
+    const lines = fc.array(line);
+    await fc.assert(
+      fc.asyncProperty(lines, fc.array(fc.nat()), fc.boolean(), async (given, cuts, isEnded) => {
+        const text = given.join('\n') + (isEnded ? '\n' : '');
+        const want = given.map((each) => each.trim()).filter((each) => each !== '' && !each.startsWith('#'));
+        const got: string[] = [];
+        for await (const each of readLines(inPieces(Buffer.from(text), cuts))) got.push(each);
+        expect(got).toEqual(want);
+      }),
+    );
+  });
+});

@@ -1,0 +1,402 @@
+/** `rangeway probe` against origins of many kinds: what they lack, and how gently they are asked. */
+
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from 'node:http';
+import { createSecureServer } from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { run } from '../../../src/cli/main.ts';
+import type { Finding } from '../../../src/cli/probe/finding.ts';
+import { createFakeCliIo } from '../../support/fake-cli-io.ts';
+import { testCertificate } from '../../support/tls-certificate.ts';
+
+const closers: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closers.splice(0)) close();
+});
+
+interface TestOrigin {
+  readonly url: string;
+  readonly asked: IncomingMessage[];
+}
+
+async function openOrigin(answer: RequestListener): Promise<TestOrigin> {
+  const asked: IncomingMessage[] = [];
+  const server: Server = createServer((request, response) => {
+    asked.push(request);
+    answer(request, response);
+  });
+  closers.push(() => server.close().closeAllConnections());
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
+}
+
+async function probed(...argv: readonly string[]) {
+  const io = createFakeCliIo();
+  const code = await run(['probe', ...argv], io);
+  return { code, ...io.written };
+}
+
+/** What was found, by topic: the word for programs, with `!` before it for what is lacking. */
+async function findingsOf(answer: RequestListener): Promise<Record<string, string>> {
+  const { url } = await openOrigin(answer);
+  const { stdout, stderr } = await probed(`${url}/film.mp4`, '--json');
+  expect(stderr).toBe('');
+  const { findings } = JSON.parse(stdout) as { findings: Finding[] };
+  return Object.fromEntries(findings.map(({ topic, found, isLack }) => [topic, (isLack ? '!' : '') + found]));
+}
+
+const film = Buffer.alloc(5000, 'x');
+
+/** What a careful origin does with a range, and what else it sends. */
+function sendFilm(request: IncomingMessage, response: ServerResponse, fields: Record<string, string> = {}): void {
+  const { range, 'if-range': ifRange, 'if-none-match': ifNoneMatch } = request.headers;
+  for (const [name, value] of Object.entries({ 'content-type': 'video/mp4', ...fields }))
+    response.setHeader(name, value);
+  if (ifNoneMatch !== undefined && ifNoneMatch === fields['etag']) return void response.writeHead(304).end();
+  const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(range ?? '') ?? [];
+  if (range === undefined || (ifRange !== undefined && ifRange !== fields['etag'])) return void response.end(film);
+  const start = first === '' ? film.length - Number(last) : Number(first);
+  const end = first === '' || last === '' ? film.length : Number(last) + 1;
+  response.setHeader('content-range', `bytes ${start}-${end - 1}/${film.length}`);
+  response.writeHead(206).end(film.subarray(start, end));
+}
+
+const good = { etag: '"v1"', 'cache-control': 'max-age=600' };
+const nothingLacks = {
+  answer: 'ok',
+  length: 'known',
+  ranges: 'yes',
+  suffix: 'yes',
+  'if-range': 'yes',
+  validator: 'strong',
+  validation: 'yes',
+  freshness: 'max-age',
+  vary: 'none',
+  digest: 'none',
+  tls: 'none',
+};
+
+describe('what is found', () => {
+  it.each<[what: string, answer: RequestListener, other: Record<string, string | undefined>]>([
+    ['a good origin', (request, response) => sendFilm(request, response, good), {}],
+    [
+      'a legacy origin',
+      (_, response) => response.end(film),
+      {
+        ranges: '!none',
+        suffix: undefined,
+        'if-range': undefined,
+        validator: '!none',
+        validation: undefined,
+        freshness: '!none',
+      },
+    ],
+    [
+      'one that takes no Range',
+      (request, response) =>
+        request.headers.range === undefined ? sendFilm(request, response, good) : response.writeHead(501).end(),
+      { ranges: '!failing', suffix: undefined, 'if-range': undefined },
+    ],
+    [
+      'one that breaks off at a Range',
+      (request, response) =>
+        request.headers.range === undefined ? sendFilm(request, response, good) : response.destroy(),
+      { ranges: '!failing', suffix: undefined, 'if-range': undefined },
+    ],
+    [
+      'one that sends other bytes than those asked for',
+      (request, response) => {
+        if (request.headers.range === undefined) return sendFilm(request, response, good);
+        response.setHeader('content-range', `bytes 0-${film.length - 1}/${film.length}`);
+        response.writeHead(206, good).end(film);
+      },
+      { ranges: '!wrong', suffix: '!no', 'if-range': '!ignored' },
+    ],
+    [
+      'one that does not know suffixes',
+      (request, response) => {
+        if (request.headers.range?.startsWith('bytes=-')) response.writeHead(416).end();
+        else sendFilm(request, response, good);
+      },
+      { suffix: '!no' },
+    ],
+    [
+      'one that ignores If-Range and If-None-Match',
+      (request, response) => {
+        delete request.headers['if-range'];
+        delete request.headers['if-none-match'];
+        sendFilm(request, response, good);
+      },
+      { 'if-range': '!ignored', validation: '!ignored' },
+    ],
+    [
+      'one that does not like conditions',
+      (request, response) =>
+        request.headers['if-none-match'] === undefined && request.headers['if-range'] === undefined
+          ? sendFilm(request, response, good)
+          : response.writeHead(400).end(),
+      { 'if-range': '!failing', validation: '!failing' },
+    ],
+    [
+      'an empty file',
+      (request, response) => {
+        if (request.headers.range === undefined)
+          return void response.writeHead(200, { ...good, 'content-length': '0' }).end();
+        response.writeHead(416, { 'content-range': 'bytes */0' }).end();
+      },
+      { ranges: 'empty', suffix: undefined, 'if-range': undefined, validation: '!ignored' },
+    ],
+    [
+      'a weak tag',
+      (request, response) => sendFilm(request, response, { ...good, etag: 'W/"v1"' }),
+      { validator: '!weak' },
+    ],
+    [
+      'what is no tag',
+      (request, response) => sendFilm(request, response, { ...good, etag: 'v1' }),
+      { validator: '!none', validation: undefined },
+    ],
+    [
+      'no length',
+      (_, response) => {
+        response.writeHead(200, good).write('x');
+        response.end('y');
+      },
+      { length: '!unknown', ranges: '!none', suffix: undefined, 'if-range': undefined, validation: '!ignored' },
+    ],
+    [
+      'no HEAD',
+      (request, response) =>
+        request.method === 'HEAD' ? response.writeHead(405).end() : sendFilm(request, response, good),
+      { answer: '!no-head' },
+    ],
+    [
+      'a lifetime of nothing',
+      (request, response) => sendFilm(request, response, { ...good, 'cache-control': 'max-age=0' }),
+      { freshness: '!stale' },
+    ],
+    [
+      'a lifetime that is over when it comes',
+      (request, response) => sendFilm(request, response, { ...good, age: '700' }),
+      { freshness: '!stale' },
+    ],
+    [
+      'a guess',
+      (request, response) =>
+        sendFilm(request, response, { etag: '"v1"', 'last-modified': 'Thu, 01 Jan 2015 00:00:00 GMT' }),
+      { freshness: '!heuristic' },
+    ],
+    [
+      'what may not be stored',
+      (request, response) => sendFilm(request, response, { ...good, 'cache-control': 'no-store' }),
+      { freshness: undefined, storing: '!no-store' },
+    ],
+    [
+      'a cookie for everybody',
+      (request, response) => sendFilm(request, response, { ...good, 'set-cookie': 'a=b' }),
+      { cookies: '!shared' },
+    ],
+    [
+      'a cookie without a lifetime',
+      (request, response) => sendFilm(request, response, { etag: '"v1"', 'set-cookie': 'a=b' }),
+      { freshness: undefined, storing: '!set-cookie', cookies: '!relayed' },
+    ],
+    [
+      'a cookie on what is private',
+      (request, response) => sendFilm(request, response, { ...good, 'cache-control': 'private', 'set-cookie': 'a=b' }),
+      { freshness: undefined, storing: '!private', cookies: 'relayed' },
+    ],
+    [
+      'Vary',
+      (request, response) => sendFilm(request, response, { ...good, vary: 'Accept-Language' }),
+      { vary: 'some' },
+    ],
+    [
+      'Vary by user agent',
+      (request, response) => sendFilm(request, response, { ...good, vary: 'User-Agent' }),
+      { vary: '!many' },
+    ],
+    [
+      'Vary by all',
+      (request, response) => sendFilm(request, response, { ...good, vary: '*' }),
+      { freshness: undefined, storing: '!vary-star', vary: '!any' },
+    ],
+    [
+      'gzip that Vary does not tell of',
+      (request, response) => {
+        const isEncoded = request.headers['accept-encoding'] !== undefined;
+        sendFilm(request, response, { ...good, ...(isEncoded ? { 'content-encoding': 'gzip' } : {}) });
+      },
+      { vary: '!unsaid' },
+    ],
+    [
+      'gzip that Vary tells of',
+      (request, response) => {
+        const isEncoded = request.headers['accept-encoding'] !== undefined;
+        const encoded = { 'content-encoding': 'gzip', vary: 'Accept-Encoding' };
+        sendFilm(request, response, { ...good, ...(isEncoded ? encoded : {}) });
+      },
+      { vary: 'some' },
+    ],
+    [
+      'a digest',
+      (request, response) =>
+        sendFilm(request, response, { ...good, 'repr-digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:` }),
+      { digest: 'yes' },
+    ],
+  ])('%s', async (_what, answer, other) => {
+    const want = Object.entries({ ...nothingLacks, ...other }).filter(([, found]) => found !== undefined);
+    expect(await findingsOf(answer)).toEqual(Object.fromEntries(want));
+  });
+
+  it('a response whose end only the end of the connection tells', async () => {
+    const found = await findingsOf((request) => {
+      request.socket.end('HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc');
+    });
+    expect(found['length']).toBe('!unsure');
+  });
+});
+
+describe('how it is told', () => {
+  it('for people, with what Rangeway does and which options matter', async () => {
+    const { url } = await openOrigin((_, response) => response.end(film));
+    const { code, stdout, stderr } = await probed(`${url}/film.mp4?a=b`);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(
+      /^GET \/film\.mp4\?a=b of http:\/\/127\.0\.0\.1:\d+\n\nanswer {7}200\nlength {7}5000 bytes \(5 KB\)\n/,
+    );
+    expect(stdout).toContain(
+      '\nranges       none: asked for one byte it sends the whole (200)\n             Rangeway fetches',
+    );
+    expect(stdout).toContain('(cache.ownEntityTags)');
+    expect(stdout).toMatch(/\n\nin short {5}wanting: ranges, validator, freshness\n$/);
+  });
+
+  it('that nothing is wanting', async () => {
+    const { url } = await openOrigin((request, response) => sendFilm(request, response, good));
+    const { stdout } = await probed(url, '/film.mp4');
+    expect(stdout).toMatch(/in short {5}nothing is wanting\n$/);
+  });
+
+  it('without what would move the cursor', async () => {
+    const { url } = await openOrigin((_, response) => response.setHeader('content-type', 'a\u009bb').end(film));
+    expect((await probed(url)).stdout).toContain('200, a\ufffdb');
+  });
+
+  it.each<[what: string, status: number, fields: Record<string, string>, want: RegExp]>([
+    ['an error', 404, {}, /^answer {7}404: give the path of something that is there$/m],
+    [
+      'a redirect',
+      302,
+      { location: 'https://a.example/x' },
+      /^answer {7}302, to https:\/\/a\.example\/x: probe that instead$/m,
+    ],
+  ])('%s ends with 1', async (_what, status, fields, want) => {
+    const { url, asked } = await openOrigin((_, response) => response.writeHead(status, fields).end('no'));
+    const { code, stdout } = await probed(url);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(want);
+    expect(asked).toHaveLength(1);
+  });
+
+  it.each<[want: string, code: number, ...argv: string[]]>([
+    ['http://127.0.0.1:1/ cannot be asked: ECONNREFUSED', 1, 'http://127.0.0.1:1/a'],
+    ['<origin-url>: expected the URL of an origin; did you mean "http://localhost:3000"?', 2, 'localhost:3000'],
+    ['<origin-url>: must not hold a user name or password', 2, 'http://a:b@127.0.0.1:1/x'],
+    ['<origin-url>: must not hold a query', 2, 'http://127.0.0.1:1/x?y', '/z'],
+    ['[path]: expected a path that begins with "/"', 2, 'http://127.0.0.1:1', 'film.mp4'],
+    ["missing required argument 'origin-url'", 2],
+  ])('%s', async (want, code, ...argv) => {
+    const outcome = await probed(...argv);
+    expect({ code: outcome.code, stdout: outcome.stdout }).toEqual({ code, stdout: '' });
+    expect(outcome.stderr).toContain(want);
+  });
+});
+
+describe('how it is asked', () => {
+  it('few times, and nothing is read but heads', async () => {
+    let sentBytes = 0;
+    const { url, asked } = await openOrigin((request, response) => {
+      const { range } = request.headers;
+      if (range !== undefined || request.headers['if-none-match'] !== undefined)
+        return sendFilm(request, response, good);
+      // Without an end: who wanted the body would never be done.
+      response.writeHead(200, { ...good, 'content-length': '1000000000000' });
+      response.flushHeaders();
+      request.socket.once('close', () => {
+        sentBytes = request.socket.bytesWritten;
+      });
+    });
+    const { code } = await probed(`${url}/film.mp4`);
+    expect(code).toBe(0);
+    const requests = asked.map(({ method, url: target, headers }) => [
+      method,
+      target,
+      ...Object.entries(headers)
+        .filter(([name]) => /^(range|if-|accept-encoding)/.test(name))
+        .map(([name, value]) => `${name}: ${value}`),
+    ]);
+    expect(requests).toEqual([
+      ['GET', '/film.mp4'],
+      ['HEAD', '/film.mp4'],
+      ['GET', '/film.mp4', 'accept-encoding: gzip, br'],
+      ['GET', '/film.mp4', 'if-none-match: "v1"'],
+      ['GET', '/film.mp4', 'range: bytes=0-0'],
+      ['GET', '/film.mp4', 'range: bytes=-1'],
+      ['GET', '/film.mp4', 'range: bytes=0-0', 'if-range: "rangeway-probe"'],
+    ]);
+    expect(sentBytes).toBeLessThan(2000);
+  });
+
+  it('under its own name, unless fields say otherwise, and below the path of the origin', async () => {
+    const { url, asked } = await openOrigin((_, response) => response.end(film));
+    await probed(`${url}/base/`, '/film.mp4', '-H', 'Host: films.example', '-H', 'Authorization: Bearer x');
+    const [first] = asked;
+    expect(first?.url).toBe('/base/film.mp4');
+    expect(first?.headers).toMatchObject({
+      host: 'films.example',
+      authorization: 'Bearer x',
+      'user-agent': 'rangeway-probe',
+    });
+  });
+
+  it.each<[argv: readonly string[], want: string]>([
+    [[], '/'],
+    [['/film.mp4?a'], '/film.mp4?a'],
+  ])('over a Unix socket: %j', async (argv, want) => {
+    const dir = await mkdtemp(join(tmpdir(), 'rangeway-probe-'));
+    const asked: (string | undefined)[] = [];
+    const server = createServer((request, response) => {
+      asked.push(request.url);
+      response.end(film);
+    }).listen(join(dir, 'app.sock'));
+    await once(server, 'listening');
+    closers.push(() => server.close().closeAllConnections());
+    expect((await probed(`unix:${join(dir, 'app.sock')}`, ...argv)).code).toBe(0);
+    expect(new Set(asked)).toEqual(new Set([want]));
+    await rm(dir, { recursive: true });
+  });
+
+  it('over TLS and HTTP/2, with its certificate verified or not', async () => {
+    const server = createSecureServer({ ...testCertificate, allowHTTP1: true }, (request, response) => {
+      response.setHeader('x-version', request.httpVersion);
+      response.end('abc');
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    closers.push(() => server.close());
+    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const refused = await probed(url);
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toContain('--insecure probes it all the same, and Rangeway needs "origin.caFile"');
+    const { code, stdout } = await probed(url, '--insecure');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^TLS {10}yes; its certificate was not verified \(--insecure\)$/m);
+    expect(stdout).toMatch(/^HTTP\/2 {7}yes: it takes many requests over one connection \(origin\.protocol\)$/m);
+  });
+});

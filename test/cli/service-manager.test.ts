@@ -1,0 +1,197 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { openServiceManager, type ServiceManagerParts } from '../../src/cli/service-manager.ts';
+import type { LifeEvent, ServerEvent } from '../../src/telemetry/events.ts';
+import { createFakeCliIo } from '../support/fake-cli-io.ts';
+
+const life = (stage: LifeEvent['stage'], message: string = stage): LifeEvent => ({
+  kind: 'life',
+  stage,
+  addresses: [],
+  message,
+});
+
+/** A manager that is told by a list, in the environment of a service. */
+function open(env: Record<string, string> = {}, send?: ServiceManagerParts['send']) {
+  const io = createFakeCliIo({ NOTIFY_SOCKET: '/run/notify', ...env });
+  const sent: string[] = [];
+  const logged: ServerEvent[] = [];
+  let micros = 5_000_000n;
+  const manager = openServiceManager(io, {
+    pid: 42,
+    monotonicMicros: () => (micros += 1n),
+    send:
+      send ??
+      (async (assignments, socket) => {
+        sent.push([socket, ...assignments].join(' '));
+      }),
+  });
+  const emit = manager.follow((event) => logged.push(event));
+  return { io, sent, logged, manager, emit };
+}
+
+describe('what the service manager is told', () => {
+  it.each<[what: string, events: readonly LifeEvent[], want: readonly string[]]>([
+    ['ready', [life('ready', 'ready on x')], ['READY=1 STATUS=ready on x']],
+    [
+      'a reload',
+      [life('reloading'), life('reloaded')],
+      ['RELOADING=1 MONOTONIC_USEC=5000001 STATUS=reloading', 'READY=1 STATUS=reloaded'],
+    ],
+    [
+      'a reload that has failed is over, too, and its first problem is the status',
+      [life('reloading'), life('reload_failed', 'a'), life('reload_failed', 'b'), life('reloading')],
+      [
+        'RELOADING=1 MONOTONIC_USEC=5000001 STATUS=reloading',
+        'READY=1 STATUS=a',
+        'RELOADING=1 MONOTONIC_USEC=5000002 STATUS=reloading',
+      ],
+    ],
+    [
+      'the end',
+      [life('stopping'), life('cut', 'cut 3 connections'), life('stopped')],
+      ['STOPPING=1 STATUS=stopping', 'STATUS=cut 3 connections', 'STATUS=stopped'],
+    ],
+    [
+      'no secrets, and nothing that is no line',
+      [life('ready', 'x\nREADY=0 \u009b http://a:b@c/')],
+      ['READY=1 STATUS=x\\x0aREADY=0 \\x9b http://[redacted]@c/'],
+    ],
+  ])('%s', async (_what, events, want) => {
+    const { sent, logged, emit } = open();
+    for (const event of events) emit(event);
+    await expect.poll(() => sent).toEqual(want.map((line) => `/run/notify ${line}`));
+    expect(logged).toEqual(events);
+  });
+
+  it('nothing of all other events', async () => {
+    const { sent, logged, emit } = open();
+    emit({ kind: 'listener', level: 'info', message: 'x' });
+    emit(life('ready'));
+    await expect.poll(() => sent).toHaveLength(1);
+    expect(logged).toHaveLength(2);
+  });
+
+  it('one thing after the other, however long each takes', async () => {
+    const order: string[] = [];
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const { emit } = open({}, async ([first = '']) => {
+      order.push(`begin ${first}`);
+      await gates[order.filter((line) => line.startsWith('begin')).length - 1]?.promise;
+      order.push(`end ${first}`);
+    });
+    emit(life('reloading'));
+    emit(life('reloaded'));
+    gates[1]?.resolve();
+    await expect.poll(() => order).toEqual(['begin RELOADING=1']);
+    gates[0]?.resolve();
+    await expect.poll(() => order).toEqual(['begin RELOADING=1', 'end RELOADING=1', 'begin READY=1', 'end READY=1']);
+  });
+
+  it('is complained about once, and touches nothing, where it cannot be told', async () => {
+    let tries = 0;
+    const { io, emit, logged } = open({}, async () => {
+      tries += 1;
+      throw new Error('Command failed: systemd-notify\nFailed to notify init system: Connection refused\n');
+    });
+    for (const stage of ['ready', 'reloading', 'reloaded', 'stopping'] as const) emit(life(stage));
+    await expect.poll(() => tries).toBe(4);
+    expect(io.written.stderr).toBe(
+      'rangeway: the service manager cannot be told: Command failed: systemd-notify: Failed to notify init system: Connection refused\n',
+    );
+    expect(logged).toHaveLength(4);
+  });
+
+  it('says what is missing where there is no systemd-notify', async () => {
+    const { io, emit } = open({}, () => Promise.reject(Object.assign(new Error('spawn'), { code: 'ENOENT' })));
+    emit(life('ready'));
+    await expect.poll(() => io.written.stderr).toContain('there is no program systemd-notify in PATH');
+  });
+});
+
+describe('the environment', () => {
+  it('has nothing of it any more, so that no other process speaks for this one', () => {
+    const { io } = open({ WATCHDOG_USEC: '1000', WATCHDOG_PID: '42', OTHER: 'x' });
+    expect(io.env).toEqual({ OTHER: 'x' });
+  });
+
+  it.each<[what: string, env: Record<string, string>]>([
+    ['no socket', {}],
+    ['an empty one', { NOTIFY_SOCKET: '' }],
+    ['a watchdog alone', { WATCHDOG_USEC: '1000' }],
+  ])('%s: nothing happens', (_what, env) => {
+    const io = createFakeCliIo(env);
+    const manager = openServiceManager(io, {
+      pid: 1,
+      monotonicMicros: () => 0n,
+      send: () => Promise.reject(new Error('sent')),
+    });
+    const emit = (): void => undefined;
+    expect(manager.follow(emit)).toBe(emit);
+    manager.watch(() => Promise.reject(new Error('asked')));
+    manager[Symbol.dispose]();
+    expect(io.written.stderr).toBe('');
+  });
+});
+
+describe('signs of life', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  it('come twice in the time, as long as all is well, and end with the server', async () => {
+    let isWell = true;
+    const { sent, manager } = open({ WATCHDOG_USEC: '4000000', WATCHDOG_PID: '42' });
+    manager.watch(async () => isWell);
+    const sentWithin = async (ms: number): Promise<readonly string[]> => {
+      await vi.advanceTimersByTimeAsync(ms);
+      return sent.splice(0);
+    };
+    expect(await sentWithin(1999)).toEqual([]);
+    expect(await sentWithin(4000)).toEqual(['/run/notify WATCHDOG=1', '/run/notify WATCHDOG=1']);
+    isWell = false;
+    expect(await sentWithin(6000)).toEqual([]);
+    isWell = true;
+    expect(await sentWithin(2000)).toEqual(['/run/notify WATCHDOG=1']);
+    manager[Symbol.dispose]();
+    expect(await sentWithin(6000)).toEqual([]);
+  });
+
+  it('do not come where it cannot even be told whether all is well', async () => {
+    const { sent, manager } = open({ WATCHDOG_USEC: '2000' });
+    const asked = vi.fn(() => {
+      throw new Error('stuck');
+    });
+    manager.watch(asked);
+    await vi.advanceTimersByTimeAsync(3);
+    expect(asked).toHaveBeenCalledTimes(3);
+    expect(sent).toEqual([]);
+    manager[Symbol.dispose]();
+  });
+
+  it('do not pile up while one is on its way', async () => {
+    const gate = Promise.withResolvers<void>();
+    const send = vi.fn(() => gate.promise);
+    const { manager } = open({ WATCHDOG_USEC: '2000' }, send);
+    manager.watch(() => true);
+    await vi.advanceTimersByTimeAsync(10);
+    expect(send).toHaveBeenCalledTimes(1);
+    gate.resolve();
+    await vi.advanceTimersByTimeAsync(1);
+    expect(send).toHaveBeenCalledTimes(2);
+    manager[Symbol.dispose]();
+  });
+
+  it.each<[what: string, env: Record<string, string>]>([
+    ['of another process', { WATCHDOG_USEC: '1000', WATCHDOG_PID: '43' }],
+    ['that is no time', { WATCHDOG_USEC: 'soon' }],
+    ['that is nothing', { WATCHDOG_USEC: '0' }],
+    ['that is less', { WATCHDOG_USEC: '-1' }],
+    ['that are wanted in a century', { WATCHDOG_USEC: '3000000000000000' }],
+    ['that nobody wants', {}],
+  ])('%s are not sent', async (_what, env) => {
+    const { manager, sent } = open(env);
+    manager.watch(() => true);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(sent).toEqual([]);
+    manager[Symbol.dispose]();
+  });
+});
