@@ -1,10 +1,17 @@
 /** Calls between a supervisor and a worker over the channel that Node gives them. */
 
-import type { Server } from 'node:net';
+import { describeFault, type Fault, reviveFault } from './fault.ts';
+
+/** A socket that is handed over: whatever `net.Server.listen` takes and Node can send. */
+export interface Handle {
+  listen(...values: never[]): unknown;
+  /** Gives back this process's hold of it. */
+  close(): unknown;
+}
 
 /** One end of a channel: a child process, or the own process toward its parent. */
 export interface ChannelEnd {
-  send?(message: unknown, handle?: Server, options?: undefined, callback?: (error: Error | null) => void): boolean;
+  send?(message: unknown, handle?: Handle, options?: undefined, callback?: (error: Error | null) => void): boolean;
   on(event: 'message', listener: (message: unknown, handle: unknown) => void): unknown;
   once(event: 'disconnect', listener: () => void): unknown;
 }
@@ -23,6 +30,8 @@ export interface Channel<C> {
   readonly remote: Remote<C>;
   /** Resolves when the other side is gone. Calls that are not answered then reject with `ChannelGone`. */
   readonly gone: Promise<void>;
+  /** The other side is known to be gone, though the channel has not told it. */
+  leave(): void;
 }
 
 /** The other side is gone before it has answered. */
@@ -44,12 +53,7 @@ interface Reply {
   readonly kind: 'reply';
   readonly id: number;
   readonly value?: unknown;
-  readonly fault?: {
-    readonly name: string;
-    readonly message: string;
-    readonly reason?: unknown;
-    readonly code?: unknown;
-  };
+  readonly fault?: Fault;
 }
 
 interface Waiting {
@@ -70,7 +74,8 @@ export function openChannel<C>(end: ChannelEnd, local: Calls): Channel<C> {
     waiting.clear();
     gone.resolve();
   };
-  const send = (message: Call | Reply, handle?: Server): void => {
+  /** Throws where a value cannot be cloned. */
+  const send = (message: Call | Reply, handle?: Handle): void => {
     // The end of the other side is told by "disconnect"; until then what is sent there is lost.
     if (!isGone) end.send?.(message, handle, undefined, () => undefined);
   };
@@ -81,16 +86,29 @@ export function openChannel<C>(end: ChannelEnd, local: Calls): Channel<C> {
       const value = await call(...values, ...(handle === undefined ? [] : [handle]));
       send({ kind: 'reply', id, value });
     } catch (thrown) {
-      const error = thrown instanceof Error ? thrown : new Error(String(thrown));
-      const { reason, code } = error as { reason?: unknown; code?: unknown };
-      send({ kind: 'reply', id, fault: { name: error.name, message: error.message, reason, code } });
+      send({ kind: 'reply', id, fault: describeFault(thrown) });
     }
   };
   const settle = ({ id, value, fault }: Reply): void => {
     const waiter = waiting.get(id);
     waiting.delete(id);
     if (fault === undefined) waiter?.resolve(value);
-    else waiter?.reject(Object.assign(new Error(fault.message), fault));
+    else waiter?.reject(reviveFault(fault));
+  };
+  const ask = (name: string, values: readonly unknown[]): Promise<unknown> => {
+    if (isGone) return Promise.reject(new ChannelGone());
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const id = ++lastId;
+    const last = values.at(-1);
+    const handle = isHandle(last) ? last : undefined;
+    waiting.set(id, { resolve, reject });
+    try {
+      send({ kind: 'call', id, name, values: handle === undefined ? values : values.slice(0, -1) }, handle);
+    } catch (thrown) {
+      waiting.delete(id);
+      reject(thrown as Error);
+    }
+    return promise;
   };
 
   end.on('message', (message, handle) => {
@@ -101,24 +119,15 @@ export function openChannel<C>(end: ChannelEnd, local: Calls): Channel<C> {
   end.once('disconnect', leave);
 
   const remote = new Proxy({} as Remote<C>, {
+    // It is no promise, though somebody may wait for it.
     get: (_, name) => {
-      // It is no promise, though somebody may wait for it.
       if (typeof name !== 'string' || name === 'then') return undefined;
-      return (...values: unknown[]) => {
-        if (isGone) return Promise.reject(new ChannelGone());
-        const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-        const id = ++lastId;
-        waiting.set(id, { resolve, reject });
-        const last = values.at(-1);
-        const handle = isHandle(last) ? last : undefined;
-        send({ kind: 'call', id, name, values: handle === undefined ? values : values.slice(0, -1) }, handle);
-        return promise;
-      };
+      return (...values: unknown[]) => ask(name, values);
     },
   });
-  return { remote, gone: gone.promise };
+  return { remote, gone: gone.promise, leave };
 }
 
-function isHandle(value: unknown): value is Server {
-  return typeof value === 'object' && value !== null && 'listen' in value && 'address' in value;
+function isHandle(value: unknown): value is Handle {
+  return typeof value === 'object' && value !== null && 'listen' in value && typeof value.listen === 'function';
 }

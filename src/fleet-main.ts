@@ -1,0 +1,235 @@
+/** The composition root of a server of several processes: a supervisor, which starts the workers that serve. */
+
+import { rmSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type LogLevel, OperationFault, type Operations } from './admin/operations.ts';
+import type { Config } from './config/schema.ts';
+import { workerBackoff } from './fleet/backoff.ts';
+import type { ConfigSource, WorkerStart } from './fleet/calls.ts';
+import { createFleetOperations } from './fleet/fleet-operations.ts';
+import { FleetSockets } from './fleet/fleet-sockets.ts';
+import { workerHeartbeat } from './fleet/heartbeat.ts';
+import { createLeaseTable } from './fleet/lease-table.ts';
+import { peerSocketPath } from './fleet/peer-server.ts';
+import { Supervisor } from './fleet/supervisor.ts';
+import { forkWorker } from './fleet/worker-process.ts';
+import { type PassedSocket, takePassedSockets } from './listener/passed-sockets.ts';
+import { type Admin, openAdmin } from './setup/admin.ts';
+import { describeConfig } from './setup/config-view.ts';
+import { describeFixedChanges } from './setup/fixed-options.ts';
+import { listenPlaces } from './setup/listen-places.ts';
+import { choosePseudonym } from './setup/pseudonym.ts';
+import { describeAdmin, describeOrigins } from './setup/ready.ts';
+import { createReloads, type Reloads } from './setup/reloads.ts';
+import type { ConfigReading, RunningServer, StartOptions } from './setup/running-server.ts';
+import { describePlace, type PlacedStoreConfig, withDirectory } from './setup/store.ts';
+import { monotonicClock, randomFraction, randomId, seconds } from './setup/system.ts';
+import { openTelemetry, type Telemetry } from './setup/telemetry.ts';
+import { lockDirectory } from './store/disk/directory-lock.ts';
+import type { Emit } from './telemetry/events.ts';
+
+/** The executable, as source and when built. */
+const program = fileURLToPath(new URL('../bin/rangeway.js', import.meta.url));
+
+/** As many workers as a configuration asks for. */
+export function countWorkers({ workers }: Pick<Config, 'workers'>): number {
+  return workers === 'auto' ? availableParallelism() : workers;
+}
+
+/**
+ * Starts a supervisor in this process, and workers that serve. Resolves when all of them do. Rejects as `start` does: then
+ * nothing is left. What is told of single requests is logged by the workers, on the standard output of this process.
+ */
+export async function startFleet(config: Config, source: ConfigSource, options: StartOptions): Promise<RunningServer> {
+  const { emit = () => {} } = options;
+  const telemetry = openTelemetry({ log: emit, role: { kind: 'supervisor' } });
+  // Nobody asks what was counted where there is no admin listener.
+  const told = { ...options, emit: config.admin === undefined ? emit : telemetry.emit };
+  const fleet = new Fleet({ config, source }, told, telemetry);
+  await fleet.open();
+  return fleet;
+}
+
+/** A server of several processes. */
+class Fleet implements RunningServer {
+  readonly operations: Operations;
+  readonly #options: StartOptions & { readonly emit: Emit };
+  readonly #reloads: Reloads;
+  readonly #resources = new AsyncDisposableStack();
+  #reading: ConfigReading;
+  #passed: readonly PassedSocket[] = [];
+  #store: PlacedStoreConfig | undefined;
+  #admin: Admin | undefined;
+  #supervisor: Supervisor | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(reading: ConfigReading, options: StartOptions & { readonly emit: Emit }, telemetry: Telemetry) {
+    const { emit, log } = options;
+    this.#reading = reading;
+    this.#options = options;
+    this.#reloads = createReloads({ emit, addresses: () => this.addresses, perform: () => this.#goOn() });
+    this.operations = createFleetOperations({
+      roster: () => this.#supervisor?.roster() ?? [],
+      isStopping: () => this.#closing !== undefined,
+      readConfig: () => describeConfig(this.#config),
+      readLogLevel: () => log?.readLevel() ?? 'silent',
+      keepLogLevel: (level) => this.#keepLogLevel(level),
+      reload: () => this.reload(),
+      mergeMetrics: (readings) => telemetry.merge(readings),
+      wait: (ms, signal) => delay(ms, undefined, { signal }).catch(() => undefined),
+    });
+  }
+
+  get #config(): Config {
+    return this.#reading.config;
+  }
+
+  get url(): string {
+    return this.addresses[0] ?? '';
+  }
+
+  get addresses(): readonly string[] {
+    return this.#supervisor?.addresses ?? [];
+  }
+
+  async open(): Promise<void> {
+    const { emit } = this.#options;
+    const config = this.#config;
+    await using opened = new AsyncDisposableStack();
+    opened.defer(() => this.#resources.disposeAsync());
+    const { supervisor, store } = await this.#assemble();
+    await supervisor.open();
+    opened.move();
+    const { addresses } = this;
+    const where = `ready on ${addresses.join(' and ')}, in front of ${describeOrigins(config)}`;
+    const what = `storing in ${describePlace(store)}, with ${countWorkers(config)} workers${describeAdmin(this.#admin)}`;
+    emit({ kind: 'life', stage: 'ready', addresses, admin: this.#admin?.address, message: `${where}, ${what}` });
+  }
+
+  reload(): Promise<void> {
+    return this.#reloads.reload();
+  }
+
+  close({ graceMs = seconds(this.#config.shutdownGraceSeconds) }: { readonly graceMs?: number } = {}): Promise<void> {
+    this.#closing ??= this.#close(graceMs);
+    return this.#closing;
+  }
+
+  /** All that a fleet needs, up to workers that can be started. */
+  async #assemble(): Promise<{ supervisor: Supervisor; store: PlacedStoreConfig }> {
+    const resources = this.#resources;
+    const config = this.#config;
+    const workers = countWorkers(config);
+    process.title = 'rangeway: supervisor';
+    // It can say that the server is not ready yet.
+    this.#admin = await openAdmin(config, { operations: this.operations, emit: this.#options.emit });
+    resources.defer(() => this.#admin?.close(0));
+    const store = await withDirectory(config, resources);
+    this.#store = store;
+    if (store.type === 'disk') resources.use(await lockDirectory(store.dir));
+    this.#passed = takePassedSockets(process.env, process.pid);
+    const sockets = resources.adopt(new FleetSockets(workers), (opened) => opened.close());
+    await sockets.open(listenPlaces(config, this.#passed));
+    const peersDir = await mkdtemp(join(tmpdir(), 'rangeway-'));
+    const removePeersDir = () => rmSync(peersDir, { recursive: true, force: true });
+    resources.defer(removePeersDir);
+
+    const supervisor = this.#createSupervisor(sockets, {
+      workers,
+      config: this.#placed(this.#reading.source),
+      peersDir,
+      pseudonym: choosePseudonym(config),
+      passed: this.#passed,
+      logLevel: config.log.level,
+    });
+    // However this process ends: no worker is left behind that takes connections.
+    const endAll = () => {
+      supervisor.kill();
+      removePeersDir();
+    };
+    process.on('exit', endAll);
+    resources.defer(() => void process.off('exit', endAll));
+    return { supervisor, store };
+  }
+
+  #createSupervisor(sockets: FleetSockets, ground: Omit<WorkerStart, 'id' | 'instance' | 'isFirst' | 'fallen'>) {
+    this.#supervisor = new Supervisor({
+      workers: ground.workers,
+      fork: (calls) => forkWorker(program, ['worker'], calls),
+      clock: monotonicClock,
+      random: randomFraction,
+      randomId: () => randomId().slice(0, 16),
+      emit: this.#options.emit,
+      backoff: workerBackoff,
+      heartbeat: workerHeartbeat,
+      sockets,
+      leases: createLeaseTable(monotonicClock),
+      peerSocket: (instance) => peerSocketPath(ground.peersDir, instance),
+      ground,
+    });
+    return this.#supervisor;
+  }
+
+  /** The configuration with the directory that all workers share, which it need not name. */
+  #placed({ value, directory }: ConfigSource): ConfigSource {
+    if (this.#store?.type !== 'disk') return { value, directory };
+    const { store, ...rest } = value as { readonly store?: object };
+    return { value: { ...rest, store: { ...store, dir: this.#store.dir } }, directory };
+  }
+
+  #keepLogLevel(level: LogLevel): void {
+    this.#options.log?.setLevel(level);
+    this.#supervisor?.keep({ logLevel: level });
+  }
+
+  /** Goes on with the configuration as it is now. */
+  async #goOn(): Promise<void> {
+    const supervisor = this.#supervisor;
+    if (supervisor === undefined) throw new OperationFault('unavailable', 'The server is starting.');
+    const { config, source } = (await this.#options.readAgain?.()) ?? this.#reading;
+    const fixed = describeFixedChanges(this.#config, config);
+    if (fixed !== undefined) throw new OperationFault('invalid', fixed);
+    await this.#explained(config, () => {
+      const places = listenPlaces(config, this.#passed);
+      return supervisor.reload(this.#placed(source), places, async () => await this.#admin?.renewToken());
+    });
+    this.#forgetPassed(config);
+    this.#reading = { config, source };
+    this.#keepLogLevel(config.log.level);
+  }
+
+  /** Sockets that were given back: their descriptors may soon be those of something else. */
+  #forgetPassed(next: Config): void {
+    const descriptorsOf = (config: Config) =>
+      listenPlaces(config, this.#passed).flatMap(({ place }) => (place.kind === 'passed' ? [place.fd] : []));
+    const before = descriptorsOf(this.#config);
+    const after = descriptorsOf(next);
+    this.#passed = this.#passed.filter(({ fd }) => !before.includes(fd) || after.includes(fd));
+    this.#supervisor?.keep({ passed: this.#passed });
+  }
+
+  async #explained(config: Config, change: () => Promise<void>): Promise<void> {
+    const { explain } = this.#options;
+    try {
+      await change();
+    } catch (error) {
+      if (error instanceof OperationFault || explain === undefined) throw error;
+      throw new OperationFault('invalid', explain(error, config));
+    }
+  }
+
+  async #close(graceMs: number): Promise<void> {
+    const { emit } = this.#options;
+    const { addresses } = this;
+    await this.#reloads.end();
+    const stopped = this.#supervisor?.stop(graceMs);
+    emit({ kind: 'life', stage: 'stopping', addresses, message: 'stopping: no new connections' });
+    await stopped;
+    await this.#resources.disposeAsync();
+    emit({ kind: 'life', stage: 'stopped', addresses, message: 'stopped' });
+  }
+}

@@ -1,0 +1,109 @@
+/** A request as one process tells it to another one, and as that one takes it up by its own rules. */
+
+import { createHash } from 'node:crypto';
+import type { CachePolicy, Inquiry } from '../cache/inquiry.ts';
+import type { Version } from '../cache/version.ts';
+import type { AdmissionContext } from '../guard/admit.ts';
+import type { Fields } from '../http/fields.ts';
+import type { Peer, ProxyRequest } from '../http/message.ts';
+import { ProxyError } from '../http/proxy-error.ts';
+import { createInquiry, routeRequest } from '../routing/inquiry.ts';
+
+/** What is told of a request. Plain data: nothing in it is looked at but as what it is. */
+export interface PeerQuestion {
+  readonly method: string;
+  readonly scheme: 'http' | 'https';
+  readonly authority: string;
+  readonly target: string;
+  readonly version: string;
+  readonly fields: Fields;
+  readonly peer: Peer;
+  readonly receivedAt: number;
+  readonly key: string;
+  readonly client: string;
+  readonly originTarget: string;
+  readonly originFields: Fields;
+  /** Tells the rules of its route from others. */
+  readonly rules: string;
+  /** What it has been given a part of. */
+  readonly given: Version | undefined;
+}
+
+/** A question taken up. */
+export interface PeerInquiry {
+  readonly inquiry: Inquiry;
+  /** Takes note of bytes that the client is given. */
+  onSent(bytes: number): void;
+}
+
+/** Where the one is who has asked. */
+export type PeerAsker = Pick<Inquiry, 'onInterim'> & Pick<ProxyRequest, 'signal'>;
+
+/** Tells of a request. */
+export function describeInquiry(inquiry: Inquiry, given: Version | undefined): PeerQuestion {
+  const { request, key, client, originTarget, originFields, policy } = inquiry;
+  const { method, scheme, authority, target, version, fields, peer, receivedAt } = request;
+  return {
+    method,
+    scheme,
+    authority,
+    target,
+    version,
+    fields,
+    peer: { address: peer.address, port: peer.port },
+    receivedAt,
+    key,
+    client,
+    originTarget,
+    originFields,
+    rules: nameRules(policy),
+    given,
+  };
+}
+
+/**
+ * Takes a question up. Undefined where it is not the same one by the rules of this process: while processes change to
+ * another configuration, one of them has done so and another one has not.
+ */
+export function takeUpQuestion(
+  question: PeerQuestion,
+  { router, gateOf }: Pick<AdmissionContext, 'router' | 'gateOf'>,
+  asker: PeerAsker,
+): PeerInquiry | undefined {
+  const { key, client, originFields, originTarget, rules } = question;
+  const request = createRequest(question, asker.signal);
+  const routed = routeOf(request, router);
+  if (routed === undefined) return undefined;
+  const { origin, repay } = gateOf(routed.route).lend(routed, client);
+  const { onInterim } = asker;
+  const inquiry = createInquiry(request, routed, router, { origin, client, originFields, onInterim });
+  const isSame = inquiry.key === key && inquiry.originTarget === originTarget && nameRules(inquiry.policy) === rules;
+  return isSame ? { inquiry, onSent: (bytes) => repay(key, bytes) } : undefined;
+}
+
+function routeOf(request: ProxyRequest, router: AdmissionContext['router']) {
+  try {
+    return routeRequest(request, router);
+  } catch (thrown) {
+    if (thrown instanceof ProxyError) return undefined;
+    throw thrown;
+  }
+}
+
+function createRequest(question: PeerQuestion, signal: AbortSignal): ProxyRequest {
+  const { method, scheme, authority, target, version, fields, peer, receivedAt } = question;
+  const told = { method, scheme, authority, target, version, fields, peer, receivedAt };
+  // Interim responses go by the inquiry.
+  return { ...told, body: undefined, bodySizeBytes: undefined, signal, sendInterim: () => {} };
+}
+
+const names = new WeakMap<CachePolicy, string>();
+
+/** Another text for other rules; made once for each route. */
+function nameRules(policy: CachePolicy): string {
+  const known = names.get(policy);
+  if (known !== undefined) return known;
+  const name = createHash('sha256').update(JSON.stringify(policy)).digest('base64');
+  names.set(policy, name);
+  return name;
+}

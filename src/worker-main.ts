@@ -1,0 +1,203 @@
+/** The composition root of a worker: opens a server on what its supervisor gives, and does what that asks. */
+
+import { rmdir } from 'node:fs/promises';
+import type { Fleet, News } from './cache/fleet.ts';
+import { checkConfig } from './config/load.ts';
+import type { Config } from './config/schema.ts';
+import type { ConfigSource, SupervisorCalls, WorkerCalls, WorkerStart } from './fleet/calls.ts';
+import { type Calls, type ChannelEnd, openChannel, type Remote } from './fleet/channel.ts';
+import { LeaseClient } from './fleet/lease-client.ts';
+import { createPeerHolder } from './fleet/peer-client.ts';
+import { openPeerServer, type PeerServer } from './fleet/peer-server.ts';
+import { createReceivedSockets } from './fleet/received-sockets.ts';
+import type { Prepared } from './setup/listeners.ts';
+import { createWorkerOperations } from './setup/operations.ts';
+import { openServer, type PeerGround, type Server } from './setup/server.ts';
+import { createServingParts } from './setup/serving-parts.ts';
+import { monotonicClock, seconds, systemClock } from './setup/system.ts';
+import { openTelemetry } from './setup/telemetry.ts';
+import type { Sharing } from './store/sharing.ts';
+import type { Emit } from './telemetry/events.ts';
+import { createLog, type Log, type LogStream } from './telemetry/log.ts';
+
+/** The process of a worker, as far as it is one. */
+export interface WorkerHost {
+  /** Its end of the channel to its supervisor. */
+  readonly end: ChannelEnd;
+  readonly stdout: LogStream;
+  /** Names the process for those who list processes. */
+  setTitle(title: string): void;
+  /** Ends the process now. */
+  exit(code: number): void;
+}
+
+/** How long a worker may take to end beyond the time that its connections get, in milliseconds. */
+const STOP_MARGIN_MS = 5000;
+
+/** Serves until the supervisor ends it, or is gone; resolves when nothing is left. */
+export async function runWorker(host: WorkerHost): Promise<void> {
+  const worker = new Worker(host);
+  await worker.ended;
+}
+
+class Worker {
+  readonly #host: WorkerHost;
+  readonly #supervisor: Remote<SupervisorCalls>;
+  readonly #sockets = createReceivedSockets();
+  readonly #end = Promise.withResolvers<void>();
+  #emit: Emit = () => {};
+  #log: Log | undefined;
+  #start: WorkerStart | undefined;
+  #opening: Promise<Server> | undefined;
+  #server: Server | undefined;
+  #isStopping = false;
+  #prepared: { readonly change: Prepared; readonly config: Config } | undefined;
+  /** What has come before there was a server that could heed it. */
+  readonly #earlyNews: News[] = [];
+  /** What the supervisor can ask for: some of it once the worker has been started. */
+  readonly #calls: Partial<WorkerCalls> = {
+    takeSocket: (name, slot, handle) => {
+      if (handle !== undefined) this.#sockets.add(name, slot, handle);
+    },
+    leaveSocket: (name, slot) => this.#sockets.leave(name, slot),
+    beat: () => undefined,
+    start: (start) => this.#open(start),
+    prepareReload: (config) => this.#prepare(config),
+    commitReload: () => this.#commit(),
+    abandonReload: () => this.#abandon(),
+    heed: (news) => this.#heed(news),
+    stop: (graceMs) => this.#stop(graceMs),
+  };
+
+  constructor(host: WorkerHost) {
+    this.#host = host;
+    const { remote, gone } = openChannel<SupervisorCalls>(host.end, this.#calls as unknown as Calls);
+    this.#supervisor = remote;
+    void gone.then(() => this.#leave());
+  }
+
+  get ended(): Promise<void> {
+    return this.#end.promise;
+  }
+
+  async #open(start: WorkerStart): Promise<{ readonly addresses: readonly string[] }> {
+    this.#start = start;
+    this.#host.setTitle(`rangeway: worker ${start.id}`);
+    const config = checked(start.config);
+    const log = createLog({ ...config.log, level: start.logLevel, stream: this.#host.stdout, worker: start.id });
+    this.#log = log;
+    // When the server starts and ends, the supervisor tells, once for all workers.
+    const ownLog: Emit = (event) => {
+      if (event.kind !== 'life' || event.stage === 'cut') log(event);
+    };
+    const telemetry = openTelemetry({ log: ownLog, role: { kind: 'worker', id: start.id } });
+    // Nobody asks what was counted where there is no admin listener.
+    this.#emit = config.admin === undefined ? ownLog : telemetry.emit;
+    this.#opening = this.#openServer(start, config);
+    const server = await this.#opening;
+    const serving = createServingParts(server);
+    telemetry.measure(server);
+    Object.assign(
+      this.#calls,
+      createWorkerOperations({ worker: start.id, serving: () => serving, log, counted: telemetry }),
+    );
+    for (const news of this.#earlyNews) await server.cache.heed(news);
+    this.#server = server;
+    // From here on there are requests: what was purged until now is gone from here, too.
+    await this.#sockets.begin();
+    return { addresses: server.addresses };
+  }
+
+  async #openServer(start: WorkerStart, config: Config): Promise<Server> {
+    const { pseudonym, passed, instance, isFirst, fallen, workers, peersDir } = start;
+    const leases = new LeaseClient({
+      supervisor: this.#supervisor,
+      reach: (holder, socket) => createPeerHolder(holder, socket, monotonicClock),
+    });
+    const tell = (news: News) => this.#tell(news);
+    const fleet: Fleet = {
+      acquire: (key, signal, lost) => leases.acquire(key, signal, lost),
+      hold: (key) => leases.hold(key),
+      tell,
+    };
+    const sharing: Sharing = { instance, isFirst, fallen, tell: (change) => tell({ kind: 'store', change }) };
+    const openPeers = async (ground: PeerGround) => {
+      const peers = await openPeerServer({ ...ground, dir: peersDir, instance, clock: monotonicClock });
+      return { close: () => this.#closePeers(peers) };
+    };
+    const company = { fleet, openSocket: this.#sockets.openSocket, passed, openPeers, sharing, workers };
+    return await openServer(config, { emit: this.#emit, pseudonym, company });
+  }
+
+  /** While all stop, others may still be reading for their clients what is on its way here. */
+  async #closePeers(peers: PeerServer): Promise<void> {
+    if (this.#isStopping) await this.#supervisor.drained().catch(() => undefined);
+    await peers.close();
+  }
+
+  async #prepare(source: ConfigSource): Promise<void> {
+    const config = checked(source);
+    const change = await this.#server?.prepareReload(config);
+    this.#prepared = change && { change, config };
+  }
+
+  async #commit(): Promise<readonly string[]> {
+    const prepared = this.#prepared;
+    this.#prepared = undefined;
+    if (prepared === undefined) throw new Error('no configuration is ready');
+    await prepared.change.commit();
+    this.#log?.setLevel(prepared.config.log.level);
+    return this.#server?.addresses ?? [];
+  }
+
+  async #abandon(): Promise<void> {
+    const prepared = this.#prepared;
+    this.#prepared = undefined;
+    await prepared?.change.abandon();
+  }
+
+  async #heed(news: News): Promise<void> {
+    if (this.#server === undefined) this.#earlyNews.push(news);
+    else await this.#server.cache.heed(news);
+  }
+
+  /** Whoever has nobody to tell any more ends soon. */
+  async #tell(news: News): Promise<void> {
+    await this.#supervisor.tell(news).catch(() => undefined);
+  }
+
+  async #stop(graceMs: number): Promise<void> {
+    this.#isStopping = true;
+    await this.#close(graceMs);
+    // The supervisor gets its answer before there is nobody to give it.
+    setImmediate(() => this.#end.resolve());
+  }
+
+  async #close(graceMs?: number): Promise<void> {
+    const server = await this.#opening?.catch(() => undefined);
+    await server?.close(graceMs);
+  }
+
+  /** Without a supervisor nobody would replace this worker, or tell it what others purge: it ends, as it would be told to. */
+  async #leave(): Promise<void> {
+    const config = this.#server?.site.config;
+    const graceMs = config === undefined ? 0 : seconds(config.shutdownGraceSeconds);
+    const cancel = systemClock.after(graceMs + STOP_MARGIN_MS, () => this.#host.exit(1));
+    if (this.#start !== undefined) {
+      const message = `worker ${this.#start.id} ends: its supervisor is gone`;
+      this.#emit({ kind: 'fleet', level: 'warn', worker: undefined, stage: 'ended', message, detail: undefined });
+    }
+    await this.#close();
+    // Whoever ends last removes it.
+    if (this.#start !== undefined) await rmdir(this.#start.peersDir).catch(() => undefined);
+    cancel();
+    this.#end.resolve();
+  }
+}
+
+/** A configuration that the supervisor has checked; what it names may have changed since. */
+function checked({ value, directory }: ConfigSource): Config {
+  const loaded = checkConfig(value, directory);
+  if (loaded.kind === 'ok') return loaded.config;
+  throw new Error(loaded.problems.map(({ path, message }) => `${path} ${message}`.trim()).join('; '));
+}

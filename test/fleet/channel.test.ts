@@ -1,0 +1,145 @@
+import { EventEmitter } from 'node:events';
+import { createServer } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import { OperationFault } from '../../src/admin/operations.ts';
+import { type Calls, type ChannelEnd, ChannelGone, type Handle, openChannel } from '../../src/fleet/channel.ts';
+import { ListenFault } from '../../src/listener/listen-fault.ts';
+import { StoreFault } from '../../src/store/store.ts';
+import { turn } from '../support/turn.ts';
+
+/** Two ends of a channel that clones what it carries, as that of Node does. */
+function createPipe() {
+  const left = new EventEmitter();
+  const right = new EventEmitter();
+  const endOf = (own: EventEmitter, other: EventEmitter) =>
+    Object.assign(own, {
+      send: (message: unknown, handle?: Handle) => {
+        const clone = structuredClone(message);
+        queueMicrotask(() => other.emit('message', clone, handle));
+        return true;
+      },
+    }) as unknown as ChannelEnd;
+  const cut = () => {
+    left.emit('disconnect');
+    right.emit('disconnect');
+  };
+  return { left: endOf(left, right), right: endOf(right, left), cut };
+}
+
+function open(calls: Calls) {
+  const { left, right, cut } = createPipe();
+  openChannel(right, calls);
+  const { remote, gone } = openChannel<Record<string, (...values: unknown[]) => unknown>>(left, {});
+  const call = (name: string, ...values: unknown[]) => remote[name]?.(...values) ?? Promise.reject(new Error('none'));
+  return { call, cut, gone };
+}
+
+describe('a call over a channel', () => {
+  it.each([
+    { name: 'nothing', value: undefined },
+    { name: 'null', value: null },
+    { name: 'an object', value: { list: [1, 'two'], deep: { at: 3n } } },
+    { name: 'bytes', value: new Uint8Array([1, 2, 3]) },
+    { name: 'a map', value: new Map([['key', new Set([1])]]) },
+  ])('brings $name there and back', async ({ value }) => {
+    const { call } = open({ echo: (given: unknown) => given });
+    expect(await call('echo', value)).toEqual(value);
+  });
+
+  it('waits for promises', async () => {
+    const { call } = open({ slow: async (text: string) => `${text}!` });
+    expect(await call('slow', 'done')).toBe('done!');
+  });
+
+  it('gets its own answer, whichever comes first', async () => {
+    const waiting: ((value: string) => void)[] = [];
+    const { call } = open({ ask: () => new Promise((resolve) => waiting.push(resolve)) });
+    const answers = Promise.all([call('ask'), call('ask')]);
+    await turn();
+    waiting[1]?.('second');
+    waiting[0]?.('first');
+    expect(await answers).toEqual(['first', 'second']);
+  });
+
+  it('brings a socket as its last argument', async () => {
+    const server = createServer();
+    const { call } = open({ take: (name: string, socket: unknown) => [name, socket === server] });
+    expect(await call('take', 'web', server)).toEqual(['web', true]);
+  });
+
+  it.each([
+    { name: 'a fault of the store', thrown: new StoreFault('in_use', 'The directory is in use.'), type: StoreFault },
+    { name: 'a fault of a listener', thrown: new ListenFault('cannot listen on x'), type: ListenFault },
+    { name: 'a fault of an operation', thrown: new OperationFault('not_found', 'no such'), type: OperationFault },
+    {
+      name: 'an error of the system',
+      thrown: Object.assign(new Error('listen EADDRINUSE'), { code: 'EADDRINUSE', syscall: 'listen', port: 80 }),
+      type: Error,
+    },
+    { name: 'an error with a cause', thrown: new Error('outer', { cause: new Error('inner') }), type: Error },
+    { name: 'an error of another class', thrown: new RangeError('too far'), type: Error },
+  ])('fails with $name as it was thrown', async ({ thrown, type }) => {
+    const { call } = open({
+      fail: () => {
+        throw thrown;
+      },
+    });
+    const failure = await call('fail').catch((error: unknown) => error);
+    expect(failure).toBeInstanceOf(type);
+    const { message, name } = thrown;
+    expect(failure).toMatchObject({ ...thrown, message, name });
+    expect((failure as Error).cause).toEqual(thrown.cause);
+  });
+
+  it.each([
+    { name: 'what is no error', thrown: 'a text', message: 'a text' },
+    {
+      name: 'an error that cannot be cloned',
+      thrown: Object.assign(new Error('odd'), { what: () => 1 }),
+      message: 'odd',
+    },
+  ])('fails with $name in words', async ({ thrown, message }) => {
+    const { call } = open({ fail: () => Promise.reject(thrown) });
+    await expect(call('fail')).rejects.toThrow(message);
+  });
+
+  it.each(['nothing', 'constructor', '__proto__', 'toString'])('of what is not offered fails: %s', async (name) => {
+    const { call } = open({});
+    await expect(call(name)).rejects.toThrow(`There is no call ${name}.`);
+  });
+
+  it.each([
+    { name: 'arguments', calls: { take: () => 1 }, values: [() => 1] },
+    { name: 'results', calls: { take: () => () => 1 }, values: [] },
+  ])('fails where its $name cannot be cloned', async ({ calls, values }) => {
+    const { call } = open(calls);
+    await expect(call('take', ...values)).rejects.toThrow('could not be cloned');
+  });
+});
+
+describe('the end of a channel', () => {
+  it('ends what is waited for, and what is asked later', async () => {
+    const { call, cut, gone } = open({ ask: () => new Promise(() => undefined) });
+    const asked = call('ask');
+    cut();
+    await gone;
+    await expect(asked).rejects.toBeInstanceOf(ChannelGone);
+    await expect(call('ask')).rejects.toBeInstanceOf(ChannelGone);
+  });
+
+  it('is no trouble for an answer that comes too late', async () => {
+    const answer = Promise.withResolvers<string>();
+    const { call, cut } = open({ ask: () => answer.promise });
+    const asked = call('ask');
+    await turn();
+    cut();
+    answer.resolve('late');
+    await expect(asked).rejects.toBeInstanceOf(ChannelGone);
+  });
+
+  it('is not taken for a promise', async () => {
+    const { left } = createPipe();
+    const { remote } = openChannel<Record<string, () => void>>(left, {});
+    expect(await remote).toBe(remote);
+  });
+});
