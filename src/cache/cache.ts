@@ -1,35 +1,34 @@
 /** The conversation between store and origin: what a request gets, and from where. */
 
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
-import type { StoredResponse } from '../http/stored-response.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { Telling } from '../store/telling.ts';
 import { createUseCounts } from './admission.ts';
 import type { Answer } from './answer.ts';
-import {
-  type AnswerContext,
-  failedStatus,
-  generationAnswer,
-  relayAnswer,
-  revalidatedAnswer,
-  staleAnswer,
-} from './answers.ts';
-import { isHead, isOnlyIfCached } from './asked.ts';
+import { failedStatus } from './answers.ts';
+import { isHead, isOnlyIfCached, isPlain } from './asked.ts';
+import { BackgroundValidation } from './background-validation.ts';
+import { Company } from './company.ts';
 import { decideCourse, type FetchPlan, type StoredPlan } from './course.ts';
 import { type Candidate, exchange } from './exchange.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import { explainInquiry } from './explain.ts';
 import type { Explained } from './explanation.ts';
-import { type Arrival, type Flight, Flights } from './flights.ts';
+import type { HeldAnswer, Lease, News } from './fleet.ts';
+import type { Flight } from './flight.ts';
+import { Flights } from './flights.ts';
+import { heed } from './heed.ts';
 import type { Inquiry } from './inquiry.ts';
-import { isOfLeader, isWaitingVain, mayTakeAlong, selectFlight } from './join.ts';
-import { isBeingValidated, unattended } from './meanwhile.ts';
+import { isOfLeader, isWaitingVain, selectFlight } from './join.ts';
+import { LandedAnswers } from './landed-answers.ts';
 import { Passing } from './passing.ts';
 import { decideBypass, type Plan, planAnswer } from './plan.ts';
+import { type CachePurge, purge } from './purge.ts';
 import { Refusals } from './refusals.ts';
-import { withMoreFields } from './representation.ts';
+import { listFills, type RunningFill, stopFill } from './running-fills.ts';
 import { StoredAnswers } from './stored-answers.ts';
 import { UnsharedKeys } from './unshared-keys.ts';
+import type { Version } from './version.ts';
 
 /** Answers requests from the store and the origin. */
 export interface Cache {
@@ -39,6 +38,19 @@ export interface Cache {
   passBy(inquiry: Inquiry): Promise<Answer>;
   /** What `answer` would do now. Asks nothing of the origin and changes nothing. */
   explain(inquiry: Inquiry): Promise<Explained>;
+  /** Removes or expires what is stored or under way, in all processes: see `purge`. Tells how much it was. */
+  purge(order: CachePurge): Promise<number>;
+  /**
+   * What a request of another process gets here, which has been told that this one has the lease of its key. Undefined where
+   * it has not. `given` is what the request has been given a part of. Rejects with `ProxyError`, or the signal's reason.
+   */
+  answerPeer(inquiry: Inquiry, given?: Version): Promise<HeldAnswer | undefined>;
+  /** The transfers that are running. */
+  listFills(): readonly RunningFill[];
+  /** Ends a transfer, and cuts off who reads it. Tells whether it was running here. */
+  stopFill(id: string): boolean;
+  /** Learns what another process tells. Resolves when nothing is given or stored any more that this forbids. */
+  heed(news: News): Promise<void>;
   /** Cuts off what is still under way between store and origin, and waits until it has ended. */
   close(): Promise<void>;
 }
@@ -57,15 +69,24 @@ const MAX_COUNTED_KEYS = 100_000;
 class StoreCache implements Cache {
   readonly #context: ExchangeContext;
   readonly #stored: StoredAnswers;
-  readonly #flights = new Flights();
+  readonly #landed: LandedAnswers;
+  readonly #flights: Flights;
   readonly #passing: Passing;
+  readonly #company: Company;
+  readonly #validation: BackgroundValidation;
   readonly #unshared = new UnsharedKeys();
   readonly #uses = createUseCounts({ maxKeys: MAX_COUNTED_KEYS });
 
   constructor(context: CacheContext) {
     this.#context = { ...context, unshared: this.#unshared, refusals: new Refusals(), telling: new Telling() };
+    this.#flights = new Flights(context);
     this.#passing = new Passing(this.#context, this.#flights);
-    this.#stored = new StoredAnswers(this.#context, this.#flights, this.#passing);
+    this.#company = new Company(this.#context, (lease, inquiry, given) => this.#answerUnder(lease, inquiry, given));
+    this.#stored = new StoredAnswers(this.#context, this.#flights, this.#passing, this.#company);
+    this.#landed = new LandedAnswers(this.#context, this.#stored);
+    this.#validation = new BackgroundValidation(this.#context, this.#flights, (inquiry, candidate) =>
+      this.#fly(inquiry, candidate),
+    );
   }
 
   answer(inquiry: Inquiry): Answer | Promise<Answer> {
@@ -83,6 +104,32 @@ class StoreCache implements Cache {
 
   explain(inquiry: Inquiry): Promise<Explained> {
     return explainInquiry({ ...this.#context, flights: this.#flights, uses: this.#uses }, inquiry);
+  }
+
+  purge(order: CachePurge): Promise<number> {
+    return purge(this.#context, this.#flights, order);
+  }
+
+  async answerPeer(inquiry: Inquiry, given?: Version): Promise<HeldAnswer | undefined> {
+    const { key } = inquiry;
+    const lease = await this.#context.fleet.hold(key);
+    if (lease === undefined) return undefined;
+    const answer = await this.#answerUnder(lease, inquiry, given);
+    const unshared = this.#unshared.why(key, this.#context.clock.now());
+    const refusal = answer?.kind === 'representation' ? undefined : this.#context.refusals.last(key);
+    return { answer, unshared, refusal };
+  }
+
+  listFills(): readonly RunningFill[] {
+    return listFills(this.#flights);
+  }
+
+  stopFill(id: string): boolean {
+    return stopFill(this.#flights, id);
+  }
+
+  heed(news: News): Promise<void> {
+    return heed(this.#context, this.#flights, news);
   }
 
   close(): Promise<void> {
@@ -103,7 +150,40 @@ class StoreCache implements Cache {
       case 'pass':
         return this.#passing.pass(inquiry, course.plan.reason, course.reason);
       case 'fetch':
-        return course.isAlone ? this.#lead(inquiry, course.plan) : this.#joinOrLead(inquiry, course.plan);
+        return course.isAlone ? this.#lead(inquiry, course.plan) : this.#fetch(inquiry, course.plan);
+    }
+  }
+
+  /** Fetches under the lease of the key: at once where this process has it, or there is no other. */
+  #fetch(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
+    const right = this.#context.fleet.acquire(inquiry.key, inquiry.request.signal);
+    if (!(right instanceof Promise) && right.kind === 'ours') return this.#joinOrLead(inquiry, plan, right.lease);
+    return this.#company.ask(inquiry, right).then((answer) => answer ?? this.#goAlone(inquiry, plan));
+  }
+
+  /** To the origin for this request alone, where what comes for others is nothing for it, or none can tell who fetches. */
+  #goAlone(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
+    const why = this.#unshared.why(inquiry.key, this.#context.clock.now());
+    if (plan.kind === 'fill' && why === 'personal' && isPlain(inquiry)) return this.#lead(inquiry, plan);
+    return this.#passing.pass(inquiry, plan.reason, why === undefined ? 'lease-unavailable' : 'unshared');
+  }
+
+  /** See `AnswerUnder`. A request that has waited for a lease has been counted as a use where it came. */
+  async #answerUnder(lease: Lease, inquiry: Inquiry, given?: Version): Promise<Answer | undefined> {
+    try {
+      const entries = await this.#context.store.find(inquiry.key);
+      const same = given && (await this.#stored.continued(entries, inquiry, given));
+      if (same !== undefined) return same;
+      const course = decideCourse(this.#plan(entries, inquiry), inquiry, {
+        unshared: () => this.#unshared.why(inquiry.key, this.#context.clock.now()),
+        uses: () => Number.POSITIVE_INFINITY,
+      });
+      if (course.kind === 'stored') return await this.#hit(course.plan, inquiry);
+      if (course.kind === 'refuse') throw new ProxyError('not_in_cache');
+      if (course.kind === 'pass' || course.isAlone) return undefined;
+      return await this.#joinOrLead(inquiry, course.plan, lease);
+    } finally {
+      lease.release();
     }
   }
 
@@ -112,28 +192,36 @@ class StoreCache implements Cache {
   }
 
   #hit(plan: StoredPlan, inquiry: Inquiry): Answer | Promise<Answer> {
-    if (plan.kind === 'hit' && plan.isValidated) this.#validateMeanwhile(plan.entry, inquiry);
+    if (plan.kind === 'hit' && plan.isValidated) this.#validation.begin(plan.entry, inquiry);
     return this.#stored.hit(plan, inquiry);
   }
 
-  /** Waits for what others have started for this key; where that does not serve this request, starts a flight. */
-  async #joinOrLead(inquiry: Inquiry, first: FetchPlan): Promise<Answer> {
+  /**
+   * Waits for what others have started for this key; where that does not serve this request, starts a flight. Gives the lease
+   * back; the flight has it by itself.
+   */
+  async #joinOrLead(inquiry: Inquiry, first: FetchPlan, lease: Lease): Promise<Answer> {
     let plan = first;
     const tried = new Set<Flight>();
-    for (let flight = this.#nextFlight(inquiry, plan, tried); flight !== undefined; ) {
-      tried.add(flight);
-      const arrival = await flight.wait(inquiry);
-      const joined = isOfLeader(arrival, inquiry) ? undefined : await this.#answerArrival(arrival, inquiry, plan, true);
-      if (joined !== undefined) return joined;
-      // What was waited for was not for this request; what is may have been stored meanwhile.
-      const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
-      if (again.kind === 'hit' || again.kind === 'fragment') return this.#hit(again, inquiry);
-      plan = again;
-      flight = isWaitingVain(arrival, inquiry, this.#context.clock.now())
-        ? undefined
-        : this.#nextFlight(inquiry, plan, tried);
+    try {
+      for (let flight = this.#nextFlight(inquiry, plan, tried); flight !== undefined; ) {
+        tried.add(flight);
+        const arrival = await flight.wait(inquiry);
+        const isJoined = !isOfLeader(arrival, inquiry);
+        const joined = isJoined ? await this.#landed.answer(arrival, inquiry, plan, true) : undefined;
+        if (joined !== undefined) return joined;
+        // What was waited for was not for this request; what is may have been stored meanwhile.
+        const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
+        if (again.kind === 'hit' || again.kind === 'fragment') return this.#hit(again, inquiry);
+        plan = again;
+        flight = isWaitingVain(arrival, inquiry, this.#context.clock.now())
+          ? undefined
+          : this.#nextFlight(inquiry, plan, tried);
+      }
+      return isHead(inquiry) ? await this.#passHead(inquiry, plan) : await this.#lead(inquiry, plan);
+    } finally {
+      lease.release();
     }
-    return isHead(inquiry) ? await this.#passHead(inquiry, plan) : await this.#lead(inquiry, plan);
   }
 
   #nextFlight(inquiry: Inquiry, plan: FetchPlan, tried: ReadonlySet<Flight>): Flight | undefined {
@@ -145,7 +233,7 @@ class StoreCache implements Cache {
     const candidate = plan.kind === 'revalidate' ? plan : undefined;
     const arrival = await this.#fly(inquiry, candidate).lead(inquiry);
     if (arrival.kind === 'unusable') return await this.#passing.pass(inquiry, plan.reason, arrival.reason);
-    const answer = await this.#answerArrival(arrival, inquiry, plan, false);
+    const answer = await this.#landed.answer(arrival, inquiry, plan, false);
     // An error was put aside for a stale response that cannot be given any more.
     return answer ?? (await this.#passing.pass(inquiry, plan.reason, 'status'));
   }
@@ -155,7 +243,7 @@ class StoreCache implements Cache {
     const passed = await this.#passing.pass(inquiry, plan.reason, 'method').catch(toProxyError);
     const failure = passed instanceof ProxyError ? passed : failedStatus(passed);
     const arrival = failure && ({ kind: 'failed', failure, client: inquiry.client } as const);
-    const stale = arrival ? await this.#answerArrival(arrival, inquiry, plan, false) : undefined;
+    const stale = arrival ? await this.#landed.answer(arrival, inquiry, plan, false) : undefined;
     if (passed instanceof ProxyError) return stale ?? Promise.reject(passed);
     if (stale !== undefined && passed.kind === 'relay') passed.relay.response.body.close();
     return stale ?? passed;
@@ -165,64 +253,5 @@ class StoreCache implements Cache {
     return this.#flights.start(inquiry.key, inquiry.policy.fill.onAbort, (clearance) =>
       exchange(this.#context, inquiry, candidate, clearance),
     );
-  }
-
-  /** Validates what is being served stale, once however many ask for it; not so soon again where it cannot be kept. */
-  #validateMeanwhile(entry: StoredEntry, inquiry: Inquiry): void {
-    const isUnshared = this.#unshared.has(inquiry.key, this.#context.clock.now());
-    if (isUnshared || isBeingValidated(this.#flights.of(inquiry.key), entry, inquiry)) return;
-    this.#fly(unattended(inquiry), { entry, serveStaleUntil: Number.POSITIVE_INFINITY }).abandonRelay();
-  }
-
-  /** Undefined when what has arrived does not serve this request. */
-  #answerArrival(
-    arrival: Arrival,
-    inquiry: Inquiry,
-    plan: FetchPlan,
-    isJoined: boolean,
-  ): Answer | Promise<Answer | undefined> | undefined {
-    const personal = 'personal' in arrival && !isJoined ? (arrival.personal ?? []) : [];
-    const context: AnswerContext = {
-      present: (stored) => withMoreFields(this.#stored.present(stored, inquiry), personal),
-      policy: inquiry.policy,
-      now: this.#context.clock.now(),
-      forwardReason: plan.reason,
-      isJoined,
-    };
-    const isFor = (response: StoredResponse) => !isJoined || mayTakeAlong(response, inquiry, context.now);
-    switch (arrival.kind) {
-      case 'generation':
-        if (isFor(arrival.generation.response)) {
-          return generationAnswer(arrival.generation, withMoreFields(arrival.representation, personal), context);
-        }
-        arrival.representation.close();
-        return undefined;
-      case 'revalidated':
-        if (!isFor(arrival.entry.metadata)) return undefined;
-        return this.#stored.completing(revalidatedAnswer(arrival.entry, context), arrival.entry, inquiry);
-      case 'relay':
-        return isJoined
-          ? undefined
-          : relayAnswer(arrival.relay, plan.reason, arrival.reason, arrival.kept !== undefined);
-      case 'failed':
-        return this.#answerFailure(arrival.failure, plan, context, inquiry);
-      case 'unusable':
-        return undefined;
-    }
-  }
-
-  /** What is stored where it may be served stale; otherwise throws the error, or gives nothing for a bad status. */
-  async #answerFailure(
-    failure: ProxyError | number,
-    plan: FetchPlan,
-    context: AnswerContext,
-    inquiry: Inquiry,
-  ): Promise<Answer | undefined> {
-    if (plan.kind === 'revalidate' && context.now < plan.serveStaleUntil) {
-      const stale = await this.#stored.inPresentPart(staleAnswer(plan.entry, failure, context), plan.entry, inquiry);
-      if (stale !== undefined) return stale;
-    }
-    if (failure instanceof ProxyError) throw failure;
-    return undefined;
   }
 }

@@ -35,6 +35,7 @@ export function explainChosen(held: Held, inquiry: Inquiry, now: number): Chosen
     fragment: response.fragment,
     pinnedUntil,
     isInvalid: response.isInvalid === true,
+    expiredAt: response.expiredAt,
     tags: response.tags ?? [],
     receivedAt: response.responseAt,
     freshness: explainFreshness(termsOf(response, inquiry, now)),

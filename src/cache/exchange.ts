@@ -9,16 +9,16 @@ import { conditionalFields } from '../semantics/revalidation.ts';
 import { isOriginFailure } from '../semantics/staleness.ts';
 import { decideStoring, isForAuthorized, personalFields } from '../semantics/storing.ts';
 import { type StoredEntry, StoreFault } from '../store/store.ts';
-import { ask } from './ask.ts';
+import { ask, askWhetherCurrent } from './ask.ts';
 import type { ExchangeContext } from './exchange-context.ts';
-import type { Clearance, Landing } from './flights.ts';
+import type { Clearance, Landing } from './flight.ts';
 import { isFragment } from './fragments.ts';
-import { withGroupTags } from './group-tags.ts';
 import type { Inquiry } from './inquiry.ts';
 import { isSameVariant } from './join.ts';
 import { askForPart } from './land-part.ts';
 import { landWhole } from './land-whole.ts';
 import { type Received, reopenGeneration } from './open-generation.ts';
+import { withTags } from './tags.ts';
 import { tellOfCookie } from './telling-of-cookies.ts';
 
 /** An entry that is to be validated. */
@@ -55,8 +55,7 @@ export async function reopenStored(
     if (writer === undefined) throw new ProxyError('bytes_gone', { detail: 'the generation is not current any more' });
     // It may have been freshened since it was found.
     const current = (await store.find(inquiry.key)).find(({ generation }) => generation === entry.generation);
-    const isRevoked = () => clearance.isRevoked;
-    return { kind: 'generation', generation: reopenGeneration(context, inquiry, current ?? entry, writer, isRevoked) };
+    return { kind: 'generation', generation: reopenGeneration(context, inquiry, current ?? entry, writer, clearance) };
   } catch (thrown) {
     if (thrown instanceof StoreFault) return { kind: 'unusable', reason: 'store-unavailable' };
     return { kind: 'failed', failure: toProxyError(thrown), client: inquiry.client };
@@ -72,7 +71,7 @@ async function converse(
   const landed = candidate === undefined ? await askForPart(context, inquiry, clearance) : undefined;
   if (landed !== undefined) return landed;
   const conditions = candidate === undefined ? [] : conditionalFields(candidate.entry.metadata);
-  const received = await ask(context, inquiry, conditions, clearance);
+  const received = await (conditions.length > 0 ? askWhetherCurrent : ask)(context, inquiry, conditions, clearance);
   const { body, status } = received.response;
   if (isOriginFailure(status) && candidate !== undefined && received.responseAt < candidate.serveStaleUntil) {
     body.close();
@@ -103,8 +102,11 @@ async function freshen(
   const { key, originFields, policy } = inquiry;
   const { fields } = response;
   if (!mayFreshen(entry.metadata, fields)) return undefined;
-  const merge = (stored: StoredResponse, newer: Fields) =>
-    withGroupTags(freshened(stored, { fields: newer }, requestAt, responseAt, policy), inquiry);
+  const merge = (stored: StoredResponse, newer: Fields) => {
+    const { expiredAt = stored.expiredAt } = clearance;
+    const known = expiredAt === undefined ? stored : { ...stored, expiredAt };
+    return withTags(freshened(known, { fields: newer }, requestAt, responseAt, policy), inquiry);
+  };
   const isForAll = !isForAuthorized(originFields, merge(entry.metadata, fields).fields, policy);
   const told = isForAll ? withoutOriginEcho(originFields, fields) : validityFields(fields, policy);
   const metadata = merge(entry.metadata, told);
@@ -113,13 +115,13 @@ async function freshen(
     return undefined;
   }
   tellOfCookie(context, key, fields, metadata.fields);
-  const fresh = await context.store.replaceMetadata(entry, metadata);
+  const fresh = await clearance.storing(() => context.store.replaceMetadata(entry, metadata));
   if (fresh === undefined) return undefined;
   const alike: StoredEntry[] = [];
   for (const other of await findAlike(context, inquiry, entry, fields)) {
     const merged = merge(other.metadata, told);
     const updated = mayKeep(merged, inquiry, clearance)
-      ? await context.store.replaceMetadata(other, merged)
+      ? await clearance.storing(() => context.store.replaceMetadata(other, merged))
       : undefined;
     if (updated !== undefined) alike.push(updated);
   }

@@ -7,7 +7,7 @@ import type { StoredEntry } from '../store/store.ts';
 import { fillFields } from './asked.ts';
 import { explainChosen } from './chosen.ts';
 import type { EntryExplanation, Explained, FlightExplanation } from './explanation.ts';
-import type { Flight } from './flights.ts';
+import type { Flight } from './flight.ts';
 import { isFragment } from './fragments.ts';
 import type { Held } from './held.ts';
 import type { Inquiry } from './inquiry.ts';

@@ -81,6 +81,8 @@ export interface ChosenExplanation {
   readonly pinnedUntil?: number | undefined;
   /** Whether the origin has let it be known that it has changed. */
   readonly isInvalid: boolean;
+  /** When those who run the server have ended its lifetime, in epoch milliseconds. */
+  readonly expiredAt?: number | undefined;
   readonly tags: readonly string[];
   /** When it was received or last validated, in epoch milliseconds. */
   readonly receivedAt: number;

@@ -103,6 +103,7 @@ export class Fill implements Coming {
   #keptTo: number;
   #body: BodyStream | undefined;
   #received = 0;
+  #resumptions = 0;
 
   constructor(options: FillOptions) {
     const { blockSizeBytes, sizeBytes, firstIndex, limit, clock } = options;
@@ -131,6 +132,11 @@ export class Fill implements Coming {
   /** Bytes received from the origin, those that were there already included. */
   get received(): number {
     return this.#received;
+  }
+
+  /** How often it was taken up again. */
+  get resumptions(): number {
+    return this.#resumptions;
   }
 
   get speed(): number {
@@ -181,6 +187,7 @@ export class Fill implements Coming {
         const delayMs = signal.aborted || !host.mayResume(error) ? undefined : budget.next(this.frontier);
         if (delayMs === undefined) throw error;
         await pause(clock, delayMs, signal);
+        this.#resumptions += 1;
       }
       reached = this.frontier;
     }

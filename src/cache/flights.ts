@@ -1,218 +1,35 @@
 /** Collapse: the exchanges with the origin that run for each key, and those who wait for them. */
 
-import type { Fields } from '../http/fields.ts';
-import { ProxyError, toProxyError } from '../http/proxy-error.ts';
-import type { StoredResponse } from '../http/stored-response.ts';
+import type { Clock } from '../http/clock.ts';
+import type { ProxyError } from '../http/proxy-error.ts';
 import type { StoredEntry } from '../store/store.ts';
-import { untilAborted } from './abandonable.ts';
-import type { Generation } from './generation.ts';
-import type { Inquiry } from './inquiry.ts';
-import type { Relay, Representation } from './representation.ts';
+import type { Fleet, Lease } from './fleet.ts';
+import { type Exchange, Flight, type Landing } from './flight.ts';
 import { Revocation } from './revocation.ts';
 
-/** What of a response is for the one that started the flight alone, though the rest is shared. */
-interface Personal {
-  readonly personal?: Fields;
-}
-
-/** What is stored of a relay once it has been read. */
-export interface Kept {
-  readonly tags: readonly string[] | undefined;
-  /** Resolves when it is stored, or will not be. */
-  readonly done: Promise<void>;
-}
-
-/** What an exchange came to once its head was there. */
-export type Landing =
-  /** The generation is being put together; who asked for the same may read along. */
-  | ({ readonly kind: 'generation'; readonly generation: Generation } & Personal)
-  /** The stored entry was validated by a 304, and so were others of the same name that `alike` holds. */
-  | ({
-      readonly kind: 'revalidated';
-      readonly entry: StoredEntry;
-      readonly alike: readonly StoredEntry[];
-    } & Personal)
-  /** The response may not be shared, or only once it is stored; it is for the one that started the flight alone. */
-  | {
-      readonly kind: 'relay';
-      readonly relay: Relay;
-      readonly reason: string;
-      readonly kept?: Kept | undefined;
-      /** What is stored, and known not to be current any more. */
-      readonly outdated?: StoredEntry | undefined;
-    }
-  /** What came, or is stored, is of no use to the one that started the flight: its request is to be passed on. */
-  | { readonly kind: 'unusable'; readonly reason: string }
-  /** The origin failed: by an error, or by a status of its own where a stale response may be served; or a limit of this client. */
-  | { readonly kind: 'failed'; readonly failure: ProxyError | number; readonly client: string };
-
-/** A landing for one of those who waited for it, with its own hold on the generation: it is theirs to close. */
-export type Arrival =
-  | Exclude<Landing, { kind: 'generation' }>
-  | (Extract<Landing, { kind: 'generation' }> & { readonly representation: Representation });
-
-/** What an exchange has to respect while it runs. */
-export interface Clearance {
-  /** Ends the exchange, with a `ProxyError` for its reason. */
-  readonly signal: AbortSignal;
-  /** Whether the key was invalidated meanwhile: what the exchange brings may be read, but not be stored. */
-  readonly isRevoked: boolean;
-  /** Whether a response with these tags was, which has not landed yet. */
-  isRevokedFor(tags: readonly string[] | undefined): boolean;
-}
-
-/** Who waits for a flight, and how long. */
-export type Asking = Pick<Inquiry, 'client'> & { readonly request: Pick<Inquiry['request'], 'signal'> };
-
-/** Asks the origin. Never rejects. */
-export type Exchange = (clearance: Clearance) => Promise<Landing>;
-
-/** One exchange with the origin, on its way or landed. */
-export class Flight implements Clearance {
-  readonly key: string;
-  /** Resolves when the response's head is there, or is known not to come. */
-  readonly landed: Promise<Landing>;
-  /** Resolves when nothing of it is under way any more. */
-  readonly ended: Promise<void>;
-  readonly #onAbort: 'finish' | 'stop';
-  readonly #reopens: string | undefined;
-  readonly #abort = new AbortController();
-  #landing: Landing | undefined;
-  #newer: StoredResponse | undefined;
-  #waiting = 0;
-  readonly #revocation = new Revocation();
-
-  /** `reopens` names the stored generation that the exchange is to open, where it is one. */
-  constructor(key: string, onAbort: 'finish' | 'stop', exchange: Exchange, reopens?: string) {
-    this.key = key;
-    this.#onAbort = onAbort;
-    this.#reopens = reopens;
-    this.landed = exchange(this).then((landing) => {
-      this.#landing = landing;
-      if (this.#newer !== undefined) this.generation?.freshen(this.#newer);
-      this.#revocation.settle(this.#tags);
-      return landing;
-    });
-    this.ended = this.landed.then(async (landing) => {
-      if (landing.kind === 'relay') await landing.kept?.done;
-      if (landing.kind !== 'generation') return;
-      const closed = landing.generation.run();
-      if (this.signal.aborted) landing.generation.stop(toProxyError(this.signal.reason));
-      await closed;
-    });
-  }
-
-  get signal(): AbortSignal {
-    return this.#abort.signal;
-  }
-
-  get isRevoked(): boolean {
-    return this.#revocation.concerns();
-  }
-
-  isRevokedFor(tags: readonly string[] | undefined): boolean {
-    return this.#revocation.concerns(tags);
-  }
-
-  /** The generation, once there is one. */
-  get generation(): Generation | undefined {
-    return this.#landing?.kind === 'generation' ? this.#landing.generation : undefined;
-  }
-
-  /** The tags of what it brings to the store. */
-  get #tags(): readonly string[] | undefined {
-    return this.#landing?.kind === 'relay' ? this.#landing.kept?.tags : this.generation?.response.tags;
-  }
-
-  /** Whether it has a generation of this name open, or is about to. */
-  hasOpen(generation: string): boolean {
-    return this.generation === undefined ? this.#reopens === generation : this.generation.name === generation;
-  }
-
-  /** Whether there is still something to be had of it for a late request. */
-  get isJoinable(): boolean {
-    if (this.signal.aborted) return false;
-    return this.#landing === undefined || this.generation?.isJoinable === true;
-  }
-
-  /** Waits for the landing, until the one who waits leaves. When the last one leaves, a flight of a `stop` route ends. */
-  async wait({ client, request: { signal } }: Asking): Promise<Arrival> {
-    if (this.#landing !== undefined) return arrive(this.#landing, client);
-    const { tagCount } = this.#revocation;
-    const arrival = this.landed.then((landing) =>
-      this.#revocation.wasOverFor(tagCount) ? outdated : arrive(landing, client),
-    );
-    this.#waiting += 1;
-    try {
-      return await untilAborted(arrival, signal);
-    } catch (error) {
-      void arrival.then(leave);
-      throw error;
-    } finally {
-      this.#waiting -= 1;
-      const isWanted = this.#waiting > 0 || this.#landing !== undefined || this.#onAbort === 'finish';
-      if (!isWanted) this.#abort.abort(new ProxyError('client_gone'));
-    }
-  }
-
-  /** Waits as the one who has started it. A response for that one alone is not left unread when its client goes. */
-  async lead(asking: Asking): Promise<Arrival> {
-    try {
-      return await this.wait(asking);
-    } catch (error) {
-      this.abandonRelay();
-      throw error;
-    }
-  }
-
-  /** Gives back a response that only the one who has started it could have read, once it is there. */
-  abandonRelay(): void {
-    void this.landed.then((landing) => {
-      if (landing.kind === 'relay') landing.relay.response.body.close();
-    });
-  }
-
-  /** Gives the generation that it has open, or is about to, metadata that is newer. */
-  freshen(metadata: StoredResponse): void {
-    this.#newer = metadata;
-    this.generation?.freshen(metadata);
-  }
-
-  /** Keeps what it brings from being stored, because the key was invalidated. */
-  revoke(): void {
-    this.#revocation.revoke();
-  }
-
-  /** Keeps what it brings from being stored if it has this tag. */
-  revokeTagged(tag: string): void {
-    this.#revocation.revokeTagged(tag, this.#tags);
-  }
-
-  /** Ends it at once, in the air or landed; who reads what it brings is cut off. */
-  stop(error: ProxyError): void {
-    this.#abort.abort(error);
-    this.generation?.stop(error);
-  }
-}
-
-/** What is invalid already for those who have come since, though it is on its way. */
-const outdated: Arrival = { kind: 'unusable', reason: 'outdated' };
-
-function arrive(landing: Landing, client: string): Arrival {
-  return landing.kind === 'generation' ? { ...landing, representation: landing.generation.attach(client) } : landing;
-}
-
-function leave(arrival: Arrival): void {
-  if (arrival.kind === 'generation') arrival.representation.close();
+/** What flights work with. */
+export interface FlightsContext {
+  readonly fleet: Pick<Fleet, 'hold'>;
+  readonly clock: Pick<Clock, 'now'>;
 }
 
 /** The flights of all keys. */
 export class Flights {
+  readonly #context: FlightsContext;
   /** Every flight that has not ended, those of invalidated keys too. */
   readonly #running = new Set<Flight>();
   readonly #byKey = new Map<string, Set<Flight>>();
   /** What is asked for outside of flights, and its key. */
   readonly #watched = new Map<Revocation, string>();
+
+  constructor(context: FlightsContext) {
+    this.#context = context;
+  }
+
+  /** All that have not ended. */
+  get running(): readonly Flight[] {
+    return [...this.#running];
+  }
 
   /** The flights of a key that a late request may join, the latest last. */
   of(key: string): readonly Flight[] {
@@ -220,14 +37,24 @@ export class Flights {
     return flights === undefined ? [] : [...flights].filter((flight) => flight.isJoinable);
   }
 
-  /** Starts a flight; see `Flight`. It is listed until it has ended. */
+  /**
+   * Starts a flight; see `Flight`. It is listed until it has ended. Where this process has the lease of its key, it keeps it as
+   * long.
+   *
+   * What needs no lease: a request that goes to the origin for itself alone. It opens a generation of its own, under a name
+   * that nobody else knows before it is whole, and of two that are stored the later response stays (`commit`), in whatever
+   * processes they were received; this is what happens to two in one process.
+   */
   start(key: string, onAbort: 'finish' | 'stop', exchange: Exchange, reopens?: string): Flight {
     const heeded: Exchange = (clearance) => exchange(clearance).then((landing) => this.#heed(landing));
-    const flight = new Flight(key, onAbort, heeded, reopens);
+    const lease = this.#hold(key);
+    const startedAt = this.#context.clock.now();
+    const mayPublish = lease !== undefined;
+    const flight = new Flight({ key, onAbort, exchange: heeded, reopens, mayPublish, startedAt });
     this.#running.add(flight);
     const flights = this.#byKey.get(key) ?? new Set();
     this.#byKey.set(key, flights.add(flight));
-    void flight.ended.then(() => this.#remove(flight));
+    void flight.ended.then(() => this.#remove(flight, lease));
     return flight;
   }
 
@@ -256,6 +83,11 @@ export class Flights {
     return landing;
   }
 
+  /** Whether something runs for a key that may be stored. */
+  hasOpen(key: string): boolean {
+    return this.#byKey.has(key);
+  }
+
   /** Gives a generation that is open the metadata that has become of it: freshened, or known to be outdated. */
   freshen({ generation: name, metadata }: StoredEntry): void {
     for (const flight of this.#running) if (flight.hasOpen(name)) flight.freshen(metadata);
@@ -275,10 +107,42 @@ export class Flights {
     for (const [revocation, watched] of this.#watched) if (watched === key) revocation.revoke();
   }
 
+  /** As `invalidate`, for all keys that begin with a text. */
+  invalidatePrefixed(prefix: string): void {
+    for (const key of this.#keysFrom(prefix)) this.invalidate(key);
+  }
+
   /** Keeps what is running from being stored or joined if it has, or turns out to have, this tag. */
   invalidateTagged(tag: string): void {
     for (const flight of this.#running) flight.revokeTagged(tag);
     for (const revocation of this.#watched.keys()) revocation.revokeTagged(tag);
+  }
+
+  /** Has what is running for a key be validated before it is given to those who come later; `expiredAt` is now. */
+  expire(key: string, expiredAt: number): void {
+    for (const flight of this.#byKey.get(key) ?? []) flight.expire(expiredAt);
+    for (const [revocation, watched] of this.#watched) if (watched === key) revocation.revoke();
+  }
+
+  /** As `expire`, for all keys that begin with a text. */
+  expirePrefixed(prefix: string, expiredAt: number): void {
+    for (const key of this.#keysFrom(prefix)) this.expire(key, expiredAt);
+  }
+
+  /** As `expire`, for what has this tag. */
+  expireTagged(tag: string, expiredAt: number): void {
+    for (const flight of this.#running) flight.expireTagged(tag, expiredAt);
+    for (const revocation of this.#watched.keys()) revocation.revokeTagged(tag);
+  }
+
+  /** Waits until what was about to become findable is, or is not; what is invalid by then does not become so later. */
+  async settled(): Promise<void> {
+    await Promise.all([...this.#running].map((flight) => flight.settled()));
+  }
+
+  #keysFrom(prefix: string): readonly string[] {
+    const keys = new Set([...this.#byKey.keys(), ...this.#watched.values()]);
+    return [...keys].filter((key) => key.startsWith(prefix));
   }
 
   /** Ends all that is running, and waits until it has ended. */
@@ -288,9 +152,18 @@ export class Flights {
     await Promise.all(running.map((flight) => flight.ended));
   }
 
-  #remove(flight: Flight): void {
+  #hold(key: string): Lease | undefined {
+    const held = this.#context.fleet.hold(key);
+    if (!(held instanceof Promise)) return held;
+    // Somebody else has asked for it; this one has not waited for it.
+    void held.then((lease) => lease?.release());
+    return undefined;
+  }
+
+  #remove(flight: Flight, lease: Lease | undefined): void {
     this.#running.delete(flight);
     const flights = this.#byKey.get(flight.key);
     if (flights?.delete(flight) === true && flights.size === 0) this.#byKey.delete(flight.key);
+    lease?.release();
   }
 }

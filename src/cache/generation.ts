@@ -27,7 +27,7 @@ export interface GenerationOptions extends SupplyRules {
   readonly response: StoredResponse;
   readonly sizeBytes: number | undefined;
   readonly writer: EntryWriter;
-  /** Whether it can be found in the store already. */
+  /** Whether it can be found in the store already, or is not to be found before it is whole. */
   readonly isPublished: boolean;
   /** How many bytes of each fill are held for readers once the store takes no more. */
   readonly windowBytes: number;
@@ -197,6 +197,7 @@ export class Generation implements SupplyHost, AccessHost {
     const sizeBytes = () => this.sizeBytes;
     return {
       response,
+      generation: this.name,
       get sizeBytes() {
         return sizeBytes();
       },

@@ -58,6 +58,8 @@ export interface Inquiry {
   readonly originFields: Fields;
   /** Whether it is asked on nobody's behalf: no client reads what comes. */
   readonly isUnattended?: true;
+  /** What told the trace of the request that is behind it, where it is asked on nobody's behalf. */
+  readonly causedBy?: Fields;
   /** Takes the interim responses of an exchange that this request has started. */
   readonly onInterim: (interim: InterimResponse) => void;
 }

@@ -10,7 +10,7 @@ import { matchesVariant } from '../semantics/variant.ts';
 import { fillFields, hasRange } from './asked.ts';
 import { isBeyondLimit, isRefusedTo } from './beyond-limit.ts';
 import type { FetchPlan } from './course.ts';
-import type { Flight, Landing } from './flights.ts';
+import type { Flight, Landing } from './flight.ts';
 import type { Generation } from './generation.ts';
 import type { CachePolicy, Inquiry } from './inquiry.ts';
 
@@ -42,7 +42,8 @@ export function mayJoinGeneration(generation: Pick<Generation, 'response'>, inqu
     policy,
   });
   if (reuse.kind !== 'validate') return true;
-  if (reuse.reason !== 'stale' || generation.response.isInvalid === true) return false;
+  const { isInvalid, expiredAt } = generation.response;
+  if (reuse.reason !== 'stale' || isInvalid === true || expiredAt !== undefined) return false;
   return freshnessLifetime(generation.response, policy).source === 'none';
 }
 

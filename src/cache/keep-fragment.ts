@@ -10,7 +10,7 @@ import { variantName } from '../semantics/variant.ts';
 import { StoreFault } from '../store/store.ts';
 import { commit } from './commit.ts';
 import type { ExchangeContext } from './exchange-context.ts';
-import type { Clearance, Kept } from './flights.ts';
+import type { Clearance, Kept } from './flight.ts';
 import type { Inquiry } from './inquiry.ts';
 import { describe, type Received } from './open-generation.ts';
 
@@ -82,7 +82,7 @@ async function store(
     await using writer = await into.openWriter({ ...place, metadata: stored, sizeBytes: bytes.length });
     await writer.writeBlock(0, bytes);
     const written = { writer, place, stored, previous: undefined, pinSeconds: 0, isRevoked };
-    await commit(into, written, { sizeBytes: bytes.length, digest: undefined }, clock.now());
+    await clearance.storing(() => commit(into, written, { sizeBytes: bytes.length, digest: undefined }, clock.now()));
     refusals.forget(key);
   } catch (thrown) {
     if (!(thrown instanceof StoreFault)) throw thrown;

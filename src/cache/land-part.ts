@@ -9,7 +9,7 @@ import { ask } from './ask.ts';
 import { hasPrecondition, rangeSpecs } from './asked.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import { isBehind, isWholeRange, selectFirstAsk, selectFirstPart } from './first-ask.ts';
-import type { Clearance, Landing } from './flights.ts';
+import type { Clearance, Landing } from './flight.ts';
 import type { Inquiry } from './inquiry.ts';
 import { keepFragment } from './keep-fragment.ts';
 import { landWhole } from './land-whole.ts';

@@ -8,7 +8,7 @@ import { type StoredEntry, StoreFault } from '../store/store.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Part } from './fill.ts';
 import { decideUnwanted } from './fill-policy.ts';
-import type { Clearance, Landing } from './flights.ts';
+import type { Clearance, Landing } from './flight.ts';
 import type { CachePolicy, Inquiry } from './inquiry.ts';
 import { openGeneration, type Received } from './open-generation.ts';
 

@@ -7,10 +7,10 @@ import { decideStoring, isForOneClient } from '../semantics/storing.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Flights } from './flights.ts';
-import { withGroupTags } from './group-tags.ts';
 import type { Inquiry } from './inquiry.ts';
 import { isSameVariant } from './join.ts';
 import type { Received } from './open-generation.ts';
+import { withTags } from './tags.ts';
 import { tellOfCookie } from './telling-of-cookies.ts';
 
 /** Freshens or invalidates what is stored for the same variant, and is not newer than the HEAD. */
@@ -23,10 +23,13 @@ export async function learnFromHead(
   const { response } = received;
   const isForOthers = !isForOneClient(inquiry.originFields, response.fields, inquiry.policy);
   if (response.status !== 200 || !isForOthers) return;
+  using since = flights.watch(inquiry.key);
   const concerned = (await context.store.find(inquiry.key)).filter(
     (entry) => entry.pinnedUntil === undefined && !isNewer(entry, received) && isSameVariant(entry.metadata, inquiry),
   );
   for (const entry of concerned) {
+    // It has been purged meanwhile, and what is learnt was asked for before.
+    if (since.concerns(entry.metadata.tags)) return;
     const metadata = learnt(entry, inquiry, received);
     const updated = metadata === undefined ? undefined : await context.store.replaceMetadata(entry, metadata);
     if (updated === undefined) continue;
@@ -50,7 +53,7 @@ function learnt(
   const { originFields, policy } = inquiry;
   if (decideHeadEffect(metadata, sizeBytes, response.fields) === 'invalidate') return { ...metadata, isInvalid: true };
   const newer = { fields: withoutOriginEcho(originFields, response.fields) };
-  const fresh = withGroupTags(freshened(metadata, newer, requestAt, responseAt, policy), inquiry);
+  const fresh = withTags(freshened(metadata, newer, requestAt, responseAt, policy), inquiry);
   const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
   return decision.kind === 'store' ? fresh : undefined;
 }

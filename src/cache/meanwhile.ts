@@ -1,7 +1,8 @@
 /** The validation of what is being served stale (RFC 5861 §3), which belongs to no request. */
 
+import { traceFields, withoutTraceFields } from '../semantics/trace-context.ts';
 import type { StoredEntry } from '../store/store.ts';
-import type { Flight } from './flights.ts';
+import type { Flight } from './flight.ts';
 import type { Inquiry } from './inquiry.ts';
 import { isSameVariant } from './join.ts';
 
@@ -15,7 +16,14 @@ export function isBeingValidated(flights: readonly Flight[], entry: StoredEntry,
 
 /** The same question, asked on nobody's behalf: nobody is told of what comes before the response, or ends it by leaving. */
 export function unattended(inquiry: Inquiry): Inquiry {
-  const { policy } = inquiry;
+  const { policy, originFields } = inquiry;
   const fill = { ...policy.fill, onAbort: 'finish' as const };
-  return { ...inquiry, policy: { ...policy, fill }, isUnattended: true, onInterim: () => {} };
+  return {
+    ...inquiry,
+    originFields: withoutTraceFields(originFields),
+    causedBy: traceFields(originFields),
+    policy: { ...policy, fill },
+    isUnattended: true,
+    onInterim: () => {},
+  };
 }

@@ -18,12 +18,12 @@ import { BodyCheck } from './body-check.ts';
 import { commit, publish } from './commit.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { FirstPart, PartHead } from './fill.ts';
-import type { Clearance } from './flights.ts';
+import type { Clearance } from './flight.ts';
 import { Generation, type GenerationOptions } from './generation.ts';
-import { withGroupTags } from './group-tags.ts';
 import type { Inquiry } from './inquiry.ts';
 import { hasStrongTag, mayHaveOwnTag } from './own-tag.ts';
 import { createPartSource } from './part-source.ts';
+import { withTags } from './tags.ts';
 import { tellOfCookie } from './telling-of-cookies.ts';
 
 /** Pauses between attempts to take up a transfer again, in milliseconds. */
@@ -69,15 +69,16 @@ export async function openGeneration(
   const isRevoked = () => clearance.isRevoked;
   const written = { writer, place, previous, pinSeconds: policy.pinSeconds, isRevoked };
   return new Generation({
-    ...commonOptions(context, inquiry, stored, sizeBytes, writer),
+    ...commonOptions(context, inquiry, stored, sizeBytes, writer, false),
     response: isUndecided ? described : stored,
-    isPublished: false,
+    isPublished: !clearance.mayPublish,
     check,
     first,
     isRevoked,
-    publish: (response) => publish(store, { ...written, stored: response }, clock.now()),
+    publish: (response) => clearance.storing(() => publish(store, { ...written, stored: response }, clock.now())),
     commit: async (response, body) => {
-      const result = await commit(store, { ...written, stored: { ...response, ...ownTag } }, body, clock.now());
+      const whole = { ...written, stored: { ...response, ...ownTag } };
+      const result = await clearance.storing(() => commit(store, whole, body, clock.now()));
       if (result === 'relayed') refusals.note(key, { reason: 'outdated', status, at: clock.now() });
       return result;
     },
@@ -90,11 +91,12 @@ export function reopenGeneration(
   inquiry: Inquiry,
   entry: StoredEntry,
   writer: EntryWriter,
-  isRevoked: () => boolean,
+  clearance: Clearance,
 ): Generation {
   const { metadata, sizeBytes } = entry;
+  const isRevoked = () => clearance.isRevoked;
   return new Generation({
-    ...commonOptions(context, withoutCredentials(inquiry, metadata), metadata, sizeBytes, writer),
+    ...commonOptions(context, withoutCredentials(inquiry, metadata), metadata, sizeBytes, writer, true),
     response: metadata,
     isPublished: true,
     check: new BodyCheck(
@@ -108,7 +110,7 @@ export function reopenGeneration(
     commit: async (response, { sizeBytes: wholeBytes, digest }) => {
       if (isRevoked()) return 'relayed';
       const whole = digest === undefined ? response : { ...response, bodyDigest: digest };
-      await writer.commit({ metadata: whole, sizeBytes: wholeBytes });
+      await clearance.storing(() => writer.commit({ metadata: whole, sizeBytes: wholeBytes }));
       return 'stored';
     },
   });
@@ -133,10 +135,11 @@ function commonOptions(
   stored: StoredResponse,
   sizeBytes: number | undefined,
   writer: EntryWriter,
+  isAwaited: boolean,
 ): Omit<GenerationOptions, 'response' | 'isPublished' | 'check' | 'first' | 'isRevoked' | 'publish' | 'commit'> {
   const { store, clock, emit, windowBytes, readAhead, unshared, refusals } = context;
   const { key, policy } = inquiry;
-  const source = createPartSource({ inquiry, response: stored, sizeBytes, clock });
+  const source = createPartSource({ inquiry, response: stored, sizeBytes, clock, isAwaited });
   const noteRefusal = (reason: string) => refusals.note(key, { reason, status: stored.status, at: clock.now() });
   return {
     key,
@@ -150,13 +153,14 @@ function commonOptions(
     clock,
     source,
     learn: (response, head) => learn(context, inquiry, writer.generation, response, head),
-    onFill: ({ result, bytes, durationMs, error }) => {
+    onFillStart: (kind) => emit({ kind, what: 'fill' }),
+    onFill: ({ result, bytes, resumptions, durationMs, error }) => {
       // Where a strong validator names the bytes, those that have come are stored; and what was refused before had a reason.
       const isLost = error !== undefined && !source.isProvable && refusals.last(key) === undefined;
       if (isLost) noteRefusal(refusalOf(error));
       const { generation } = writer;
       const fault = { error: error?.code, errorDetail: error?.detail };
-      emit({ kind: 'fill', key, generation, bytes, result, durationMs, ...fault });
+      emit({ kind: 'fill', key, generation, bytes, resumptions, result, durationMs, ...fault });
     },
     onStoreFault: (fault) => {
       if (fault.reason === 'removed') return;
@@ -191,7 +195,7 @@ async function learn(
   const { store, refusals } = context;
   const { key, originFields, policy } = inquiry;
   const newer = { fields: withoutOriginEcho(originFields, fields) };
-  const fresh = withGroupTags(freshened(response, newer, requestAt, responseAt, policy), inquiry);
+  const fresh = withTags(freshened(response, newer, requestAt, responseAt, policy), inquiry);
   const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
   const own = await findGeneration(store, key, generation);
   if (decision.kind === 'refuse' && own !== undefined) await store.removeEntry(own);
@@ -234,5 +238,5 @@ export function describe(inquiry: Inquiry, { response, requestAt, responseAt }: 
     requestAt,
     responseAt,
   };
-  return withGroupTags(described, inquiry);
+  return withTags(described, inquiry);
 }

@@ -9,6 +9,7 @@ import type { Errand, OriginResponse } from '../origin/origin.ts';
 import { parseContentRange } from '../semantics/content-range.ts';
 import { selectContentDigest, selectReprDigest } from '../semantics/digest.ts';
 import { formatRange } from '../semantics/range.ts';
+import { traceFields, withoutTraceFields } from '../semantics/trace-context.ts';
 import { compareVersions, strongValidator } from '../semantics/validator.ts';
 import { fillFields } from './asked.ts';
 import type { Part, PartHead } from './fill.ts';
@@ -45,6 +46,8 @@ export interface PartSourceOptions {
   /** The length of the whole where it is known. */
   readonly sizeBytes: number | undefined;
   readonly clock: Clock;
+  /** Whether what comes first is what the request waits for: nothing of the generation is coming yet. */
+  readonly isAwaited?: boolean;
 }
 
 /** Creates the source of the generation that a response belongs to. */
@@ -58,10 +61,12 @@ class OriginPartSource implements PartSource {
   readonly #isAdvertised: boolean;
   /** Whether this very resource was sent whole where a part was asked for. */
   #gaveWhole = false;
+  #isAwaited: boolean;
 
   constructor(options: PartSourceOptions) {
-    const { response, sizeBytes, clock } = options;
+    const { response, sizeBytes, clock, isAwaited = false } = options;
     this.#options = options;
+    this.#isAwaited = isAwaited;
     const isWhole = response.status === 200 && sizeBytes !== undefined;
     this.#validator = isWhole ? strongValidator(response, clock.now()) : undefined;
     this.#isAdvertised = fieldValue(response.fields, 'accept-ranges')?.toLowerCase() === 'bytes';
@@ -102,15 +107,20 @@ class OriginPartSource implements PartSource {
 
   async #ask(added: Fields, errand: Errand, signal: AbortSignal): Promise<Received> {
     const { inquiry, clock } = this.#options;
+    const { originFields, causedBy } = inquiry;
     const requestAt = clock.now();
+    // Later ones are for whoever reads then: they are no part of the trace of the request that was the first.
+    const isAwaited = this.#isAwaited;
+    this.#isAwaited = false;
     const response = await inquiry.origin.fetch({
       method: 'GET',
       target: inquiry.originTarget,
-      fields: [...fillFields(inquiry.originFields), ...added],
+      fields: [...fillFields(isAwaited ? originFields : withoutTraceFields(originFields)), ...added],
       body: undefined,
       bodySizeBytes: undefined,
       signal,
       errand,
+      causedBy: isAwaited ? causedBy : (causedBy ?? traceFields(originFields)),
     });
     return { response, requestAt, responseAt: clock.now() };
   }

@@ -8,8 +8,8 @@ import { generationAnswer, relayAnswer } from './answers.ts';
 import { passedFields } from './asked.ts';
 import { errandOf } from './errand.ts';
 import type { ExchangeContext } from './exchange-context.ts';
-import type { Arrival, Flights } from './flights.ts';
-import { groupTags } from './group-tags.ts';
+import type { Arrival } from './flight.ts';
+import type { Flights } from './flights.ts';
 import type { Inquiry } from './inquiry.ts';
 import { invalidate } from './invalidate.ts';
 import { landPosted } from './land-whole.ts';
@@ -17,6 +17,7 @@ import { learnFromHead } from './learn-head.ts';
 import type { Received } from './open-generation.ts';
 import { selectPosted } from './posted.ts';
 import { withMoreFields } from './representation.ts';
+import { responseTags } from './tags.ts';
 
 /** Passes requests on, and keeps what is known of stored responses true. */
 export class Passing {
@@ -44,21 +45,28 @@ export class Passing {
     const tether = createTether(inquiry.request.signal);
     const received = await this.#ask(inquiry, tether.signal);
     const posted = selectPosted(inquiry, received);
-    const tags = groupTags(received.response.fields, inquiry);
+    const tags = responseTags(received.response.fields, inquiry);
     const isOutdated = before.concerns(tags);
     const effect = this.#takeEffect(inquiry, 'method', received);
     // Its own invalidation has been noted by now.
     using since = this.#flights.watch(inquiry.key);
     await effect;
-    if (posted === undefined || isOutdated || since.concerns(tags)) {
-      return relayAnswer({ ...received, evaluated: true }, 'method', 'method');
+    // Who asks another process for it can read it along only where this one has the lease; it is kept without, too.
+    const asked = posted && this.#context.fleet.acquire(inquiry.key, tether.signal);
+    const right = asked instanceof Promise ? await asked.catch(() => undefined) : asked;
+    try {
+      if (posted === undefined || isOutdated || since.concerns(tags)) {
+        return relayAnswer({ ...received, evaluated: true }, 'method', 'method');
+      }
+      // What is kept belongs to no client.
+      tether.release();
+      const flight = this.#flights.start(inquiry.key, posted.policy.fill.onAbort, (clearance) =>
+        landPosted(this.#context, posted, received, clearance),
+      );
+      return answerPosted(await flight.lead(inquiry));
+    } finally {
+      if (right?.kind === 'ours') right.lease.release();
     }
-    // What is kept belongs to no client.
-    tether.release();
-    const flight = this.#flights.start(inquiry.key, posted.policy.fill.onAbort, (clearance) =>
-      landPosted(this.#context, posted, received, clearance),
-    );
-    return answerPosted(await flight.lead(inquiry));
   }
 
   /** What is not shared has been refused for a reason of its own, which is noted already. */
@@ -88,7 +96,7 @@ export class Passing {
   async #takeEffect(inquiry: Inquiry, forwardReason: ForwardReason, received: Received): Promise<void> {
     const { method } = inquiry.request;
     try {
-      if (!isSafeMethod(method)) await invalidate(this.#context.store, this.#flights, inquiry, received.response);
+      if (!isSafeMethod(method)) await invalidate(this.#context, this.#flights, inquiry, received.response);
       if (method === 'HEAD' && forwardReason !== 'bypass')
         await learnFromHead(this.#context, this.#flights, inquiry, received);
     } catch (thrown) {

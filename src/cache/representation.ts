@@ -24,6 +24,8 @@ export interface ByteReader {
 /** One selected representation, stored or on its way from the origin, held for one request until it is closed. */
 export interface Representation {
   readonly response: StoredResponse;
+  /** The name of the generation that its bytes are of; undefined where they are not told apart by it. */
+  readonly generation?: string | undefined;
   /** The length of the whole; undefined as long as it is not known. */
   readonly sizeBytes: number | undefined;
   /** Bytes in memory now, without opening. */
@@ -46,6 +48,7 @@ export interface Representation {
 export function withResponse(representation: Representation, response: StoredResponse): Representation {
   return {
     response,
+    generation: representation.generation,
     get sizeBytes() {
       return representation.sizeBytes;
     },

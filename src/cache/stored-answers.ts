@@ -4,13 +4,17 @@ import type { Span } from '../bytes/span.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { Answer } from './answer.ts';
-import { completedAnswer, hitAnswer, partialAnswer } from './answers.ts';
+import { completedAnswer, generationAnswer, hitAnswer, partialAnswer } from './answers.ts';
 import { isHead, isOnlyIfCached } from './asked.ts';
+import type { Company } from './company.ts';
 import type { StoredPlan } from './course.ts';
 import { reopenStored } from './exchange.ts';
 import type { ExchangeContext } from './exchange-context.ts';
-import type { Exchange, Flight, Flights } from './flights.ts';
+import type { Arrival, Exchange, Flight } from './flight.ts';
+import type { Right } from './fleet.ts';
+import type { Flights } from './flights.ts';
 import { presentWithin } from './fragments.ts';
+import type { Generation } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
 import type { Passing } from './passing.ts';
 import { isUsable } from './plan.ts';
@@ -18,6 +22,7 @@ import { isPresent } from './presence.ts';
 import type { ReadAheadRules } from './read-ahead.ts';
 import type { ByteReader, Representation } from './representation.ts';
 import { createStoredRepresentation } from './stored-representation.ts';
+import { isSameVersion, type Version, type Versioned, versionOf } from './version.ts';
 
 /** Opens entries, and has damaged ones mended. */
 export class StoredAnswers {
@@ -26,10 +31,13 @@ export class StoredAnswers {
   readonly #passing: Passing;
   readonly #reading: ReadAheadRules;
 
-  constructor(context: ExchangeContext, flights: Flights, passing: Passing) {
+  readonly #company: Company;
+
+  constructor(context: ExchangeContext, flights: Flights, passing: Passing, company: Company) {
     this.#context = context;
     this.#flights = flights;
     this.#passing = passing;
+    this.#company = company;
     this.#reading = { blockSizeBytes: context.store.blockSizeBytes, budget: context.readAhead };
   }
 
@@ -44,12 +52,19 @@ export class StoredAnswers {
     return this.#partial(entry, ttlMs, inquiry);
   }
 
-  /** Opens a stored generation that is there in part, or joins those who have it open. */
-  async #partial(entry: StoredEntry, ttlMs: number, inquiry: Inquiry): Promise<Answer> {
-    const open = this.#flights.holderOf(inquiry.key, entry.generation);
-    // Those who read it may take their time, and nobody else can open it before they are done.
-    if (open === 'held') return await this.#passing.pass(inquiry, 'uri-miss', 'store-unavailable');
-    const arrival = await (open ?? this.#reopen(entry, inquiry)).lead(inquiry);
+  /** Opens a stored generation that is there in part, or joins those who have it open, in this process or another one. */
+  async #partial(entry: StoredEntry, ttlMs: number, inquiry: Inquiry, given?: Version): Promise<Answer> {
+    const right = this.#context.fleet.acquire(inquiry.key, inquiry.request.signal);
+    if (right instanceof Promise || right.kind === 'theirs') return await this.#elsewhere(right, inquiry, given);
+    let arrival: Arrival;
+    try {
+      const open = this.#flights.holderOf(inquiry.key, entry.generation);
+      // Those who read it may take their time, and nobody else can open it before they are done.
+      if (open === 'held') return await this.#passing.pass(inquiry, 'uri-miss', 'store-unavailable');
+      arrival = await (open ?? this.#reopen(entry, inquiry)).lead(inquiry);
+    } finally {
+      right.lease.release();
+    }
     if (arrival.kind === 'unusable') return await this.#passing.pass(inquiry, 'uri-miss', arrival.reason);
     if (arrival.kind === 'failed' && arrival.failure instanceof ProxyError) throw arrival.failure;
     if (arrival.kind !== 'generation') throw new ProxyError('internal', { detail: 'a generation was not reopened' });
@@ -60,6 +75,30 @@ export class StoredAnswers {
       throw new ProxyError('not_in_cache');
     }
     return partialAnswer(generation, representation, isEnough, ttlMs);
+  }
+
+  async #elsewhere(right: Right | Promise<Right>, inquiry: Inquiry, given: Version | undefined): Promise<Answer> {
+    const answer = await this.#company.ask(inquiry, right, given);
+    return answer ?? (await this.#passing.pass(inquiry, 'uri-miss', 'lease-unavailable'));
+  }
+
+  /**
+   * What a request has been given a part of, where it is stored or being put together here; undefined where it is not. How
+   * fresh it is does not matter any more.
+   */
+  async continued(entries: readonly StoredEntry[], inquiry: Inquiry, given: Version): Promise<Answer | undefined> {
+    const now = this.#context.clock.now();
+    const isGiven = ({ metadata: response, sizeBytes, generation }: StoredEntry) =>
+      isSameVersion(versionOf({ response, sizeBytes, generation }, now), given);
+    const entry = entries.find((stored) => isGiven(stored) && isUsable(stored, now));
+    if (entry !== undefined) return await this.hit({ kind: 'hit', entry, ttlMs: 0, isValidated: false }, inquiry);
+    const flight = this.#flights.of(inquiry.key).findLast(({ generation }) => {
+      return generation !== undefined && isSameVersion(versionOf(ofGeneration(generation), now), given);
+    });
+    const arrival = await flight?.wait(inquiry);
+    if (arrival?.kind !== 'generation') return undefined;
+    const { generation, representation } = arrival;
+    return generationAnswer(generation, representation, { isJoined: true, forwardReason: 'partial' });
   }
 
   /** Makes an entry readable. */
@@ -75,9 +114,16 @@ export class StoredAnswers {
     if (damaged === undefined || !isUsable({ ...damaged, isComplete: false }, clock.now())) {
       throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and cannot be had again by itself' });
     }
-    const answer = await this.#partial(damaged, 0, inquiry);
-    if (answer.kind === 'representation') return await answer.representation.open(rest, inquiry.request.signal);
-    answer.relay.response.body.close();
+    const known = versionOf({ ...damaged, response: damaged.metadata }, clock.now());
+    const answer = await this.#partial(damaged, 0, inquiry, known);
+    if (answer.kind === 'representation') {
+      const { representation } = answer;
+      const isSame = isSameVersion(versionOf(representation, clock.now()), known);
+      if (isSame) return await representation.open(rest, inquiry.request.signal);
+      representation.close();
+    } else {
+      answer.relay.response.body.close();
+    }
     throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and the rest cannot be opened' });
   }
 
@@ -103,4 +149,8 @@ export class StoredAnswers {
     if (entry.isComplete) return answer;
     return this.#partial(entry, 0, inquiry).then((partial) => completedAnswer(answer, partial));
   }
+}
+
+function ofGeneration({ response, sizeBytes, name }: Generation): Versioned {
+  return { response, sizeBytes, generation: name };
 }

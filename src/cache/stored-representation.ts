@@ -12,9 +12,10 @@ export type Mend = (rest: readonly Span[]) => Promise<ByteReader>;
 
 /** Presents an entry to delivery. */
 export function createStoredRepresentation(entry: StoredEntry, rules: ReadAheadRules, mend: Mend): Representation {
-  const { metadata, sizeBytes } = entry;
+  const { metadata, sizeBytes, generation } = entry;
   return {
     response: metadata,
+    generation,
     sizeBytes,
     peek: (offset, end) => peekBytes(entry, rules.blockSizeBytes, offset, end),
     open: async (spans) => {

@@ -22,6 +22,8 @@ export type FillResult = 'stored' | 'same' | 'kept' | 'relayed' | 'failed' | 'st
 export interface FillEnd {
   readonly result: FillResult;
   readonly bytes: number;
+  /** How often it broke off and was taken up again. */
+  readonly resumptions: number;
   readonly durationMs: number;
   readonly error: ProxyError | undefined;
 }
@@ -42,7 +44,9 @@ export interface SupplyRules {
   readonly retry: RetryRules;
   readonly clock: Clock;
   readonly source: PartSource;
-  /** Told when a transfer is over. Does not throw. */
+  /** Told when a transfer begins, and when it turns out not to, because of a limit. Does not throw. */
+  readonly onFillStart: (kind: 'begun' | 'called_off') => void;
+  /** Told when one that has begun is over. Does not throw. */
   readonly onFill: (end: FillEnd) => void;
 }
 
@@ -259,8 +263,9 @@ export class Supply implements FillHost {
 
   /** Never rejects. */
   async #follow(fill: Fill, first: Part | undefined): Promise<void> {
-    const { blockSizeBytes, clock, onFill } = this.#rules;
+    const { blockSizeBytes, clock, onFillStart, onFill } = this.#rules;
     const startedAt = clock.now();
+    onFillStart('begun');
     let result: FillResult;
     let error: ProxyError | undefined;
     try {
@@ -276,9 +281,9 @@ export class Supply implements FillHost {
       else if (fill.received === 0) fill.refusal = error;
     }
     this.#arrivals.remove(fill);
-    if (fill.refusal === undefined) {
-      onFill({ result, bytes: fill.received, durationMs: clock.now() - startedAt, error });
-    }
+    const { received: bytes, resumptions } = fill;
+    if (fill.refusal !== undefined) onFillStart('called_off');
+    else onFill({ result, bytes, resumptions, durationMs: clock.now() - startedAt, error });
     this.moved();
     if (error === undefined) this.complete(fill.errand.client);
     if (this.isIdle) this.#host.idle();

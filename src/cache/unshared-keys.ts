@@ -27,9 +27,13 @@ export class UnsharedKeys {
 
   /** Remembers a key whose response was refused for this reason, if the next one will probably be refused too. */
   note(key: string, reason: string, now: number): void {
-    if (!reasonsOfResponse.has(reason)) return;
+    if (reasonsOfResponse.has(reason)) this.learn(key, reasonsOfClient.has(reason) ? 'personal' : 'unstorable', now);
+  }
+
+  /** Remembers a key of which somebody else has found it out. */
+  learn(key: string, why: Unshared, now: number): void {
     this.#known.delete(key);
-    this.#known.set(key, { until: now + REMEMBERED_MS, why: reasonsOfClient.has(reason) ? 'personal' : 'unstorable' });
+    this.#known.set(key, { until: now + REMEMBERED_MS, why });
     const [oldest] = this.#known.keys();
     if (this.#known.size > MAX_KEYS && oldest !== undefined) this.#known.delete(oldest);
   }

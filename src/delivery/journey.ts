@@ -2,7 +2,7 @@
 
 import type { Answer } from '../cache/answer.ts';
 import type { Clock } from '../http/clock.ts';
-import { fieldValue } from '../http/fields.ts';
+import { type Fields, fieldValue } from '../http/fields.ts';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { type ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Emit, RequestEvent } from '../telemetry/events.ts';
@@ -52,7 +52,7 @@ export class Journey {
     const presented = this.#present === undefined ? presentProblem(this.#request, limited) : this.#present(limited);
     const onDelivered = (end: Delivery): void => {
       this.allowance?.leave(end);
-      this.#emit(this.#event(presented.status, headAt, end, error));
+      this.#emit(this.#event(presented, headAt, end, error));
     };
     return { ...presented, onDelivered };
   }
@@ -63,7 +63,7 @@ export class Journey {
     return this.arrive(errorResponse(error), error);
   }
 
-  #event(status: number, headAt: number, end: Delivery, failure: ProxyError | undefined): RequestEvent {
+  #event(sent: ProxyResponse, headAt: number, end: Delivery, failure: ProxyError | undefined): RequestEvent {
     const { method, scheme, authority, target, version, peer, fields, receivedAt } = this.#request;
     const error = failure ?? end.error;
     return {
@@ -77,10 +77,11 @@ export class Journey {
       client: this.client === peer.address ? undefined : this.client,
       user: this.user,
       route: this.#route,
-      status,
+      status: sent.status,
       range: fieldValue(fields, 'range'),
       bytesSent: end.bytesSent,
       complete: end.complete,
+      isMultipart: sent.status === 206 && isMultipart(sent.fields),
       outcome: this.answer?.outcome ?? 'none',
       reason: this.answer?.reason,
       collapsed: this.answer?.collapsed ?? false,
@@ -91,4 +92,8 @@ export class Journey {
       errorDetail: error?.detail,
     };
   }
+}
+
+function isMultipart(fields: Fields): boolean {
+  return fieldValue(fields, 'content-type')?.toLowerCase().startsWith('multipart/byteranges') === true;
 }

@@ -14,6 +14,7 @@ import { forwardedRequestFields, forwardedResponseFields } from './forwarding.ts
 import type { Admission, Gate } from './gate.ts';
 import { answerAsLast } from './max-forwards.ts';
 import type { PeerList } from './peers.ts';
+import type { RequestedPurge } from './purge.ts';
 
 /** What decides who may pass. */
 export interface AdmissionContext {
@@ -35,6 +36,8 @@ export type Admitted =
       /** Whether it is to be explained instead of answered. */
       readonly isExplained: boolean;
     }
+  /** It is about what is stored, and goes to no origin. */
+  | { readonly kind: 'purge'; readonly purge: RequestedPurge }
   | { readonly kind: 'answered'; readonly response: ProxyResponse };
 
 /**
@@ -55,8 +58,13 @@ export function admit(
   const routed = routeRequest(request, context.router);
   const gate = context.gateOf(routed.route);
   journey.enter(routed.route.name, (response) => gate.present(request, response));
-  const proceed = (admission: Admission): Admitted =>
-    admission.kind === 'answered' ? admission : inquire(admission, client, context, explained !== undefined);
+  const proceed = (admission: Admission): Admitted => {
+    if (admission.kind === 'answered') return admission;
+    const purge = gate.selectPurge(admission.request, client, admission.routed);
+    if (purge === undefined) return inquire(admission, client, context, explained !== undefined);
+    if (explained !== undefined) throw new ProxyError('method_refused', { detail: 'a purge is not explained' });
+    return { kind: 'purge', purge };
+  };
   const admission = gate.admit(request, client, routed, journey);
   return admission instanceof Promise ? admission.then(proceed) : proceed(admission);
 }

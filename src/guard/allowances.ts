@@ -33,10 +33,20 @@ export interface Allowance {
   leave(delivery: Delivery): void;
 }
 
+/** What the request of another process may take of this one, where it is counted as a request and delivered. */
+export interface Loan {
+  /** The origin as this route may use it. */
+  readonly origin: Origin;
+  /** Takes note of bytes of an entry that the client is given: what came for them came here. */
+  repay(key: string, bytes: number): void;
+}
+
 /** The limits of one route. */
 export interface Allowances {
   /** Throws `ProxyError`: `rate_limited`, `too_many_requests`, `body_too_large`. */
   enter(request: ProxyRequest, client: Client, routed: Routed): Allowance;
+  /** For a request that another process has let in, of a client by its name in the limits. */
+  lend(routed: Routed, client: string): Loan;
 }
 
 /** The limits of a route; 0 stands for none. */
@@ -82,6 +92,11 @@ class RouteAllowances implements Allowances {
     const limited = this.#limitBody(request, fields);
     const release = this.#takePlace(client, fields);
     return new RequestAllowance(limited, this.#limit(route.origin), client, { fields, release, share: this.#share });
+  }
+
+  lend({ route }: Routed, client: string): Loan {
+    const share = this.#share;
+    return { origin: this.#limit(route.origin), repay: (key, bytes) => share?.repay(client, key, bytes) };
   }
 
   #limitBody(request: ProxyRequest, fields: Fields): ProxyRequest {

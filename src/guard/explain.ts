@@ -42,6 +42,7 @@ function isNamed(fields: Fields): boolean {
   return options.some((option) => option.toLowerCase() === explainField);
 }
 
-function isForwarded(fields: Fields): boolean {
+/** Whether fields show that the peer speaks for somebody else. */
+export function isForwarded(fields: Fields): boolean {
   return fields.some(([name]) => proxyFields.has(name) || isClaim(name));
 }

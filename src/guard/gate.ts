@@ -7,10 +7,11 @@ import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import type { Routed } from '../routing/inquiry.ts';
 import type { Access } from './access.ts';
-import type { Allowance, Allowances } from './allowances.ts';
+import type { Allowance, Allowances, Loan } from './allowances.ts';
 import type { Client } from './client.ts';
 import type { Presentation } from './presentation.ts';
 import { forOneRequest } from './privacy.ts';
+import { type PurgeRules, type RequestedPurge, selectPurge } from './purge.ts';
 
 /** What a gate says to a request. Refusals are thrown, as `ProxyError`. */
 export type Admission =
@@ -22,6 +23,10 @@ export type Admission =
 /** One gate. */
 export interface Gate {
   admit(request: ProxyRequest, client: Client, routed: Routed, note: GateNotes): Admission | Promise<Admission>;
+  /** What a request may take here that another process has let in. */
+  lend(routed: Routed, client: string): Loan;
+  /** What a request that was let in is to purge; undefined where it is for the cache or the origin. Throws `ProxyError`. */
+  selectPurge(request: ProxyRequest, client: Client, routed: Routed): RequestedPurge | undefined;
   /** The response as this client is to get it, whoever made it. */
   present(request: ProxyRequest, response: ProxyResponse): ProxyResponse;
   /** The fields of an interim response as the client is to get them. */
@@ -41,6 +46,8 @@ export interface GateParts {
   readonly access: Access;
   readonly allowances: Allowances;
   readonly presentation: Presentation;
+  /** Who may purge by requests; nobody without it: such requests are like any other. */
+  readonly purge?: PurgeRules | undefined;
   /** What is sent in place of our own errors; nothing without it. */
   readonly errorPages?: ErrorPages;
 }
@@ -49,7 +56,7 @@ export interface GateParts {
  * Creates a gate. Addresses come first, then preflight requests, which carry no credentials; then limits, which slow down
  * those who guess credentials; then these.
  */
-export function createGate({ access, allowances, presentation, errorPages }: GateParts): Gate {
+export function createGate({ access, allowances, presentation, purge, errorPages }: GateParts): Gate {
   return {
     admit(request, client, routed, notes) {
       access.checkAddress(client);
@@ -61,6 +68,8 @@ export function createGate({ access, allowances, presentation, errorPages }: Gat
       if (!(passed instanceof Promise)) return pass(passed, allowance, notes);
       return passed.then((later) => pass(later, allowance, notes));
     },
+    lend: (routed, client) => allowances.lend(routed, client),
+    selectPurge: (request, client, routed) => selectPurge(request, client, routed, purge),
     present(request, response) {
       const presented = presentation.present(request, presentProblem(request, response, errorPages));
       // The operator's rules for fields have the last word on all but who may keep a response.

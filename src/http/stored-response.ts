@@ -39,6 +39,11 @@ export interface StoredResponse {
   /** Set where the origin has let it be known that it has changed: it is to be validated before it is used (RFC 9111 §4.3.5, §4.4). */
   readonly isInvalid?: true;
   /**
+   * Since when it is to be validated before it is used, in epoch milliseconds, because those who run the server want that:
+   * its lifetime ended then, and where it may be served stale it still may.
+   */
+  readonly expiredAt?: number;
+  /**
    * What the entry can be removed by besides its key (`Store.removeTagged`): texts of the writer's choice, opaque and
    * case-sensitive. Absent where there are none.
    */

@@ -51,6 +51,12 @@ function formatSelection(selection: QuerySelection): string {
   return kind + JSON.stringify(names.toSorted());
 }
 
+/** The two parts that a key reads as: the scope, escaped as it stands there, and the URI. */
+export function splitKey(key: string): { readonly scope: string; readonly uri: string } {
+  const space = key.indexOf(' ');
+  return { scope: key.slice(0, Math.max(0, space)), uri: key.slice(space + 1) };
+}
+
 /** A path that is no path (`*`) must not run into the authority. */
 function rooted(path: string): string {
   return path.startsWith('/') ? path : ` ${path}`;

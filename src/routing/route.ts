@@ -4,7 +4,7 @@ import type { FillPolicy } from '../cache/fill-policy.ts';
 import type { CachePolicy } from '../cache/inquiry.ts';
 import type { Fields } from '../http/fields.ts';
 import type { Origin } from '../origin/origin.ts';
-import type { Hold } from '../origin/origin-group.ts';
+import type { Hold, MemberState } from '../origin/origin-group.ts';
 import type { RangeAbility } from '../origin/range-ability.ts';
 
 /** Which requests a route serves. */
@@ -61,6 +61,8 @@ export interface Route {
   readonly origin: Origin;
   /** Chooses an origin for a tunnel, which does not go through `origin`. Undefined where there is one only. */
   readonly holdOrigin?: (() => Hold) | undefined;
+  /** How its origins are; undefined where nobody keeps account of that. */
+  readonly listOrigins?: (() => readonly MemberState[]) | undefined;
   /** How an `https:` origin is verified, and what it is shown; for tunnels. */
   readonly tls: {
     /** PEM certificates that are trusted instead of the system's. */

@@ -109,15 +109,17 @@ export function freshenFields(stored: Fields, notModified: Fields, responseAt: n
 
 /**
  * A stored response that a 304, or the head of a newer 200, has freshened: its age counts from that exchange, and it is
- * valid again. Ask `mayFreshen` before, and `decideStoring` about the result: the 304 may have brought a `no-store` or
+ * valid again, unless its lifetime was ended at or after `requestAt`. Ask `mayFreshen` before, and `decideStoring` about the result: the 304 may have brought a `no-store` or
  * `private`.
  */
 export function freshened(
-  { isInvalid: _isInvalid, ...stored }: StoredResponse,
+  { isInvalid: _isInvalid, expiredAt, ...stored }: StoredResponse,
   newer: { readonly fields: Fields },
   requestAt: number,
   responseAt: number,
   policy: KeepingPolicy,
 ): StoredResponse {
-  return { ...stored, fields: freshenFields(stored.fields, newer.fields, responseAt, policy), requestAt, responseAt };
+  const fields = freshenFields(stored.fields, newer.fields, responseAt, policy);
+  const isStillExpired = expiredAt !== undefined && requestAt <= expiredAt;
+  return { ...stored, fields, requestAt, responseAt, ...(isStillExpired ? { expiredAt } : {}) };
 }

@@ -62,7 +62,7 @@ export interface ReuseTerms {
   /** The lifetime that counts for this request: that of the response, or `rangeReuseSeconds`. */
   readonly lifetimeMs: number;
   readonly age: AgeTerms;
-  /** The lifetime without the age; negative once it is over. */
+  /** The lifetime without the age, or less where it was ended before its time; negative once it is over. */
   readonly ttlMs: number;
   /** The directive of the response that wants it validated before each reuse, if there is one. */
   readonly ban: 'no-cache' | 'private' | 'no-store' | undefined;
@@ -83,7 +83,7 @@ export function reuseTerms({ requestFields, hasRange, stored, now, policy }: Reu
   const freshness = freshnessLifetime(stored, policy, control);
   const lifetimeMs = hasRange && freshness.source === 'none' ? policy.rangeReuseSeconds * 1000 : freshness.lifetimeMs;
   const age = ageTerms(stored, now);
-  const ttlMs = lifetimeMs - age.ageMs;
+  const ttlMs = Math.min(lifetimeMs - age.ageMs, (stored.expiredAt ?? Number.POSITIVE_INFINITY) - now);
   return {
     control,
     request,
@@ -117,10 +117,13 @@ export function decideReuse(input: ReuseInput): ReuseDecision {
 }
 
 /** Why the origin must be asked, however fresh the response is. */
-function validationReason({ ban, demand }: ReuseTerms, { isInvalid }: StoredResponse): ValidationReason | undefined {
+function validationReason(
+  { ban, demand }: ReuseTerms,
+  { isInvalid, expiredAt }: StoredResponse,
+): ValidationReason | undefined {
   if (ban !== undefined) return 'no-cache';
   if (demand !== undefined) return 'request';
-  return isInvalid === true ? 'stale' : undefined;
+  return isInvalid === true || expiredAt !== undefined ? 'stale' : undefined;
 }
 
 function demandOf(

@@ -137,13 +137,16 @@ function isEverReusable(response: DatedResponse, policy: FreshnessPolicy, contro
 }
 
 /**
- * Never kept, besides the fields of the connection: about this exchange, not about the representation. Set-Cookie goes
- * where the operator has it stripped.
+ * Never kept, besides the fields of the connection: about this exchange, not about the representation; those of a trace
+ * (W3C Trace Context) too. Set-Cookie goes where the operator has it stripped.
  */
 const exchangeFields: ReadonlySet<string> = new Set([
   'proxy-authenticate',
   'proxy-authentication-info',
   'proxy-authorization',
+  'traceparent',
+  'traceresponse',
+  'tracestate',
 ]);
 
 /**

@@ -134,6 +134,10 @@ export interface StoreUsage {
   /** What entries take, in bytes. */
   readonly usedBytes: number;
   readonly maxSizeBytes: number;
+  /** What is in the memory of this process, in bytes; undefined where a store keeps nothing there. */
+  readonly memoryBytes?: number;
+  /** Whether what comes is kept: not while a disk is full or cannot be written. Undefined where that cannot happen. */
+  readonly isWritable?: boolean;
 }
 
 /** Keeps entries. */

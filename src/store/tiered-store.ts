@@ -4,18 +4,34 @@ import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { MemoryTier } from './memory/memory-tier.ts';
 import { findable } from './pins.ts';
-import type { BlockSource, EntryWriter, NewEntry, Store, StoredEntry } from './store.ts';
+import type {
+  BlockSource,
+  EntryChoice,
+  EntryPage,
+  EntryWriter,
+  NewEntry,
+  Store,
+  StoredEntry,
+  StoreUsage,
+} from './store.ts';
+import type { StoreChange } from './store-change.ts';
+
+/** A store with memory in front of it. */
+export interface TieredStore extends Store {
+  /** Forgets what memory has of what the store below has changed by itself. */
+  forget(change: StoreChange): void;
+}
 
 /**
  * Puts memory in front of a store. All changes must go through the tiered store, which owns the one below from now on.
  * An entry that the store below evicts by itself may be told until it is opened; those bytes of it that are in memory
  * are right still. `now` tells epoch milliseconds.
  */
-export function createTieredStore(memory: MemoryTier, store: Store, now: () => number): Store {
-  return new TieredStore(memory, store, now);
+export function createTieredStore(memory: MemoryTier, store: Store, now: () => number): TieredStore {
+  return new MemoryBefore(memory, store, now);
 }
 
-class TieredStore implements Store {
+class MemoryBefore implements TieredStore {
   readonly blockSizeBytes: number;
   readonly maxEntryBytes: number;
   readonly #memory: MemoryTier;
@@ -66,23 +82,58 @@ class TieredStore implements Store {
     return this.#changing(key, this.#store.removeKey(key));
   }
 
-  async removeTagged(tag: string): Promise<readonly string[]> {
-    const keys = new Set<string>();
-    try {
-      for (const key of await this.#store.removeTagged(tag)) keys.add(key);
-    } finally {
-      // What the store below has evicted by itself may be told from here still, or be on its way here.
-      const kept = this.#memory.taggedEntries(tag);
-      for (const { key } of findable(kept, this.#now)) keys.add(key);
-      for (const key of [...keys, ...kept.map((entry) => entry.key)]) this.#memory.forgetEntries(key);
-      this.#finding.clear();
-    }
-    return [...keys];
+  removeTagged(tag: string): Promise<readonly string[]> {
+    return this.#removing(this.#store.removeTagged(tag), () => this.#memory.taggedEntries(tag));
+  }
+
+  removePrefixed(prefix: string): Promise<readonly string[]> {
+    return this.#removing(this.#store.removePrefixed(prefix), () => this.#memory.prefixedEntries(prefix));
+  }
+
+  async list(choice: EntryChoice, limit: number, after?: string): Promise<EntryPage> {
+    const { entries, next } = await this.#store.list(choice, limit, after);
+    return { entries: entries.map((entry) => this.#wrap(entry)), next };
+  }
+
+  readUsage(): StoreUsage {
+    return { ...this.#store.readUsage(), memoryBytes: this.#memory.sizeBytes };
+  }
+
+  heed(change: StoreChange): void {
+    this.forget(change);
+    this.#store.heed(change);
+  }
+
+  forget(change: StoreChange): void {
+    if (change.kind === 'keys') for (const key of change.keys) this.#forget(key);
+    if (change.kind === 'tag') this.#forgetEntries(this.#memory.taggedEntries(change.tag));
+    if (change.kind === 'prefix') this.#forgetEntries(this.#memory.prefixedEntries(change.prefix));
+    if (change.kind !== 'fresh') return;
+    this.#memory.clear();
+    this.#finding.clear();
   }
 
   async close(): Promise<void> {
     this.#memory.clear();
     await this.#store.close();
+  }
+
+  /** Waits for a removal by choice, done or failed, and forgets what memory has of the choice. */
+  async #removing(
+    removal: Promise<readonly string[]>,
+    entriesInMemory: () => readonly StoredEntry[],
+  ): Promise<readonly string[]> {
+    const keys = new Set<string>();
+    try {
+      for (const key of await removal) keys.add(key);
+    } finally {
+      // What the store below has evicted by itself may be told from here still, or be on its way here.
+      const kept = entriesInMemory();
+      for (const { key } of findable(kept, this.#now)) keys.add(key);
+      for (const key of keys) this.#memory.forgetEntries(key);
+      this.#forgetEntries(kept);
+    }
+    return [...keys];
   }
 
   #inMemory(key: string): readonly StoredEntry[] | undefined {
@@ -115,6 +166,12 @@ class TieredStore implements Store {
   #forget(key: string): void {
     this.#memory.forgetEntries(key);
     this.#finding.delete(key);
+  }
+
+  /** Forgets entries in memory, and those that may be on their way here. */
+  #forgetEntries(kept: readonly StoredEntry[]): void {
+    for (const { key } of kept) this.#memory.forgetEntries(key);
+    this.#finding.clear();
   }
 
   #wrapWriter(key: string, writer: EntryWriter): EntryWriter {

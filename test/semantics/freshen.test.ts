@@ -160,6 +160,16 @@ describe('freshened, RFC 9111 §4.3.4', () => {
     expect(currentAgeMs(fresh, later + 1000)).toBe(1050);
   });
 
+  it.each([
+    ['before', later - 1, undefined],
+    ['when', later, later],
+    ['after', later + 10, later + 10],
+  ])('makes it valid again, unless it was expired when the exchange began or later: %s', (_when, expiredAt, want) => {
+    const invalid = { ...stored, isInvalid: true, expiredAt } as const;
+    const fresh = freshened(invalid, { fields: fieldsOf('ETag: "a"') }, later, later + 20, policy);
+    expect([fresh.isInvalid, fresh.expiredAt]).toEqual([undefined, want]);
+  });
+
   it('keeps what is not of the fields, and the stored value itself', () => {
     const before = structuredClone(stored);
     const fresh = freshened(stored, { fields: fieldsOf('X: 1') }, later, later, policy);

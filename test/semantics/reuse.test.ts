@@ -298,6 +298,39 @@ describe('decideReuse of an invalid response', () => {
   });
 });
 
+describe('decideReuse of an expired response', () => {
+  const expire = (control: string, expiredAfter: number) =>
+    storedWith([`Date: ${sentDate}`, `Cache-Control: ${control}`], { expiredAt: sentAt + expiredAfter * 1000 });
+
+  it.each<[control: string, expiredAfter: number, seconds: number, until: number]>([
+    // From the instant on that it was expired at, not from the end of its lifetime.
+    ['max-age=60, stale-if-error=30', 10, 10, 40],
+    ['max-age=60, stale-if-error=30', 10, 20, 40],
+    ['max-age=60, stale-if-error=30', 10, 50, 40],
+    // Its lifetime was over before.
+    ['max-age=60, stale-if-error=30', 70, 80, 90],
+    // It is not used while it is validated: whoever has ended its lifetime knows of something newer.
+    ['max-age=60, stale-while-revalidate=60, stale-if-error=0', 10, 20, 10],
+  ])('%s, expired after %d s, is validated at %d s, and served until %d s where the origin fails', (...row) => {
+    const [control, expiredAfter, seconds, until] = row;
+    const stored = expire(control, expiredAfter);
+    const decision = decideReuse({ requestFields: [], hasRange: true, stored, now: sentAt + seconds * 1000, policy });
+    expect(decision).toMatchObject({ kind: 'validate', reason: 'stale', serveStaleUntil: sentAt + until * 1000 });
+  });
+
+  it('is served stale by nobody whom the origin forbids it', () => {
+    const stored = expire('max-age=60, must-revalidate, stale-if-error=30', 10);
+    const decision = decideReuse({ requestFields: [], hasRange: false, stored, now: sentAt + 20_000, policy });
+    expect(decision).toMatchObject({ kind: 'validate', serveStaleUntil: 0 });
+  });
+
+  it('is validated even where the clock was set back', () => {
+    const now = sentAt + 5_000;
+    const decision = decideReuse({ requestFields: [], hasRange: false, stored: expire('max-age=60', 10), now, policy });
+    expect(decision).toMatchObject({ kind: 'validate', reason: 'stale' });
+  });
+});
+
 describe('reuseTerms', () => {
   const terms = (response: string, request: string, ageSeconds = 20, isInvalid?: true) => {
     const stored = storedWith([`Date: ${sentDate}`, `Cache-Control: ${response}`]);

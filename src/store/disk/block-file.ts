@@ -26,6 +26,8 @@ export interface BlockFileOptions {
   readonly blockSizeBytes: number;
   readonly fileSystem: FileSystem;
   readonly paths: BlockFilePaths;
+  /** Whether other processes may write into the files too: what a sidecar has not said, it may say later. */
+  readonly isShared?: boolean;
   /** Is told when a block turns out to be absent, once for each that is damaged. */
   readonly onBlockLost: (lost: LostBlock) => void;
   /** Is told when the body cannot be opened, or its sidecar cannot be read, because they are damaged or gone. */
@@ -65,11 +67,11 @@ export class BlockFile {
    * Opens the body of an entry for reading, which costs the same however long it is. Throws `ProxyError` `bytes_gone`.
    */
   static async open(options: BlockFileOptions, sizeBytes: number): Promise<BlockFile> {
-    const { fileSystem, paths, blockSizeBytes } = options;
+    const { fileSystem, paths, blockSizeBytes, isShared } = options;
     let file: OpenFile | undefined;
     try {
       file = await fileSystem.open(paths.body, 'r');
-      const sums = await Sidecar.open(fileSystem, paths.sums, Math.ceil(sizeBytes / blockSizeBytes));
+      const sums = await Sidecar.open(fileSystem, paths.sums, Math.ceil(sizeBytes / blockSizeBytes), isShared);
       return new BlockFile(options, file, sums, sizeBytes);
     } catch (error) {
       await file?.close();
@@ -84,6 +86,8 @@ export class BlockFile {
     } catch (error) {
       throw lostBody(this.#options, error);
     }
+    const blockCount = Math.ceil((this.#sizeBytes ?? 0) / this.#options.blockSizeBytes);
+    if (this.#options.isShared === true && blockCount > 0) await this.#learn(0, blockCount);
   }
 
   /** Whether a block is there, as far as is known without reading it; needs `loadSums` in a file that was opened. */
@@ -114,6 +118,7 @@ export class BlockFile {
     const { generation, blockSizeBytes } = this.#options;
     const name = `Block ${index} of generation ${generation}`;
     if (!this.#sums.knows(index)) await this.#loadSum(index);
+    if (this.#options.isShared === true && !this.has(index)) await this.#learn(index, index + 1);
     const sum = this.#sums.get(index);
     if (!this.#fits(index, sum)) throw this.#lose(index, sum, `${name} is not in the sidecar.`);
     try {
@@ -158,6 +163,17 @@ export class BlockFile {
       await this.#sums.load(index);
     } catch (error) {
       throw lostBody(this.#options, error);
+    }
+  }
+
+  /** Learns which blocks another process has written since. What cannot be learned stays absent here. */
+  async #learn(start: number, end: number): Promise<void> {
+    const { fileSystem, paths } = this.#options;
+    const reopen = () => fileSystem.open(paths.sums, 'r');
+    const sums = await this.#sums.readAgain(start, end, reopen).catch(() => undefined);
+    for (let index = start; sums !== undefined && index < end; index += 1) {
+      const sum = sums.get(index - start);
+      if (sum !== undefined && !this.has(index) && !this.#lost.has(index)) this.#sums.set(index, sum);
     }
   }
 

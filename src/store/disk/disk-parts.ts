@@ -1,6 +1,7 @@
 /** The parts that a disk store is made of, as its entries and writers see them. */
 
 import type { BodyFiles } from './body-files.ts';
+import type { ChangeNews } from './change-news.ts';
 import type { DiskIndex } from './disk-index.ts';
 import type { DiskSpace } from './disk-space.ts';
 import type { Eviction } from './eviction.ts';
@@ -17,4 +18,5 @@ export interface DiskParts {
   readonly bodies: OpenBodies;
   readonly space: DiskSpace;
   readonly storing: StoringSwitch;
+  readonly news: ChangeNews;
 }

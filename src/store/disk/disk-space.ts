@@ -6,6 +6,7 @@ import type { BackgroundTasks } from './background-tasks.ts';
 import type { DiskIndex } from './disk-index.ts';
 import type { Eviction } from './eviction.ts';
 import type { FileSystem } from './file-system.ts';
+import type { RoomClaims } from './room-claims.ts';
 
 /** What the room is measured with. */
 export interface DiskSpaceOptions {
@@ -22,6 +23,10 @@ export interface DiskSpaceOptions {
   readonly background: BackgroundTasks;
   /** Ends what goes on in the background. */
   readonly signal: AbortSignal;
+  /** What other processes know of this one's reservations, where there are others. */
+  readonly claims?: RoomClaims | undefined;
+  /** Tells other processes that entries are about to leave, so that they can tell which of them they use. */
+  readonly onEvicting?: (() => Promise<void>) | undefined;
 }
 
 /** What a slice of eviction comes to: it goes on, the low water is reached, or nothing may leave. */
@@ -46,6 +51,9 @@ const minFreeBytesByDefault = 32 * 1024 * 1024;
 const minFreeShareByDefault = 1 / 4;
 /** The free room of the disk is looked at again after so many reserved bytes. */
 const measuredEveryBytes = 16 * 1024 * 1024;
+
+/** After so many slices of one eviction other processes are told of it again. */
+const slicesBetweenNews = 8;
 
 /** Keeps the sum of entries and reservations within the bound: what was configured, or what the disk has. */
 export class DiskSpace {
@@ -85,6 +93,8 @@ export class DiskSpace {
       count: (bytes) => {
         this.#reservedBytes -= reserved;
         this.#writtenBytes -= written;
+        if (bytes > 0) this.#options.claims?.count(reserved);
+        this.#options.claims?.settle(this.#reservedBytes);
         counted = bytes;
         reserved = 0;
         written = 0;
@@ -94,7 +104,7 @@ export class DiskSpace {
 
   /** Evicts entries if more than the high water is used. Does what it can; never rejects. */
   async makeRoom(): Promise<void> {
-    await this.#takeRoom(0);
+    await this.#takeRoom(0, () => this.#usedBytes <= this.#limitBytes);
   }
 
   /** Looks how much of the disk is free, and adapts the bound to it. Never rejects. */
@@ -112,38 +122,58 @@ export class DiskSpace {
   }
 
   get #usedBytes(): number {
-    return this.#options.index.allocatedBytes + this.#reservedBytes;
+    return this.#options.index.allocatedBytes + this.#reservedBytes + this.#othersBytes;
+  }
+
+  get #othersBytes(): number {
+    return this.#options.claims?.othersBytes ?? 0;
+  }
+
+  /** Whether there is room for all that is reserved; then other processes know of it too. Throws `StoreFault`. */
+  #hasRoom(): boolean {
+    const { claims } = this.#options;
+    return claims?.cover(this.#reservedBytes, this.#limitBytes) ?? this.#usedBytes <= this.#limitBytes;
   }
 
   async #reserve(bytes: number): Promise<void> {
     this.#unmeasuredBytes += bytes;
-    const isShort = this.#usedBytes + bytes > this.#limitBytes && this.#limitBytes < this.#options.maxSizeBytes;
+    const isShort = this.#limitBytes < this.#options.maxSizeBytes && this.#usedBytes + bytes > this.#limitBytes;
     if (isShort || this.#unmeasuredBytes >= measuredEveryBytes) await this.measure();
     if (this.#reservedBytes + bytes > this.#limitBytes) throw noRoom();
-    if (!(await this.#takeRoom(bytes))) throw noRoom();
+    if (!(await this.#takeRoom(bytes, () => this.#hasRoom()))) throw noRoom();
   }
 
   /**
-   * Reserves bytes and sees that no more than the high water is used; where that cannot be, gives them back and says so.
-   * Waits only so long; the eviction goes on to the low water in the background.
+   * Reserves bytes and sees that there is room for them; where that cannot be, gives them back and says so. Waits only so
+   * long; the eviction goes on to the low water in the background. Throws what `hasRoom` throws.
    */
-  async #takeRoom(bytes: number): Promise<boolean> {
+  async #takeRoom(bytes: number, hasRoom: () => boolean): Promise<boolean> {
     this.#reservedBytes += bytes;
-    while (this.#usedBytes > this.#limitBytes) {
-      if (this.#slice === undefined) this.#options.background.add(this.#evict());
-      if (this.#usedBytes <= this.#limitBytes || (await this.#slice) !== 'nothing left') continue;
-      // Others may have given up just now, and made room thereby.
-      if (this.#usedBytes <= this.#limitBytes) break;
+    try {
+      while (!hasRoom()) {
+        if (this.#slice === undefined) this.#options.background.add(this.#evict());
+        if (hasRoom() || (await this.#slice) !== 'nothing left') continue;
+        // Others may have given up just now, and made room thereby.
+        if (hasRoom()) break;
+        this.#reservedBytes -= bytes;
+        return false;
+      }
+      return true;
+    } catch (error) {
       this.#reservedBytes -= bytes;
-      return false;
+      throw error;
     }
-    return true;
   }
 
   /** Evicts, one slice after the other. */
   async #evict(): Promise<void> {
-    do this.#slice = this.#evictSlice();
-    while ((await this.#slice) === 'more');
+    const { onEvicting, background } = this.#options;
+    this.#slice = onEvicting === undefined ? this.#evictSlice() : onEvicting().then(() => this.#evictSlice());
+    for (let slices = 1; (await this.#slice) === 'more'; slices += 1) {
+      // An eviction goes on for long where new entries come as fast as others leave.
+      if (onEvicting !== undefined && slices % slicesBetweenNews === 0) background.add(onEvicting());
+      this.#slice = this.#evictSlice();
+    }
     this.#slice = undefined;
   }
 

@@ -5,13 +5,15 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { Emit } from '../../telemetry/events.ts';
-import type { EntryWriter, NewEntry, Store, StoredEntry } from '../store.ts';
+import type { Sharing } from '../sharing.ts';
+import type { EntryChoice, EntryPage, EntryWriter, NewEntry, Store, StoredEntry, StoreUsage } from '../store.ts';
 import { StoreFault } from '../store.ts';
-import { Telling } from '../telling.ts';
+import type { StoreChange } from '../store-change.ts';
 import { BackgroundTasks } from './background-tasks.ts';
-import type { LostBlock } from './block-file.ts';
 import { BodyFiles } from './body-files.ts';
-import { createDirectory } from './create-directory.ts';
+import { createBodyReports } from './body-reports.ts';
+import { ChangeNews } from './change-news.ts';
+import { createStoreDirectory, type DirectoryLock, joinDirectory, lockDirectory } from './directory-lock.ts';
 import { createDiskEntry } from './disk-entry.ts';
 import { DiskIndex } from './disk-index.ts';
 import type { DiskParts } from './disk-parts.ts';
@@ -19,10 +21,12 @@ import { DiskSpace } from './disk-space.ts';
 import { DiskWriter } from './disk-writer.ts';
 import { Eviction } from './eviction.ts';
 import type { FileSystem } from './file-system.ts';
-import { IndexConnection } from './index-connection.ts';
+import { type FreshReason, IndexConnection } from './index-connection.ts';
+import { Instances } from './instances.ts';
 import { OpenBodies } from './open-bodies.ts';
+import { RoomClaims } from './room-claims.ts';
 import { StoringSwitch } from './storing-switch.ts';
-import { sweepBodies } from './sweep.ts';
+import { Sweeper } from './sweep.ts';
 
 /** What a disk store is opened with. */
 export interface DiskStoreOptions {
@@ -42,51 +46,66 @@ export interface DiskStoreOptions {
   /** Gives a name that was never given before, of letters, digits, `-` and `_`, such as a UUID. */
   readonly randomId: () => string;
   readonly emit: Emit;
+  /** How other processes have the directory too; without it the store is locked for this one. */
+  readonly sharing?: Sharing | undefined;
   /** Where bodies are written; `node:fs/promises` unless something else is put in its place. */
   readonly fileSystem?: FileSystem;
 }
 
 /** One entry may take this share of the store unless something else is said, so that one fill cannot empty it. */
 const maxEntryShare = 1 / 2;
+/** So many entries of a page are looked up before other work gets its turn. */
+const listedAtOnce = 64;
 
 /**
- * Opens the store of a directory, and locks it for this process. In the directory are `index.sqlite`, bodies as
- * `blocks/ab/<generation>.body` with their checksums as `.sums`, and `index.sqlite.damaged` where one was set aside.
- * Throws `StoreFault` with a sentence for people: `in_use` when another process has the directory, `io` when it cannot
- * be used or is of a newer format.
+ * Opens the store of a directory, and locks it for this process, or joins those who share it. In the directory are
+ * `index.sqlite`, bodies as `blocks/ab/<generation>.body` with their checksums as `.sums`, `index.sqlite.damaged` where one
+ * was set aside, and the files of `lockDirectory`. Throws `StoreFault` with a sentence for people: `in_use` when another
+ * process has the directory, `io` when it cannot be used or is of a newer format.
  */
 export async function openDiskStore(options: DiskStoreOptions): Promise<Store> {
-  const fileSystem = options.fileSystem ?? promises;
+  const { dir, sharing, fileSystem = promises } = options;
+  await createStoreDirectory(fileSystem, dir, join(dir, 'blocks'));
+  const lock = sharing === undefined ? await lockDirectory(dir, fileSystem) : joinDirectory(dir);
   try {
-    await createDirectory(fileSystem, join(options.dir, 'blocks'));
+    return new DiskStore(options, fileSystem, lock);
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new StoreFault('io', `The directory ${options.dir} cannot be created: ${why}`, { cause: error });
+    lock.release();
+    throw error;
   }
-  return new DiskStore(options, fileSystem);
 }
 
 class DiskStore implements Store {
   readonly blockSizeBytes: number;
   readonly maxEntryBytes: number;
   readonly #options: DiskStoreOptions;
+  readonly #lock: DirectoryLock;
   readonly #connection: IndexConnection;
+  readonly #instances: Instances;
+  readonly #news: ChangeNews;
   readonly #parts: DiskParts;
+  readonly #sweeper: Sweeper;
   readonly #background = new BackgroundTasks();
   readonly #writers = new Map<string, DiskWriter>();
   readonly #stopping = new AbortController();
-  readonly #telling = new Telling();
   #closing: Promise<void> | undefined;
 
-  constructor(options: DiskStoreOptions, fileSystem: FileSystem) {
-    const { blockSizeBytes, maxSizeBytes, maxEntryBytes } = options;
+  constructor(options: DiskStoreOptions, fileSystem: FileSystem, lock: DirectoryLock) {
+    const { blockSizeBytes, maxSizeBytes, maxEntryBytes, sharing } = options;
     this.blockSizeBytes = blockSizeBytes;
     this.maxEntryBytes = maxEntryBytes ?? Math.floor(maxSizeBytes * maxEntryShare);
     this.#options = options;
-    this.#connection = new IndexConnection(options);
+    this.#lock = lock;
+    this.#connection = new IndexConnection({ ...options, isShared: sharing !== undefined });
+    this.#instances = new Instances(this.#connection, sharing);
+    this.#news = new ChangeNews(sharing?.tell);
     this.#parts = this.#createParts(fileSystem);
-    this.#connection.onFresh(() => this.#background.add(this.#sweep()));
-    this.#background.add(this.#sweep());
+    const isWritten = (generation: string) => this.#writers.has(generation);
+    const { signal } = this.#stopping;
+    this.#sweeper = new Sweeper({ ...this.#parts, instances: this.#instances, isWritten, emit: options.emit, signal });
+    this.#connection.onFresh((reason) => this.#startAfresh(reason));
+    const isLeftBehind = sharing === undefined || sharing.isFirst || sharing.fallen.length > 0;
+    if (isLeftBehind) this.#background.add(this.#sweeper.sweepAll());
     this.#background.add(this.#parts.space.makeRoom());
   }
 
@@ -100,7 +119,7 @@ class DiskStore implements Store {
   }
 
   async openWriter(entry: NewEntry): Promise<EntryWriter> {
-    const writer = this.#addWriter(this.#options.randomId(), entry);
+    const writer = this.#addWriter(this.#instances.generationOf(this.#options.randomId()), entry);
     try {
       await writer.begin();
       return writer;
@@ -114,6 +133,7 @@ class DiskStore implements Store {
     const found = this.#parts.index.get(key, generation);
     if (found === undefined || found.entry.pinnedUntil !== undefined) return undefined;
     if (this.#writers.has(generation)) throw new Error(`Generation ${generation} is being written already.`);
+    this.#parts.index.hold(generation);
     const writer = this.#addWriter(generation, found.entry);
     const failure = await writer.resume(found.entry, found.allocatedBytes).then(
       () => undefined,
@@ -127,33 +147,79 @@ class DiskStore implements Store {
 
   async replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined> {
     const indexed = this.#parts.index.replaceMetadata(entry.key, entry.generation, metadata);
+    await this.#news.told();
     return indexed === undefined ? undefined : createDiskEntry(this.#parts, indexed);
   }
 
   async removeEntry(entry: StoredEntry): Promise<void> {
     this.#parts.index.remove([entry.generation]);
+    await this.#news.told();
   }
 
   async removeKey(key: string): Promise<number> {
-    return this.#parts.index.removeKey(key);
+    const count = this.#parts.index.removeKey(key);
+    // Told though there was nothing: another process may have in memory what has just been evicted.
+    await this.#news.say({ kind: 'keys', keys: [key] });
+    return count;
   }
 
-  async removeTagged(tag: string): Promise<readonly string[]> {
+  removeTagged(tag: string): Promise<readonly string[]> {
+    return this.#removeChosen({ kind: 'tag', tag });
+  }
+
+  removePrefixed(prefix: string): Promise<readonly string[]> {
+    return this.#removeChosen({ kind: 'prefix', prefix });
+  }
+
+  async list(choice: EntryChoice, limit: number, after?: string): Promise<EntryPage> {
     const { index } = this.#parts;
-    const keys = new Set<string>();
-    for (let afterRow: number | undefined = 0; afterRow !== undefined; ) {
-      const removed = index.removeTagged(tag, afterRow);
-      for (const key of removed.keys) keys.add(key);
-      afterRow = removed.lastRow;
-      // Between two slices others get their turn; after the last one those who wait are told at once.
-      if (afterRow !== undefined) await setImmediate();
-    }
-    return [...keys];
+    const entries: StoredEntry[] = [];
+    let next = after;
+    do {
+      if (entries.length > 0) await setImmediate();
+      const page = index.list(choice, Math.min(limit - entries.length, listedAtOnce), next);
+      entries.push(...page.entries.map((indexed) => createDiskEntry(this.#parts, indexed)));
+      next = page.next;
+    } while (next !== undefined && entries.length < limit);
+    return { entries, next };
+  }
+
+  readUsage(): StoreUsage {
+    const { index, storing } = this.#parts;
+    const { allocatedBytes: usedBytes, entryCount } = index;
+    return { entryCount, usedBytes, maxSizeBytes: this.#options.maxSizeBytes, isWritable: storing.isOn };
+  }
+
+  heed(change: StoreChange): void {
+    if (this.#closing !== undefined) return;
+    const { index, eviction } = this.#parts;
+    // Of keys nothing is remembered: whoever asks for one asks the index.
+    if (change.kind === 'generations') for (const each of change.generations) this.#writers.get(each)?.noteRemoval();
+    if (change.kind === 'lost') index.heedRemoval(change.generations);
+    if (change.kind === 'fresh') this.#connection.followReplacement();
+    if (change.kind === 'evicting') this.#background.add(eviction.tellUses());
+    if (change.kind !== 'fallen') return;
+    this.#instances.forget(change.instances);
+    this.#background.add(this.#sweeper.sweepOurs());
   }
 
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
+  }
+
+  async #removeChosen(choice: EntryChoice): Promise<readonly string[]> {
+    const keys = new Set<string>();
+    let after: string | undefined;
+    do {
+      // Between two slices others get their turn; after the last one those who wait are told at once.
+      if (after !== undefined) await setImmediate();
+      const removed = this.#parts.index.removeChosen(choice, after);
+      for (const key of removed.keys) keys.add(key);
+      after = removed.next;
+    } while (after !== undefined);
+    await this.#news.say(choice);
+    return [...keys];
   }
 
   async #close(): Promise<void> {
@@ -163,28 +229,33 @@ class DiskStore implements Store {
     await this.#background.settled();
     this.#parts.eviction.flush();
     this.#parts.index.flush();
+    await this.#news.told();
+    this.#instances.leave();
     this.#connection.close();
+    this.#lock.release();
   }
 
   #createParts(fileSystem: FileSystem): DiskParts {
     const options = this.#options;
     const background = this.#background;
-    const files = new BodyFiles({
-      ...options,
-      fileSystem,
-      onBlockLost: (lost) => this.#tellLostBlock(lost),
-      onBodyLost: (generation, detail) => index.removeDamaged(generation, detail),
-      onBodyClosed: (detail) => this.#tellClosedBody(detail),
-    });
+    const instances = this.#instances;
+    const news = this.#news;
+    const reports = createBodyReports({ ...options, index: () => index });
+    const files = new BodyFiles({ ...options, ...reports, fileSystem, isShared: instances.isShared });
     const index = new DiskIndex({
       ...options,
       connection: this.#connection,
+      instances,
       onRemoved: (generation) => this.#writers.get(generation)?.noteRemoval(),
       onFilesUnneeded: (generation) => background.add(files.remove(generation)),
+      onChanged: (change) => news.note(change),
     });
     const { signal } = this.#stopping;
     const isHeld = (generation: string) => this.#writers.has(generation);
-    const eviction = new Eviction({ connection: this.#connection, index, isHeld });
+    const eviction = new Eviction({ connection: this.#connection, index, instances, isHeld, emit: options.emit });
+    const sharedRoom = instances.isShared
+      ? { claims: this.#createClaims(), onEvicting: () => news.say({ kind: 'evicting' }) }
+      : {};
     return {
       blockSizeBytes: this.blockSizeBytes,
       maxEntryBytes: this.maxEntryBytes,
@@ -192,8 +263,9 @@ class DiskStore implements Store {
       eviction,
       files,
       bodies: new OpenBodies((generation, sizeBytes) => files.open(generation, sizeBytes), background),
-      space: new DiskSpace({ ...options, index, eviction, fileSystem, background, signal }),
+      space: new DiskSpace({ ...options, ...sharedRoom, index, eviction, fileSystem, background, signal }),
       storing: new StoringSwitch(options),
+      news,
     };
   }
 
@@ -206,34 +278,16 @@ class DiskStore implements Store {
     return writer;
   }
 
-  /** An entry that lost a block is not complete any more; the block is fetched again. */
-  #tellLostBlock({ generation, detail, isDamaged }: LostBlock): void {
-    const wasComplete = this.#parts.index.markIncomplete(generation);
-    if (!wasComplete && !isDamaged) return;
-    const message = 'A stored block was damaged or gone, and is absent from now on.';
-    this.#options.emit({ kind: 'store', level: 'warn', message, detail });
+  #createClaims(): RoomClaims {
+    const claims = new RoomClaims(this.#instances, this.#options.maxSizeBytes);
+    this.#connection.onFresh(() => claims.startAfresh());
+    return claims;
   }
 
-  /** Nothing is lost: the body stays for the time when it can be opened again. */
-  #tellClosedBody(detail: string): void {
-    const { now, emit } = this.#options;
-    const message = 'A stored body cannot be opened now; requests for it are passed on.';
-    emit({ kind: 'store', level: this.#telling.levelOf('closed', now()), message, detail });
-  }
-
-  /**
-   * Removes what is expired and what a crash has left, and tells of the latter. Begins in a later turn, so that it delays
-   * nobody's start.
-   */
-  async #sweep(): Promise<void> {
-    await setImmediate();
-    const { files, index } = this.#parts;
-    const { signal } = this.#stopping;
-    while (!signal.aborted && index.removeExpired() > 0) await setImmediate();
-    const isKnown = (generation: string) => this.#writers.has(generation) || index.has(generation);
-    const count = await sweepBodies(files, isKnown, signal);
-    if (count === 0) return;
-    const message = 'Files without an entry were removed from the store.';
-    this.#options.emit({ kind: 'store', level: 'info', message, detail: `${count} bodies` });
+  /** Goes on in a fresh index, and sees that the files of the damaged one go. Others first note what they are writing. */
+  #startAfresh(reason: FreshReason): void {
+    this.#instances.enterAfresh(this.#writers.keys());
+    const sweepAll = () => this.#news.say({ kind: 'fresh' }).then(() => this.#sweeper.sweepAll());
+    this.#background.add(reason === 'replaced' ? sweepAll() : this.#sweeper.sweepOurs());
   }
 }

@@ -9,6 +9,7 @@ import { DiskBody } from './disk-body.ts';
 import { createDiskEntry } from './disk-entry.ts';
 import type { DiskParts } from './disk-parts.ts';
 import type { Reservation } from './disk-space.ts';
+import { isBusy } from './index-failure.ts';
 import type { IndexedEntry } from './index-row.ts';
 import { toStoreFault } from './storing-switch.ts';
 
@@ -131,6 +132,7 @@ export class DiskWriter implements EntryWriter {
         await this.#moveToFiles();
         this.#put({ metadata, sizeBytes, pinPreviousUntil }, false);
       });
+      await this.#parts.news.told();
     });
   }
 
@@ -144,7 +146,9 @@ export class DiskWriter implements EntryWriter {
       if (this.#body.isInFiles) await this.#telling(() => this.#moveToFiles());
       // Nothing is waited for between this and the change of the index.
       if (this.#standing === 'removed') throw removedFault(this.generation);
-      return await this.#telling(async () => this.#put(final, true));
+      const entry = await this.#telling(async () => this.#put(final, true));
+      await this.#parts.news.told();
+      return entry;
     });
   }
 
@@ -215,6 +219,8 @@ export class DiskWriter implements EntryWriter {
       return result;
     } catch (error) {
       const fault = toStoreFault(error);
+      // That others were faster, or have kept the index locked, says nothing about the disk.
+      if (fault.reason === 'removed' || isBusy(fault.cause)) throw fault;
       storing.failed(fault);
       if (fault.reason === 'no_room') await space.measure();
       throw fault;
@@ -241,6 +247,7 @@ export class DiskWriter implements EntryWriter {
     await this.#body.close();
     if (isInFiles && !isKept) await files.remove(this.generation);
     this.#room.count(0);
+    index.release(this.generation);
     this.#options.onDisposed();
   }
 }

@@ -1,9 +1,12 @@
 /** Who leaves the disk store when room is needed: SIEVE over the rows of the index, in the order of their insertion. */
 
+import { setImmediate } from 'node:timers/promises';
+import type { Emit } from '../../telemetry/events.ts';
 import { type Sieved, sieve } from '../sieve.ts';
 import type { DiskIndex } from './disk-index.ts';
 import type { IndexConnection } from './index-connection.ts';
 import type { Row } from './index-statements.ts';
+import type { Instances } from './instances.ts';
 
 /** What the eviction is made with. */
 export interface EvictionOptions {
@@ -11,16 +14,23 @@ export interface EvictionOptions {
   readonly index: DiskIndex;
   /** Whether a generation is being written, so that it must stay. */
   readonly isHeld: (generation: string) => boolean;
+  /** The processes that share the index; this one alone unless something else is said. */
+  readonly instances?: Instances | undefined;
+  readonly emit?: Emit | undefined;
 }
 
 /** So many entries may have uses that are not written yet: those in steady use are then seldom written. */
 const maxUnwrittenUses = 8192;
 /** So many uses are written in one transaction. */
 const usesAtOnce = 128;
+/** So many of them are written before another process lets entries leave; the rest is written while it does. */
+const usesAtFirst = 512;
 /** So many entries does the hand pass before other work gets its turn. */
 const passedAtOnce = 64;
 /** After so many rounds in which none left, all are in use all the time, and that spares nobody any more. */
 const sparingRounds = 2;
+/** So many steps in turn may find that other processes were faster. */
+const vainSteps = 8;
 /** Free pages that the index keeps for what comes: so many, and this share of all. More go back to the file system. */
 const keptFreePages = 1024;
 const keptFreePageShare = 1 / 8;
@@ -35,22 +45,25 @@ interface EntryId {
  * is where the hand stands: nothing of it has to be read at a start but one row.
  */
 export class Eviction {
+  readonly #options: EvictionOptions;
   readonly #connection: IndexConnection;
   readonly #index: DiskIndex;
-  readonly #isHeld: (generation: string) => boolean;
   /** The generations whose use is not written yet; the one that waits longest is the first. */
   readonly #uses = new Set<string>();
   /** The id of the row that the hand has passed last. */
   #hand = 0;
   /** How often the hand has come to the end of the rows since an entry left. */
   #rounds = 0;
+  /** In how many steps in turn what was to leave was gone already. */
+  #vainSteps = 0;
 
-  constructor({ connection, index, isHeld }: EvictionOptions) {
+  constructor(options: EvictionOptions) {
+    const { connection, index } = options;
+    this.#options = options;
     this.#connection = connection;
     this.#index = index;
-    this.#isHeld = isHeld;
     connection.onFresh(() => this.#startAfresh());
-    this.#hand = connection.ask(0, ({ room }) => Number(room.get()?.hand ?? 0));
+    this.#readHand();
   }
 
   /** Notes that a generation is in use. Written later, with others. */
@@ -62,6 +75,7 @@ export class Eviction {
   /** Takes a step toward so many free bytes; tells whether it is worth taking another one. What is expired goes first. */
   step(bytes: number): boolean {
     if (this.#index.removeExpired() > 0) return true;
+    if (this.#options.instances?.isShared === true) this.#readHand();
     const rows = this.#connection.ask([], ({ afterHand }) => afterHand.all(this.#hand, passedAtOnce));
     const queue = rows.map((row) => this.#sieved(row));
     const { evicted, spared, passed } = sieve(queue, bytes);
@@ -71,7 +85,7 @@ export class Eviction {
     const isFreed = this.#remove(evicted.map(({ generation }) => generation));
     this.#spare(spared);
     this.#giveBackPages();
-    if (this.#rounds <= sparingRounds) return evicted.length === 0 || isFreed;
+    if (this.#rounds <= sparingRounds) return isFreed;
     this.#rounds = 0;
     // Where nothing may leave, the account should say that hardly anything is there.
     this.#index.recount();
@@ -83,22 +97,44 @@ export class Eviction {
     this.#writeUses([...this.#uses]);
   }
 
+  /** Another process is about to let entries leave: it should know which of them are in use here. */
+  async tellUses(): Promise<void> {
+    const uses = [...this.#uses].reverse();
+    this.#writeUses(uses.slice(0, usesAtFirst));
+    for (let at = usesAtFirst; at < uses.length; at += usesAtOnce) {
+      await setImmediate();
+      this.#writeUses(uses.slice(at, at + usesAtOnce));
+    }
+  }
+
+  #readHand(): void {
+    this.#hand = this.#connection.ask(this.#hand, ({ room }) => Number(room.get()?.hand ?? 0));
+  }
+
   #sieved(row: Row): Sieved<EntryId> {
     const generation = String(row.generation);
     return {
       id: { row: Number(row.id), generation },
       weight: Number(row.allocated_bytes),
       isUsed: this.#rounds < sparingRounds && (row.is_used === 1 || this.#uses.has(generation)),
-      isHeld: this.#isHeld(generation),
+      isHeld: this.#options.isHeld(generation) || this.#options.instances?.isAnother(row.instance) === true,
     };
   }
 
-  /** Removes entries; tells whether that made room. */
+  /** Removes entries; tells whether that made room, or may have made it before. */
   #remove(generations: readonly string[]): boolean {
-    const before = this.#index.allocatedBytes;
-    this.#index.remove(generations);
+    if (generations.length === 0) return true;
+    const count = this.#index.remove(generations);
     for (const generation of generations) this.#uses.delete(generation);
-    return this.#index.allocatedBytes < before;
+    this.#vainSteps = count > 0 ? 0 : this.#vainSteps + 1;
+    if (count > 0) this.#tell(count);
+    return count > 0 || (this.#options.instances?.isShared === true && this.#vainSteps < vainSteps);
+  }
+
+  #tell(evictedEntries: number): void {
+    const message = 'Entries have left the store to make room.';
+    const count = { evictedEntries };
+    this.#options.emit?.({ kind: 'store', level: 'debug', message, detail: `${evictedEntries} entries`, count });
   }
 
   /** Writes where the hand stands, and that those it spared count as unused. Where that fails, the next step goes on. */

@@ -3,7 +3,9 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Emit } from '../../telemetry/events.ts';
 import { StoreFault } from '../store.ts';
-import { failureOf, isUnusable, openIndexDatabase, setIndexAside } from './index-database.ts';
+import { withIndexLock } from './directory-lock.ts';
+import { busyWaitMs, identifyIndex, openIndexDatabase, setIndexAside } from './index-database.ts';
+import { failureOf, isUnusable } from './index-failure.ts';
 import { type IndexStatements, prepareStatements } from './index-statements.ts';
 
 /** What a connection is opened with. */
@@ -11,12 +13,19 @@ export interface IndexConnectionOptions {
   readonly dir: string;
   readonly blockSizeBytes: number;
   readonly emit: Emit;
+  /** Whether other processes have the index open too; not so unless it is said. */
+  readonly isShared?: boolean;
 }
 
 interface OpenIndex {
   readonly database: DatabaseSync;
   readonly statements: IndexStatements;
+  /** Which file it is. */
+  readonly identity: string | undefined;
 }
+
+/** How the index came to begin afresh: this process has set the damaged one aside, or found that another one has. */
+export type FreshReason = 'replaced' | 'reopened';
 
 /**
  * One connection. A damaged index is set aside, a fresh one begun, and the question asked again. Another failure is
@@ -24,23 +33,29 @@ interface OpenIndex {
  */
 export class IndexConnection {
   readonly #options: IndexConnectionOptions;
-  readonly #freshListeners: (() => void)[] = [];
+  readonly #isShared: boolean;
+  readonly #freshListeners: ((reason: FreshReason) => void)[] = [];
   #open: OpenIndex | undefined;
   #isFailureTold = false;
+  /** Whether others are waited for. Not after one has been waited for in vain, until a change succeeds again. */
+  #isPatient = true;
 
   /** Opens the index. Throws `StoreFault`. */
   constructor(options: IndexConnectionOptions) {
     this.#options = options;
-    try {
-      this.#open = openIndex(options);
-    } catch (error) {
-      if (!isUnusable(error)) throw error;
-      this.#replace(error);
-    }
+    this.#isShared = options.isShared ?? false;
+    this.#alone(() => {
+      try {
+        this.#open = this.#openIndex();
+      } catch (error) {
+        if (!isUnusable(error)) throw error;
+        this.#replace(error);
+      }
+    });
   }
 
-  /** From now on tells when a damaged index was replaced by a fresh one: all entries are gone. */
-  onFresh(listener: () => void): void {
+  /** From now on tells when the index has begun afresh: all entries are gone. */
+  onFresh(listener: (reason: FreshReason) => void): void {
     this.#freshListeners.push(listener);
   }
 
@@ -49,7 +64,7 @@ export class IndexConnection {
     return valueUnlessFault(otherwise, () => this.#run(question));
   }
 
-  /** Changes the index, all or nothing. Throws `StoreFault`. */
+  /** Changes the index, all or nothing. Throws `StoreFault`, and what the change throws. */
   change<T>(change: (statements: IndexStatements) => T): T {
     const result = this.#run((statements) => {
       statements.begin.run();
@@ -58,12 +73,19 @@ export class IndexConnection {
       return changed;
     });
     this.#isFailureTold = false;
+    this.#setPatience(true);
     return result;
   }
 
   /** Changes the index if it can be changed now; otherwise nothing is changed and the result is `otherwise`. */
   attempt<T>(otherwise: T, change: (statements: IndexStatements) => T): T {
     return valueUnlessFault(otherwise, () => this.change(change));
+  }
+
+  /** Opens the index anew if another process has set aside the one that is open. */
+  followReplacement(): void {
+    if (this.#open === undefined || this.#open.identity === identifyIndex(this.#options.dir)) return;
+    this.#getOverDamage(new Error('Another process has set the index aside.'));
   }
 
   /** Closes the file. From now on questions are answered otherwise and changes throw. */
@@ -73,7 +95,7 @@ export class IndexConnection {
     try {
       open?.database.close();
     } catch (error) {
-      this.#tell('The index of the store could not be closed.', error);
+      this.#tell('error', 'The index of the store could not be closed.', error);
     }
   }
 
@@ -94,36 +116,76 @@ export class IndexConnection {
   #recover(open: OpenIndex, error: unknown): unknown {
     const failure = failureOf(error);
     try {
-      if (failure === 'damaged') this.#replaceWhileInUse(error);
-      else if (open.database.isTransaction) open.statements.rollback.run();
+      if (open.database.isTransaction) open.statements.rollback.run();
     } catch (second) {
-      this.close();
-      this.#tell('The index of the store is lost. Nothing is stored until a restart.', second);
+      // Closing a damaged index ends the transaction too.
+      if (failure !== 'damaged') this.#giveUp(second);
     }
+    if (failure === 'damaged') this.#getOverDamage(error);
     if (failure === undefined) return error;
+    if (failure === 'busy') this.#setPatience(false);
     // That the disk is full is told by those who want to store something.
-    if (failure === 'other' && !this.#isFailureTold) {
+    if (failure !== 'full' && failure !== 'damaged' && !this.#isFailureTold) {
       this.#isFailureTold = true;
-      this.#tell('The index of the store failed.', error);
+      if (failure === 'busy') this.#tell('warn', 'The index of the store was kept locked by another process.', error);
+      else this.#tell('error', 'The index of the store failed.', error);
     }
     const message = `The index failed: ${error instanceof Error ? error.message : String(error)}`;
     return new StoreFault(failure === 'full' ? 'no_room' : 'io', message, { cause: error });
   }
 
-  #replaceWhileInUse(damage: unknown): void {
+  /** Goes on with a fresh index: one of its own, or the one that another process has begun already. */
+  #getOverDamage(damage: unknown): void {
+    try {
+      const reason = this.#alone(() => {
+        const isReplaced = this.#isShared && this.#open?.identity !== identifyIndex(this.#options.dir);
+        this.close();
+        if (isReplaced) this.#open = this.#openIndex();
+        else this.#replace(damage);
+        return isReplaced ? 'reopened' : 'replaced';
+      });
+      for (const listener of this.#freshListeners) listener(reason);
+    } catch (error) {
+      this.#giveUp(error);
+    }
+  }
+
+  #giveUp(error: unknown): void {
     this.close();
-    this.#replace(damage);
-    for (const listener of this.#freshListeners) listener();
+    this.#tell('error', 'The index of the store is lost. Nothing is stored until a restart.', error);
   }
 
   #replace(damage: unknown): void {
     const aside = setIndexAside(this.#options.dir);
-    this.#open = openIndex(this.#options);
-    this.#tell(`The index of the store was damaged and is now ${aside}. The store begins empty.`, damage);
+    this.#open = this.#openIndex();
+    this.#tell('error', `The index of the store was damaged and is now ${aside}. The store begins empty.`, damage);
   }
 
-  #tell(message: string, error: unknown): void {
-    this.#options.emit({ kind: 'store', level: 'error', message, detail: String(error) });
+  /** Runs something while no other process opens or replaces the index. */
+  #alone<T>(run: () => T): T {
+    return this.#isShared ? withIndexLock(this.#options.dir, run) : run();
+  }
+
+  #openIndex(): OpenIndex {
+    const { dir } = this.#options;
+    const database = openIndexDatabase({ ...this.#options, isShared: this.#isShared });
+    try {
+      return { database, statements: prepareStatements(database), identity: identifyIndex(dir) };
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+  }
+
+  /** A process that is stopped in the middle of a change must not hold up each change of the others anew. */
+  #setPatience(isPatient: boolean): void {
+    if (!this.#isShared || this.#isPatient === isPatient) return;
+    this.#isPatient = isPatient;
+    this.#open?.database.exec(`PRAGMA busy_timeout = ${isPatient ? busyWaitMs : 0}`);
+  }
+
+  #tell(level: 'warn' | 'error', message: string, error: unknown): void {
+    this.#options.emit({ kind: 'store', level, message, detail: String(error) });
   }
 }
 
@@ -132,16 +194,6 @@ function valueUnlessFault<T>(otherwise: T, run: () => T): T {
     return run();
   } catch (error) {
     if (error instanceof StoreFault) return otherwise;
-    throw error;
-  }
-}
-
-function openIndex({ dir, blockSizeBytes }: IndexConnectionOptions): OpenIndex {
-  const database = openIndexDatabase(dir, blockSizeBytes);
-  try {
-    return { database, statements: prepareStatements(database) };
-  } catch (error) {
-    database.close();
     throw error;
   }
 }

@@ -92,6 +92,26 @@ const upgrades: readonly string[] = [
     -- An entry that is deleted looks its tags up here.
     CREATE INDEX tags_by_entry ON tags (entry_id);
   `,
+  `
+    -- The processes that have the index open, where several do, and the room that each has reserved for what no row counts.
+    CREATE TABLE instances (name TEXT PRIMARY KEY, reserved_bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    -- The generations that one of them is writing: no other one writes them, and none evicts them.
+    CREATE TABLE held (generation TEXT PRIMARY KEY, instance TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    ALTER TABLE room ADD COLUMN entry_count INTEGER NOT NULL DEFAULT 0;
+    UPDATE room SET entry_count = (SELECT COUNT(*) FROM entries);
+    DROP TRIGGER entry_inserted;
+    CREATE TRIGGER entry_inserted AFTER INSERT ON entries BEGIN
+      UPDATE room SET allocated_bytes = allocated_bytes + NEW.allocated_bytes,
+                      negated_bytes = negated_bytes - NEW.allocated_bytes,
+                      entry_count = entry_count + 1 WHERE id = 1;
+    END;
+    DROP TRIGGER entry_deleted;
+    CREATE TRIGGER entry_deleted AFTER DELETE ON entries BEGIN
+      UPDATE room SET allocated_bytes = allocated_bytes - OLD.allocated_bytes,
+                      negated_bytes = negated_bytes + OLD.allocated_bytes,
+                      entry_count = entry_count - 1 WHERE id = 1;
+    END;
+  `,
 ];
 
 /** The format that this version writes. */

@@ -17,6 +17,10 @@ export interface Row {
   readonly pinned_until?: SQLOutputValue;
   readonly is_used?: SQLOutputValue;
   readonly hand?: SQLOutputValue;
+  readonly entry_count?: SQLOutputValue;
+  readonly name?: SQLOutputValue;
+  readonly reserved_bytes?: SQLOutputValue;
+  readonly instance?: SQLOutputValue;
   readonly checksum?: SQLOutputValue;
   readonly bytes?: SQLOutputValue;
   readonly page_count?: SQLOutputValue;
@@ -74,6 +78,11 @@ export function prepareStatements(database: DatabaseSync) {
       `SELECT id, key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum
        FROM tags JOIN entries ON id = entry_id WHERE tag = ? AND entry_id > ? ORDER BY entry_id LIMIT ?`,
     ),
+    // Without an end of the range, for there is none that every text with the prefix comes before: who asks stops by itself.
+    entriesFrom: prepare(
+      `SELECT id, key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum
+       FROM entries WHERE (key, variant, id) > (?, ?, ?) ORDER BY key, variant, id LIMIT ?`,
+    ),
     updateMetadata: prepare('UPDATE entries SET metadata = ?, checksum = ?, allocated_bytes = ? WHERE generation = ?'),
     updateAllocated: prepare('UPDATE entries SET allocated_bytes = ? WHERE generation = ?'),
     updateIncomplete: prepare('UPDATE entries SET is_complete = 0 WHERE generation = ?'),
@@ -84,23 +93,45 @@ export function prepareStatements(database: DatabaseSync) {
     ),
     expiredPins: prepare('SELECT generation FROM entries WHERE pinned_until <= ? ORDER BY pinned_until LIMIT ?'),
     deleteCurrent: prepare(
-      `DELETE FROM entries WHERE key = ? AND variant = ? AND pinned_until IS NULL RETURNING generation, is_inline`,
+      `DELETE FROM entries WHERE key = ? AND variant = ? AND pinned_until IS NULL
+       RETURNING key, generation, is_inline`,
     ),
-    deleteGeneration: prepare('DELETE FROM entries WHERE generation = ? RETURNING generation, is_inline'),
-    room: prepare('SELECT allocated_bytes, negated_bytes, hand FROM room WHERE id = 1'),
+    deleteGeneration: prepare('DELETE FROM entries WHERE generation = ? RETURNING key, generation, is_inline'),
+    room: prepare('SELECT allocated_bytes, negated_bytes, hand, entry_count FROM room WHERE id = 1'),
     recount: prepare(
       `INSERT OR REPLACE INTO room
-       SELECT 1, COALESCE(SUM(allocated_bytes), 0), -COALESCE(SUM(allocated_bytes), 0), 0 FROM entries`,
+       SELECT 1, COALESCE(SUM(allocated_bytes), 0), -COALESCE(SUM(allocated_bytes), 0), 0, COUNT(*) FROM entries`,
     ),
     afterHand: prepare(
-      `SELECT id, generation, allocated_bytes, entry_id IS NOT NULL AS is_used
-       FROM entries LEFT JOIN uses ON entry_id = id WHERE id > ? ORDER BY id LIMIT ?`,
+      `SELECT id, entries.generation AS generation, allocated_bytes, entry_id IS NOT NULL AS is_used, instance
+       FROM entries LEFT JOIN uses ON entry_id = id LEFT JOIN held ON held.generation = entries.generation
+       WHERE id > ? ORDER BY id LIMIT ?`,
     ),
     updateHand: prepare('UPDATE room SET hand = ? WHERE id = 1'),
     insertUse: prepare('INSERT OR IGNORE INTO uses SELECT id FROM entries WHERE generation = ?'),
     deleteUse: prepare('DELETE FROM uses WHERE entry_id = ?'),
+    ...prepareSharing(prepare),
     pageCount: prepare('PRAGMA page_count'),
     freePageCount: prepare('PRAGMA freelist_count'),
     giveBackPages: prepare(`PRAGMA incremental_vacuum(${pagesGivenBackAtOnce})`),
+  };
+}
+
+/** The statements about the processes that share the index. */
+function prepareSharing(prepare: (sql: string) => Statement) {
+  return {
+    anyInstance: prepare('SELECT MIN(name) AS name FROM instances'),
+    instanceOf: prepare('SELECT name FROM instances WHERE name = ?'),
+    reservedByOthers: prepare(
+      'SELECT COALESCE(SUM(reserved_bytes), 0) AS reserved_bytes FROM instances WHERE name <> ?',
+    ),
+    putInstance: prepare('INSERT OR REPLACE INTO instances VALUES (?, ?)'),
+    deleteInstance: prepare('DELETE FROM instances WHERE name = ?'),
+    deleteInstances: prepare('DELETE FROM instances'),
+    holderOf: prepare('SELECT instance FROM held WHERE generation = ?'),
+    hold: prepare('INSERT OR REPLACE INTO held VALUES (?, ?)'),
+    letGo: prepare('DELETE FROM held WHERE generation = ? AND instance = ?'),
+    letAllGoOf: prepare('DELETE FROM held WHERE instance = ?'),
+    letAllGo: prepare('DELETE FROM held'),
   };
 }

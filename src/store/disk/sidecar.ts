@@ -11,25 +11,30 @@ export class Sidecar {
   readonly #pages = new Map<number, BlockSums>();
   readonly #loading = new Map<number, Promise<void>>();
   readonly #blockCount: number;
+  /** Whether other processes may write blocks that are absent now. */
+  readonly #isShared: boolean;
   /** What is still to be read from; undefined when all is known. */
   #file: OpenFile | undefined;
+  /** Where it may be read later what others have written since. */
+  #laterFile: OpenFile | undefined;
 
-  private constructor(file: OpenFile | undefined, blockCount: number) {
+  private constructor(file: OpenFile | undefined, blockCount: number, isShared: boolean) {
     this.#file = file;
     this.#blockCount = blockCount;
+    this.#isShared = isShared;
   }
 
   /** That of a new body, of which no block is there. */
   static empty(): Sidecar {
-    return new Sidecar(undefined, 0);
+    return new Sidecar(undefined, 0, false);
   }
 
   /**
    * Opens that of a body of so many blocks, so that it can be read although its files are removed. A sidecar of one page is
-   * read and closed at once. Throws the system's error.
+   * read and closed at once, unless blocks are absent that other processes may write. Throws the system's error.
    */
-  static async open(fileSystem: FileSystem, path: string, blockCount: number): Promise<Sidecar> {
-    const sidecar = new Sidecar(await fileSystem.open(path, 'r'), blockCount);
+  static async open(fileSystem: FileSystem, path: string, blockCount: number, isShared = false): Promise<Sidecar> {
+    const sidecar = new Sidecar(await fileSystem.open(path, 'r'), blockCount, isShared);
     try {
       if (blockCount <= pageBlocks) await sidecar.loadAll();
       return sidecar;
@@ -77,14 +82,41 @@ export class Sidecar {
   async loadAll(): Promise<void> {
     if (this.#file === undefined) return;
     await this.#loadPages(0, Math.ceil(this.#blockCount / pageBlocks));
-    await this.close();
+    if (this.#isShared && this.#isAnyAbsent()) {
+      this.#laterFile ??= this.#file;
+      this.#file = undefined;
+    } else {
+      await this.close();
+    }
+  }
+
+  /**
+   * Reads once more what the file says of the blocks from one index to before another; `reopen` opens it where it is not
+   * open. Throws the system's error.
+   */
+  async readAgain(start: number, end: number, reopen: () => Promise<OpenFile>): Promise<BlockSums> {
+    const kept = this.#file ?? this.#laterFile;
+    const file = kept ?? (await reopen());
+    try {
+      const bytes = Buffer.alloc(sumsSizeBytes(end - start));
+      const count = await readFully(file, bytes, sumsSizeBytes(start));
+      return new BlockSums(bytes.subarray(0, count));
+    } finally {
+      if (kept === undefined) await file.close();
+    }
   }
 
   /** Closes the file; what is known stays so, and the rest is absent. Never rejects. */
   async close(): Promise<void> {
-    const file = this.#file;
+    const files = [this.#file, this.#laterFile];
     this.#file = undefined;
-    await file?.close().catch(() => {});
+    this.#laterFile = undefined;
+    for (const file of files) await file?.close().catch(() => {});
+  }
+
+  #isAnyAbsent(): boolean {
+    for (let index = 0; index < this.#blockCount; index += 1) if (this.get(index) === undefined) return true;
+    return false;
   }
 
   async #loadPages(start: number, end: number): Promise<void> {

@@ -31,6 +31,10 @@ export class StoringSwitch {
     this.#emit = options.emit;
   }
 
+  get isOn(): boolean {
+    return this.#off === undefined;
+  }
+
   /** Throws the `StoreFault` that turned storing off, unless it is time for a trial. */
   check(): void {
     if (this.#off === undefined) return;

@@ -40,18 +40,22 @@ const pinsLookedAt = 4;
  * held by somebody. What somebody holds is not evicted, for that would free nothing.
  */
 export class MemoryShelf<Entry> {
-  readonly #maxSizeBytes: number;
+  /** The bound, in bytes. */
+  readonly maxSizeBytes: number;
   readonly #byGeneration: LRUCache<string, Shelved<Entry>>;
   readonly #byKey = new Map<string, Shelved<Entry>[]>();
   readonly #byTag = new TagIndex<Shelved<Entry>>();
   readonly #now: () => number;
   /** The pinned generations; the first has not been looked at for longest. */
   readonly #pins = new Set<string>();
+  readonly #onEvicted: (count: number) => void;
   #reservedBytes = 0;
 
-  constructor(maxSizeBytes: number, now: () => number) {
-    this.#maxSizeBytes = maxSizeBytes;
+  /** `onEvicted` is told how many have left at once to make room. */
+  constructor(maxSizeBytes: number, now: () => number, onEvicted: (count: number) => void = () => {}) {
+    this.maxSizeBytes = maxSizeBytes;
     this.#now = now;
+    this.#onEvicted = onEvicted;
     this.#byGeneration = new LRUCache({
       maxSize: maxSizeBytes,
       onInsert: (shelved) => this.#byTag.add(shelved, shelved.tags),
@@ -82,10 +86,10 @@ export class MemoryShelf<Entry> {
   /** Reserves bytes, evicting what was used least recently. Throws `StoreFault` `no_room`. */
   reserve(bytes: number): void {
     this.#removeExpired();
-    while (this.sizeBytes + bytes > this.#maxSizeBytes) {
-      const oldest = this.#reservedBytes + bytes > this.#maxSizeBytes ? undefined : this.#leastUsed();
-      if (oldest === undefined) throw new StoreFault('no_room', 'The memory store has no room left.');
-      this.remove(oldest);
+    const evictedEntries = this.#evictFor(bytes);
+    if (evictedEntries > 0) this.#onEvicted(evictedEntries);
+    if (this.sizeBytes + bytes > this.maxSizeBytes) {
+      throw new StoreFault('no_room', 'The memory store has no room left.');
     }
     this.#reservedBytes += bytes;
   }
@@ -168,6 +172,21 @@ export class MemoryShelf<Entry> {
     return [...new Set(found.map(({ key }) => key))];
   }
 
+  /** How many generations there are. */
+  get count(): number {
+    return this.#byGeneration.size;
+  }
+
+  /** The keys under which something is kept. May be gone through while the shelf changes. */
+  keys(): Iterable<string> {
+    return this.#byKey.keys();
+  }
+
+  /** What has a tag, current or pinned and still in time. */
+  tagged(tag: string): readonly Shelved<Entry>[] {
+    return findable(this.#byTag.tagged(tag), this.#now);
+  }
+
   /** Forgets everything. */
   clear(): void {
     this.#byGeneration.clear();
@@ -214,6 +233,18 @@ export class MemoryShelf<Entry> {
     }
     this.release(growth + reservedBytes);
     this.#byGeneration.set(body.generation, shelved, { size: weight });
+  }
+
+  /** Evicts until there is room for so many bytes or nothing may leave; tells how many have left. */
+  #evictFor(bytes: number): number {
+    let evicted = 0;
+    while (this.sizeBytes + bytes > this.maxSizeBytes && this.#reservedBytes + bytes <= this.maxSizeBytes) {
+      const oldest = this.#leastUsed();
+      if (oldest === undefined) break;
+      this.remove(oldest);
+      evicted += 1;
+    }
+    return evicted;
   }
 
   #leastUsed(): Shelved<Entry> | undefined {

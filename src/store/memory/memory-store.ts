@@ -1,13 +1,26 @@
 /** A store of its own that lives in memory: bounded in bytes, the least recently used entries leave first. */
 
+import { setImmediate } from 'node:timers/promises';
 import { SpanSet } from '../../bytes/span-set.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
-import type { EntryReader, EntryWriter, NewEntry, Store, StoredEntry } from '../store.ts';
+import type { Emit } from '../../telemetry/events.ts';
+import { isPrefixOf } from '../entry-page.ts';
+import type {
+  EntryChoice,
+  EntryPage,
+  EntryReader,
+  EntryWriter,
+  NewEntry,
+  Store,
+  StoredEntry,
+  StoreUsage,
+} from '../store.ts';
 import { StoreFault } from '../store.ts';
 import { MemoryShelf, type Shelved, type ShelvedBody } from './memory-shelf.ts';
 import { entryWeight } from './memory-size.ts';
 import { MemoryWriter } from './memory-writer.ts';
+import { PageSelection } from './page-selection.ts';
 
 /** What a memory store is made of. */
 export interface MemoryStoreOptions {
@@ -20,10 +33,14 @@ export interface MemoryStoreOptions {
   readonly now: () => number;
   /** Gives a name that was never given before. */
   readonly randomId: () => string;
+  /** Is told of entries that leave because others need their room. */
+  readonly emit?: Emit | undefined;
 }
 
 /** One entry may take this share of the store unless something else is said, so that one fill cannot empty it. */
 const maxEntryShare = 1 / 4;
+/** So many keys are looked at before other work gets its turn. */
+const keysAtOnce = 1024;
 
 /** Creates an empty store. Nothing of it outlives the process. */
 export function createMemoryStore(options: MemoryStoreOptions): Store {
@@ -44,7 +61,11 @@ class MemoryStore implements Store {
     this.maxEntryBytes = options.maxEntryBytes ?? Math.floor(options.maxSizeBytes * maxEntryShare);
     this.#randomId = options.randomId;
     this.#now = options.now;
-    this.#shelf = new MemoryShelf(options.maxSizeBytes, options.now);
+    this.#shelf = new MemoryShelf(options.maxSizeBytes, options.now, (evictedEntries) => {
+      const message = 'Entries have left the store to make room.';
+      const count = { evictedEntries };
+      options.emit?.({ kind: 'store', level: 'debug', message, detail: `${evictedEntries} entries`, count });
+    });
   }
 
   peek(key: string): readonly StoredEntry[] {
@@ -93,8 +114,46 @@ class MemoryStore implements Store {
     return this.#shelf.removeTagged(tag);
   }
 
+  async removePrefixed(prefix: string): Promise<readonly string[]> {
+    const removed = new Set<string>();
+    await this.#visitKeys((key) => {
+      if (isPrefixOf(prefix, key) && this.#shelf.removeAll(key) > 0) removed.add(key);
+    });
+    return [...removed];
+  }
+
+  async list(choice: EntryChoice, limit: number, after?: string): Promise<EntryPage> {
+    const page = new PageSelection(limit, after);
+    if (choice.kind === 'tag') {
+      for (const { record } of this.#shelf.tagged(choice.tag)) page.add(record);
+    } else {
+      await this.#visitKeys((key) => {
+        if (isPrefixOf(choice.prefix, key)) for (const { record } of this.#shelf.under(key)) page.add(record);
+      });
+    }
+    return page.end();
+  }
+
+  readUsage(): StoreUsage {
+    const { count: entryCount, sizeBytes: usedBytes, maxSizeBytes } = this.#shelf;
+    return { entryCount, usedBytes, maxSizeBytes, memoryBytes: usedBytes };
+  }
+
+  /** No other process knows of this store. */
+  heed(): void {}
+
   async close(): Promise<void> {
     this.#shelf.clear();
+  }
+
+  /** Shows all keys, a few at a time, so that others get their turn. */
+  async #visitKeys(visit: (key: string) => void): Promise<void> {
+    let visited = 0;
+    for (const key of this.#shelf.keys()) {
+      visit(key);
+      visited += 1;
+      if (visited % keysAtOnce === 0) await setImmediate();
+    }
   }
 
   #writerOf(body: ShelvedBody, entry: NewEntry): EntryWriter {

@@ -1,6 +1,7 @@
 /** What a slower store's tier keeps in memory: found entries by key, and blocks by generation and index. */
 
 import { LRUCache } from 'lru-cache';
+import { isPrefixOf } from '../entry-page.ts';
 import type { StoredEntry } from '../store.ts';
 import { blockWeight, entryWeight, withOwnBuffer } from './memory-size.ts';
 import { TagIndex } from './tag-index.ts';
@@ -13,9 +14,13 @@ export interface MemoryTier {
   forgetEntries(key: string): void;
   /** The entries, of whatever key, that were kept and have a tag. */
   taggedEntries(tag: string): readonly StoredEntry[];
+  /** The entries that were kept of keys that begin with a text. */
+  prefixedEntries(prefix: string): readonly StoredEntry[];
   /** A block of a generation, or undefined. */
   block(generation: string, index: number): Uint8Array | undefined;
   keepBlock(generation: string, index: number, bytes: Uint8Array): void;
+  /** What is kept, in bytes. */
+  readonly sizeBytes: number;
   /** Forgets everything. */
   clear(): void;
 }
@@ -46,8 +51,12 @@ export function createMemoryTier(options: { readonly maxSizeBytes: number }): Me
     keepEntries: (key, kept) => void entries.set(key, kept),
     forgetEntries: (key) => void entries.delete(key),
     taggedEntries: (tag) => byTag.tagged(tag),
+    prefixedEntries: (prefix) => [...entries].flatMap(([key, kept]) => (isPrefixOf(prefix, key) ? kept : [])),
     block: (generation, index) => blocks.get(`${generation}/${index}`),
     keepBlock: (generation, index, bytes) => void blocks.set(`${generation}/${index}`, withOwnBuffer(bytes)),
+    get sizeBytes() {
+      return entries.calculatedSize + blocks.calculatedSize;
+    },
     clear: () => {
       entries.clear();
       blocks.clear();

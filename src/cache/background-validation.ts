@@ -1,0 +1,85 @@
+/** Has what is served stale validated meanwhile (RFC 5861 §3), once however many ask for it, in however many processes. */
+
+import type { StoredEntry } from '../store/store.ts';
+import type { Candidate } from './exchange.ts';
+import type { ExchangeContext } from './exchange-context.ts';
+import type { Flight } from './flight.ts';
+import type { Lease, Right } from './fleet.ts';
+import type { Flights } from './flights.ts';
+import type { Inquiry } from './inquiry.ts';
+import { isBeingValidated, unattended } from './meanwhile.ts';
+import { planAnswer } from './plan.ts';
+
+/** Where another process has the lease of a key, it is not asked for again so soon, in milliseconds: stale hits may be many. */
+const ELSEWHERE_MS = 1_000;
+const MAX_KEYS = 10_000;
+
+/** Starts a flight for an entry. */
+export type Validate = (inquiry: Inquiry, candidate: Candidate) => Flight;
+
+/** The validations that belong to no request. */
+export class BackgroundValidation {
+  readonly #context: ExchangeContext;
+  readonly #flights: Flights;
+  readonly #validate: Validate;
+  /** Keys that are looked after elsewhere, and until when that is believed, in epoch milliseconds. */
+  readonly #elsewhere = new Map<string, number>();
+
+  constructor(context: ExchangeContext, flights: Flights, validate: Validate) {
+    this.#context = context;
+    this.#flights = flights;
+    this.#validate = validate;
+  }
+
+  /** Has an entry validated, unless that is being done; not so soon again where what comes cannot be kept. */
+  begin(entry: StoredEntry, inquiry: Inquiry): void {
+    if (!this.#isDue(entry, inquiry)) return;
+    const right = this.#context.fleet.acquire(inquiry.key, never);
+    if (right instanceof Promise) void this.#beginLater(right, entry, inquiry);
+    else if (right.kind === 'ours') this.#fly(right.lease, entry, inquiry);
+  }
+
+  /** Never rejects. */
+  async #beginLater(asked: Promise<Right>, entry: StoredEntry, inquiry: Inquiry): Promise<void> {
+    try {
+      const right = await asked;
+      if (right.kind === 'theirs') return this.#note(inquiry.key);
+      // Whoever had the lease may have done it.
+      const entries = await this.#context.store.find(inquiry.key);
+      const plan = planAnswer(entries, inquiry, this.#context.clock.now());
+      const isStill = plan.kind === 'hit' && plan.isValidated && plan.entry.generation === entry.generation;
+      if (isStill && this.#isDue(entry, inquiry)) this.#fly(right.lease, entry, inquiry);
+      else right.lease.release();
+    } catch {
+      // Nobody can tell who has the lease: it is done when somebody asks again.
+      this.#note(inquiry.key);
+    }
+  }
+
+  #isDue(entry: StoredEntry, inquiry: Inquiry): boolean {
+    const { key } = inquiry;
+    const now = this.#context.clock.now();
+    if (this.#context.unshared.has(key, now) || this.#isElsewhere(key, now)) return false;
+    return !isBeingValidated(this.#flights.of(key), entry, inquiry);
+  }
+
+  #fly(lease: Lease, entry: StoredEntry, inquiry: Inquiry): void {
+    this.#validate(unattended(inquiry), { entry, serveStaleUntil: Number.POSITIVE_INFINITY }).abandonRelay();
+    lease.release();
+  }
+
+  #isElsewhere(key: string, now: number): boolean {
+    const until = this.#elsewhere.get(key);
+    if (until === undefined || now < until) return until !== undefined;
+    this.#elsewhere.delete(key);
+    return false;
+  }
+
+  #note(key: string): void {
+    this.#elsewhere.set(key, this.#context.clock.now() + ELSEWHERE_MS);
+    const [oldest] = this.#elsewhere.keys();
+    if (this.#elsewhere.size > MAX_KEYS && oldest !== undefined) this.#elsewhere.delete(oldest);
+  }
+}
+
+const never = new AbortController().signal;

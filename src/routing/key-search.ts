@@ -1,0 +1,92 @@
+/** From what an operator names, a URL, the beginning of some, or a host, to the keys that responses for it are stored under. */
+
+import { selectParameters } from '../semantics/query.ts';
+import { normaliseAuthority } from './authority.ts';
+import { type CacheKeyParts, cacheKey, originScope, type ScopedRoute } from './cache-key.ts';
+import { normaliseTarget } from './target.ts';
+
+/** What of a URL names a resource whatever the scheme: the authority in its normal form, and the target as it is written. */
+export interface Place {
+  readonly authority: string;
+  readonly target: string;
+}
+
+/**
+ * A resource may be stored as one of either scheme, as a TLS terminator before us tells, or does not tell; who wants it gone
+ * wants it gone from both.
+ */
+const schemes = ['http', 'https'] as const;
+
+/**
+ * Reads a URL as a client's request for it would be read. Names outside of ASCII and signs that a request cannot hold are
+ * encoded as browsers do; a fragment is left out. Undefined where it is no http or https URL, or has user information.
+ */
+export function parsePlace(url: string): Place | undefined {
+  const [, scheme = '', written = '', rest = ''] = /^(https?):\/\/([^/?#]*)([^#]*)/i.exec(url.trim()) ?? [];
+  const authority = readAuthority(written, scheme.toLowerCase() === 'https' ? 'https' : 'http');
+  if (authority === undefined) return undefined;
+  const target = rest.toWellFormed().replace(/[^\x21-\x7e]/gu, encodeURIComponent);
+  return { authority, target: target.startsWith('/') ? target : `/${target}` };
+}
+
+/** The keys of a resource, by those of these routes; each once. */
+export function keysOf({ authority, target }: Place, routes: readonly ScopedRoute[]): readonly string[] {
+  const { path, query } = normaliseTarget(target);
+  return under(routes, (scope, route) =>
+    schemes.map((scheme) => {
+      const counted = selectParameters(query, route.cache.key.query);
+      return cacheKey({ originScope: scope, scheme, authority, path, query: counted });
+    }),
+  );
+}
+
+/**
+ * What the keys of all resources begin with whose URI begins like this one. The target is a text of any end: `/a` is for
+ * `/ab` too, `/a/` only for what is below; and what a route leaves out of a query is in no key.
+ */
+export function prefixesOf({ authority, target }: Place, routes: readonly ScopedRoute[]): readonly string[] {
+  // The last segment is only begun: dots at its end remove nothing.
+  const { path, query } = normaliseTarget(`${target}x`);
+  return under(routes, (scope) =>
+    schemes.map((scheme) => cacheKey({ originScope: scope, scheme, authority, path, query }).slice(0, -1)),
+  );
+}
+
+/**
+ * What the keys of all resources of a host begin with: of all its ports where none is named, of that one otherwise.
+ * Undefined for what is no host.
+ */
+export function prefixesOfHost(text: string, routes: readonly ScopedRoute[]): readonly string[] | undefined {
+  const written = text.trim();
+  const hasPort = /:\d*$/.test(written.replace(/^\[[^\]]*\]/, ''));
+  const authority = readAuthority(written, 'http');
+  if (authority === undefined) return undefined;
+  // Where the port is named it counts as it is written: 80 is the one that http leaves out, 443 that of https.
+  const authorities = hasPort
+    ? [authority, readAuthority(written, 'https') ?? authority]
+    : [authority, `${authority}:`];
+  return under(routes, (scope) =>
+    schemes.flatMap((scheme, at) => {
+      const root: Omit<CacheKeyParts, 'authority'> = { originScope: scope, scheme, path: '/', query: '' };
+      if (hasPort) return [cacheKey({ ...root, authority: authorities[at] as string })];
+      return authorities.map((name) => {
+        const prefix = cacheKey({ ...root, authority: name });
+        return name.endsWith(':') ? prefix.slice(0, -1) : prefix;
+      });
+    }),
+  );
+}
+
+/** An authority in its normal form (RFC 3986 §6.2), one that is not of ASCII encoded (RFC 5891). */
+function readAuthority(written: string, scheme: 'http' | 'https'): string | undefined {
+  if (/^[\x21-\x7e]*$/.test(written)) return normaliseAuthority(written, scheme);
+  const url = `${scheme}://${written}/`;
+  return /[@/?#\\]/.test(written) || !URL.canParse(url) ? undefined : normaliseAuthority(new URL(url).host, scheme);
+}
+
+function under(
+  routes: readonly ScopedRoute[],
+  write: (scope: string, route: ScopedRoute) => readonly string[],
+): readonly string[] {
+  return [...new Set(routes.flatMap((route) => write(originScope(route), route)))];
+}

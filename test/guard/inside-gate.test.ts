@@ -1,0 +1,60 @@
+/** Requests of our own: no credentials and no counting, but within what all clients together may take of an origin. */
+
+import { expect, it } from 'vitest';
+import { createAccess } from '../../src/guard/access.ts';
+import { createAllowances } from '../../src/guard/allowances.ts';
+import { createGate } from '../../src/guard/gate.ts';
+import { createInsideGate } from '../../src/guard/inside-gate.ts';
+import { plainPresentation } from '../../src/guard/presentation.ts';
+import { ended, settled, storedBody } from '../support/conversation.ts';
+import { noLimits } from '../support/open-gate.ts';
+import { createWholeProxy } from '../support/whole-proxy.ts';
+
+const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };
+const clock = { now: () => 0, after: () => () => {} };
+
+/** A route that lets nobody in. */
+function closedGate(limits: Partial<typeof noLimits>) {
+  const access = createAccess({ allow: () => false, deny: undefined, credentials: undefined });
+  const allowances = createAllowances({ ...noLimits, ...limits }, clock);
+  return createGate({ access, allowances, presentation: plainPresentation });
+}
+
+it('asks for nothing, though the route lets nobody in, and counts no requests', async () => {
+  const outside = closedGate({ requestsPerClient: 1, rate: { requests: 1, perSeconds: 60, burst: 1 } as never });
+  const proxy = createWholeProxy({ gate: createInsideGate(outside, '1') });
+  for (const target of ['/a', '/b', '/c']) {
+    const client = proxy.send({ target });
+    (await proxy.origin.next()).respond({ fields: fresh }, storedBody);
+    expect(await client.status()).toBe(200);
+    await client.bytes();
+  }
+  await ended(proxy);
+});
+
+it('takes no more of the origin than all clients together may', async () => {
+  const outside = closedGate({ fills: 1 });
+  const proxy = createWholeProxy({ gate: createInsideGate(outside, '1') });
+  const first = proxy.send({ target: '/a' });
+  const exchange = await proxy.origin.next();
+  expect(await proxy.send({ target: '/b' }).status()).toBe(503);
+  exchange.respond({ fields: fresh }, storedBody);
+  await first.bytes();
+  await settled();
+  const second = proxy.send({ target: '/b' });
+  (await proxy.origin.next()).respond({ fields: fresh }, storedBody);
+  expect((await second.bytes()).length).toBe(storedBody.length);
+  await ended(proxy);
+});
+
+it('pays for what it reads', async () => {
+  const outside = closedGate({ amplification: { factor: 1, freeBytes: 3000, windowMs: 1000 } });
+  const proxy = createWholeProxy({ gate: createInsideGate(outside, '1') });
+  for (let count = 0; count < 5; count += 1) {
+    const client = proxy.send({ target: `/${count}` });
+    (await proxy.origin.next()).respond({ fields: fresh }, storedBody);
+    expect((await client.bytes()).length).toBe(storedBody.length);
+    await settled();
+  }
+  await ended(proxy);
+});

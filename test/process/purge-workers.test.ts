@@ -1,0 +1,79 @@
+/** What one worker is told to purge is gone from all of them when it answers: from the store, from memory, and from the air. */
+
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { type RangewayProcess, startConfigured } from '../support/rangeway-process.ts';
+import { RawClient } from '../support/raw-client.ts';
+
+const size = 100_000;
+let version = 0;
+let origin: Server;
+let rangeway: RangewayProcess;
+let dir: string;
+let port: number;
+
+beforeAll(async () => {
+  origin = createServer(({ headers }, response) => {
+    const fields = { 'cache-control': 'max-age=600, stale-if-error=600', 'surrogate-key': 'all', etag: `"${version}"` };
+    if (headers['if-none-match'] === fields.etag) return void response.writeHead(304, fields).end();
+    response.writeHead(200, { ...fields, 'content-length': size }).end(Buffer.alloc(size, version));
+  });
+  origin.listen(0, '127.0.0.1');
+  await once(origin, 'listening');
+  const url = `http://127.0.0.1:${(origin.address() as AddressInfo).port}`;
+  dir = await mkdtemp(join(tmpdir(), 'rangeway-purge-workers-'));
+  const purge = { peers: ['127.0.0.1'], by: ['url', 'prefix', 'tag'] };
+  const started = await startConfigured(dir, {
+    listen: '127.0.0.1:0',
+    workers: 3,
+    store: { dir: join(dir, 'store') },
+    routes: [{ origin: { url }, purge }],
+  });
+  rangeway = started;
+  port = Number(new URL(started.url).port);
+}, 30_000);
+afterAll(async () => {
+  expect(await rangeway.stop('SIGTERM')).toBe(0);
+  origin.closeAllConnections();
+  origin.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+async function send(method: string, lines: readonly string[] = []) {
+  await using client = await RawClient.open(port);
+  const head = [`${method} /file HTTP/1.1`, 'Host: files.test', ...lines, 'Connection: close'];
+  return await client.exchange(`${head.join('\r\n')}\r\n\r\n`);
+}
+
+/** The versions that several get at a time, over connections of their own. */
+async function versions(count: number): Promise<number[]> {
+  const responses = await Promise.all(Array.from({ length: count }, () => send('GET')));
+  return responses.map(({ status, body }) => {
+    expect([status, body.length]).toEqual([200, size]);
+    expect(body.every((byte) => byte === body[0])).toBe(true);
+    return body[0] ?? -1;
+  });
+}
+
+it.each<[string, readonly string[]]>([
+  ['its URL', []],
+  ['its URL, softly', ['Rangeway-Purge: soft']],
+  ['a prefix', ['Rangeway-Purge: prefix']],
+  ['a tag', ['Surrogate-Key: all']],
+  ['a tag, softly', ['Surrogate-Key: all', 'Rangeway-Purge: soft']],
+])('by %s', async (_by, lines) => {
+  for (let round = 0; round < 6; round += 1) {
+    await versions(6);
+    // Some are on their way while it is purged: they may get either.
+    version += 1;
+    const meanwhile = versions(4);
+    expect((await send('PURGE', lines)).status).toBe(200);
+    expect(new Set(await versions(9))).toEqual(new Set([version]));
+    await meanwhile;
+  }
+});

@@ -1,0 +1,128 @@
+/** PURGE requests to the listeners: what they do, what they say, and that nobody else can send them. */
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createAccess } from '../../src/guard/access.ts';
+import { createGate } from '../../src/guard/gate.ts';
+import { plainPresentation } from '../../src/guard/presentation.ts';
+import { ended, fetched, reused } from '../support/conversation.ts';
+import { boundlessAllowances } from '../support/open-gate.ts';
+import { createWholeProxy, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
+
+const fresh = { 'cache-control': 'max-age=100, stale-if-error=100', etag: '"v1"', 'surrogate-key': 'red' };
+const noBytes = new Uint8Array();
+/** Named; `192.0.2.7`, which clients have where nothing is said, is not. */
+const operator = '198.51.100.1';
+const refused = '203.0.113.1';
+
+let proxy: WholeProxy;
+beforeEach(() => {
+  const gate = createGate({
+    access: createAccess({ allow: undefined, deny: (address) => address === refused, credentials: undefined }),
+    allowances: boundlessAllowances,
+    presentation: plainPresentation,
+    purge: {
+      isNamed: (address) => address === operator || address === refused,
+      kinds: new Set(['url', 'prefix', 'tag']),
+    },
+  });
+  proxy = createWholeProxy({ gate });
+});
+afterEach(() => ended(proxy));
+
+async function purge(sent: Sent = {}): Promise<unknown> {
+  const before = proxy.origin.requests;
+  const client = proxy.send({ method: 'PURGE', peer: operator, ...sent });
+  const body = Buffer.from(await client.bytes()).toString();
+  expect(proxy.origin.requests).toBe(before);
+  return [await client.status(), JSON.parse(body)];
+}
+
+describe('PURGE', () => {
+  it('removes what is stored for its URL, and says how much; that there is nothing is no failure', async () => {
+    await fetched(proxy, { fields: fresh });
+    await fetched(proxy, { fields: fresh }, { target: '/other' });
+    expect(await purge({ target: '/x/../%66ile' })).toEqual([200, { purged: 1 }]);
+    expect(await purge()).toEqual([200, { purged: 0 }]);
+    await reused(proxy, { target: '/other' });
+    await fetched(proxy, { fields: fresh });
+  });
+
+  it('removes all whose URL begins like its own', async () => {
+    for (const target of ['/a/1', '/a/2', '/b']) await fetched(proxy, { fields: fresh }, { target });
+    expect(await purge({ target: '/a/', fields: { 'rangeway-purge': 'prefix' } })).toEqual([200, { purged: 2 }]);
+    await reused(proxy, { target: '/b' });
+    await fetched(proxy, { fields: fresh }, { target: '/a/1' });
+  });
+
+  it.each(['surrogate-key', 'cache-tag'])('removes what has a tag that its %s names', async (name) => {
+    await fetched(proxy, { fields: fresh });
+    expect(await purge({ target: '/', fields: { [name]: 'blue' } })).toEqual([200, { purged: 0 }]);
+    await reused(proxy);
+    expect(await purge({ target: '/', fields: { [name]: 'red' } })).toEqual([200, { purged: 1 }]);
+    await fetched(proxy, { fields: fresh });
+  });
+
+  it('has it validated, where it says soft, and served stale where the origin fails', async () => {
+    await fetched(proxy, { fields: fresh });
+    expect(await purge({ fields: { 'rangeway-purge': 'soft' } })).toEqual([200, { purged: 1 }]);
+    const client = proxy.send();
+    (await proxy.origin.next()).respond({ status: 503 }, noBytes);
+    expect(await client.status()).toBe(200);
+    await client.bytes();
+    proxy.clock.advance(1);
+    await fetched(proxy, { status: 304, fields: fresh }, {}, noBytes);
+    await reused(proxy);
+  });
+
+  it('is told to those who run the server, and is one request of the log', async () => {
+    await purge({ fields: { 'cache-tag': 'red' } });
+    await purge({ target: '/a?b', fields: { 'rangeway-purge': 'prefix,soft' } });
+    const told = proxy.events.filter(({ kind }) => kind === 'admin');
+    expect(told).toEqual([
+      { kind: 'admin', level: 'info', action: 'purge', peer: operator, message: 'purged 0: with a tag of "red"' },
+      {
+        kind: 'admin',
+        level: 'info',
+        action: 'purge',
+        peer: operator,
+        message: 'expired 0: all URLs that begin with http://files.example/a?b',
+      },
+    ]);
+    expect(proxy.requestEvents().map(({ method, status }) => [method, status])).toEqual([
+      ['PURGE', 200],
+      ['PURGE', 200],
+    ]);
+  });
+
+  it.each<[string, Sent]>([
+    ['others', { peer: '192.0.2.7' }],
+    ['those whom the route does not let in', { peer: refused }],
+    [
+      'those who are told to be named by nobody who is trusted',
+      { fields: { 'x-forwarded-for': operator }, peer: '192.0.2.7' },
+    ],
+  ])('is refused to %s', async (_who, sent) => {
+    await fetched(proxy, { fields: fresh });
+    expect(await purge(sent)).toEqual([403, { title: 'Forbidden', status: 403, detail: expect.any(String) }]);
+    await reused(proxy);
+  });
+
+  it('is refused where it cannot be told what it means', async () => {
+    await fetched(proxy, { fields: fresh });
+    expect(await purge({ fields: { 'rangeway-purge': 'softly' } })).toMatchObject([400, { status: 400 }]);
+    await reused(proxy);
+  });
+
+  it('goes to the origin where the route names nobody, as any method', async () => {
+    await proxy.close();
+    proxy = createWholeProxy();
+    await fetched(proxy, { fields: fresh });
+    const client = proxy.send({ method: 'PURGE', peer: operator });
+    const exchange = await proxy.origin.next();
+    expect(exchange.request.method).toBe('PURGE');
+    exchange.respond({ status: 405 }, noBytes);
+    expect(await client.status()).toBe(405);
+    await client.bytes();
+    await reused(proxy);
+  });
+});

@@ -1,0 +1,374 @@
+/** What those who run a server have removed while it is stored, on its way, or about to be found: nobody gets a byte of it after. */
+
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type News, noFleet } from '../../src/cache/fleet.ts';
+import { keysOf, prefixesOf } from '../../src/routing/key-search.ts';
+import { storedTag } from '../../src/semantics/cache-tags.ts';
+import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createRangeOrigin } from '../support/range-origin.ts';
+import type { SteeredStore, Step } from '../support/steered-store.ts';
+import { turn } from '../support/turn.ts';
+import type { WholeProxy, WholeProxyOptions } from '../support/whole-proxy.ts';
+
+const tagged = { 'cache-control': 'max-age=100', etag: '"v1"', 'surrogate-key': 'red blue', 'cache-tag': 'a b,c' };
+const newer = { ...tagged, etag: '"v2"' };
+const newerBody = patternBytes(0, 3000, 2);
+const noBytes = new Uint8Array();
+
+let store: SteeredStore;
+let proxy: WholeProxy;
+const start = (options: WholeProxyOptions = {}) => {
+  ({ store, proxy } = createSteeredProxy(options));
+};
+beforeEach(() => start());
+afterEach(async () => {
+  await ended(proxy, store);
+});
+
+type By = 'key' | 'prefix' | 'tag';
+const ways: readonly By[] = ['key', 'prefix', 'tag'];
+
+function purge(by: By, mode: 'hard' | 'soft' = 'hard'): Promise<number> {
+  const place = { authority: 'files.example', target: '/file' };
+  return proxy.cache.purge({
+    keys: by === 'key' ? keysOf(place, [proxy.route]) : [],
+    prefixes: by === 'prefix' ? prefixesOf({ ...place, target: '/f' }, [proxy.route]) : [],
+    tags: by === 'tag' ? [storedTag('red')] : [],
+    mode,
+  });
+}
+
+/** The next request is answered by the origin, with other bytes, and they are stored. */
+async function expectNewer(): Promise<void> {
+  const client = proxy.send();
+  (await proxy.origin.next()).respond({ fields: newer }, newerBody);
+  expect(Buffer.from(await client.bytes()).equals(newerBody)).toBe(true);
+  await settled();
+  expect(await (await reused(proxy)).field('etag')).toBe('"v2"');
+}
+
+describe.each(ways)('a hard purge by %s', (by) => {
+  it('removes what is stored, and says how much it was', async () => {
+    await fetched(proxy, { fields: tagged });
+    expect(await purge(by)).toBe(1);
+    expect(await purge(by)).toBe(0);
+    await expectNewer();
+  });
+
+  it('removes all variants', async () => {
+    const varied = { ...tagged, vary: 'accept-language' };
+    await fetched(proxy, { fields: varied }, { fields: { 'accept-language': 'de' } });
+    await fetched(proxy, { fields: varied }, { fields: { 'accept-language': 'fr' } });
+    expect(await purge(by)).toBeGreaterThan(0);
+    await fetched(proxy, { fields: varied }, { fields: { 'accept-language': 'de' } });
+    await fetched(proxy, { fields: varied }, { fields: { 'accept-language': 'fr' } });
+  });
+
+  it('removes pinned generations', async () => {
+    await proxy.close();
+    start({ route: { cache: { pinSeconds: 100 } } });
+    await fetched(proxy, { fields: tagged });
+    proxy.clock.advance(101_000);
+    await fetched(proxy, { fields: newer }, {}, newerBody);
+    const resume = { fields: { range: 'bytes=2000-', 'if-range': '"v1"' } };
+    expect(await (await reused(proxy, resume)).status()).toBe(206);
+    await purge(by);
+    await fetched(proxy, { fields: newer }, resume, newerBody);
+  });
+
+  it('removes what is there in part', async () => {
+    await proxy.close();
+    start({ originRanges: 'auto' });
+    const origin = createRangeOrigin(proxy.origin, { fields: tagged });
+    const ask = async () => {
+      const client = proxy.send({ fields: { range: 'bytes=0-99' } });
+      await origin.give();
+      await client.bytes();
+      await settled();
+    };
+    await ask();
+    expect(await purge(by)).toBe(1);
+    await ask();
+    expect(origin.asked).toEqual(['bytes=0-1023', 'bytes=0-1023']);
+  });
+
+  it('is not joined on its way, whose readers get it all', async () => {
+    const reading = proxy.send();
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: { ...tagged, 'content-length': '3000' } });
+    await exchange.send(storedBody.subarray(0, 1500));
+    await purge(by);
+    await expectNewer();
+    void exchange.send(storedBody.subarray(1500));
+    exchange.end();
+    expect(await reading.bytes()).toEqual(Buffer.from(storedBody));
+    await settled();
+    expect(await (await reused(proxy)).field('etag')).toBe('"v2"');
+  });
+
+  it.each<Step>(['openWriter', 'writeBlock', 'publish', 'commit'])('waits for what is at %s', async (step) => {
+    const held = store.hold(step);
+    const reading = proxy.send();
+    const exchange = await proxy.origin.next();
+    exchange.respond({ fields: tagged }, storedBody);
+    await held.reached;
+    const purging = purge(by);
+    await settled();
+    held.release();
+    await purging;
+    // It is not found even for a moment.
+    const client = proxy.send();
+    (await proxy.origin.next()).respond({ fields: newer }, newerBody);
+    expect(Buffer.from(await client.bytes()).equals(newerBody)).toBe(true);
+    expect(await reading.bytes()).toEqual(Buffer.from(storedBody));
+    await settled();
+    expect(await (await reused(proxy)).field('etag')).toBe('"v2"');
+  });
+
+  it('does not let a validation bring it back that was asked for before', async () => {
+    await fetched(proxy, { fields: tagged });
+    proxy.clock.advance(101_000);
+    const client = proxy.send();
+    const exchange = await proxy.origin.next();
+    await purge(by);
+    exchange.respond({ status: 304, fields: tagged }, noBytes);
+    const again = await proxy.origin.next();
+    again.respond({ fields: tagged }, storedBody);
+    await client.bytes();
+    await settled();
+    await expectNewer();
+  });
+
+  it('is over for those who come after it, though its response has not come yet', async () => {
+    const early = proxy.send();
+    const exchange = await proxy.origin.next();
+    await purge(by);
+    const late = proxy.send();
+    await settled();
+    exchange.respond({ fields: tagged }, storedBody);
+    expect(await early.bytes()).toEqual(Buffer.from(storedBody));
+    (await proxy.origin.next()).respond({ fields: newer }, newerBody);
+    expect(await late.field('etag')).toBe('"v2"');
+    await late.bytes();
+  });
+
+  it('does not let those in who complete what is being removed', async () => {
+    await proxy.close();
+    start({ originRanges: 'auto' });
+    const origin = createRangeOrigin(proxy.origin, { fields: tagged });
+    const first = proxy.send({ fields: { range: 'bytes=0-99' } });
+    await origin.give();
+    await first.bytes();
+    await settled();
+    const held = store.hold(by === 'key' ? 'removeKey' : by === 'prefix' ? 'removePrefixed' : 'removeTagged');
+    const purging = purge(by);
+    await held.reached;
+    const between = proxy.send({ fields: { range: 'bytes=2000-2999' } });
+    const rest = await origin.begin();
+    held.release();
+    await purging;
+    const after = proxy.send({ fields: { range: 'bytes=0-99' } });
+    await origin.give();
+    await after.bytes();
+    rest.finish();
+    await between.bytes().catch(() => undefined);
+    expect(origin.asked.filter((range) => range === 'bytes=0-1023')).toHaveLength(2);
+  });
+});
+
+describe.each(ways)('a soft purge by %s', (by) => {
+  beforeEach(() => proxy.clock.advance(1000));
+
+  it('has what is stored validated before it is used again', async () => {
+    await fetched(proxy, { fields: tagged });
+    expect(await purge(by, 'soft')).toBe(1);
+    proxy.clock.advance(1);
+    const { exchange } = await fetched(proxy, { status: 304, fields: { etag: '"v1"' } }, {}, noBytes);
+    expect(exchange.request.fields).toContainEqual(['if-none-match', '"v1"']);
+    await reused(proxy);
+  });
+
+  it('gives what is new where the origin has it', async () => {
+    await fetched(proxy, { fields: tagged });
+    await purge(by, 'soft');
+    await expectNewer();
+  });
+
+  it.each([
+    ['stale-if-error=50', 200],
+    ['must-revalidate', 502],
+  ])('leaves it to %s whether it is given when the origin fails', async (directive, status) => {
+    await fetched(proxy, { fields: { ...tagged, 'cache-control': `max-age=100, ${directive}` } });
+    await purge(by, 'soft');
+    const client = proxy.send();
+    (await proxy.origin.next()).respond({ status: 502 }, noBytes);
+    expect(await client.status()).toBe(status);
+    await client.bytes();
+    await settled();
+  });
+
+  it('lets it be given no longer than if its lifetime had ended then', async () => {
+    await fetched(proxy, { fields: { ...tagged, 'cache-control': 'max-age=100, stale-if-error=50' } });
+    await purge(by, 'soft');
+    proxy.clock.advance(50_001);
+    const client = proxy.send();
+    (await proxy.origin.next()).respond({ status: 502 }, noBytes);
+    expect(await client.status()).toBe(502);
+    await client.bytes();
+  });
+
+  it('lets transfers go on, and has what they bring validated', async () => {
+    const reading = proxy.send();
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: { ...tagged, 'content-length': '3000' } });
+    await exchange.send(storedBody.subarray(0, 1500));
+    await purge(by, 'soft');
+    proxy.clock.advance(1);
+    const late = proxy.send();
+    (await proxy.origin.next()).respond({ status: 304, fields: { etag: '"v1"' } }, noBytes);
+    void exchange.send(storedBody.subarray(1500));
+    exchange.end();
+    expect(await late.bytes()).toEqual(Buffer.from(storedBody));
+    expect(await reading.bytes()).toEqual(Buffer.from(storedBody));
+    await settled();
+    expect(proxy.origin.requests).toBe(2);
+  });
+
+  it.each<Step>(['openWriter', 'writeBlock', 'publish', 'commit'])('is heeded by what is at %s', async (step) => {
+    const held = store.hold(step);
+    const reading = proxy.send();
+    (await proxy.origin.next()).respond({ fields: tagged }, storedBody);
+    await held.reached;
+    const purging = purge(by, 'soft');
+    await settled();
+    held.release();
+    await purging;
+    await reading.bytes();
+    await settled();
+    await fetched(proxy, { fields: newer }, {}, newerBody);
+  });
+
+  it('is not undone by a validation that was asked for before', async () => {
+    await fetched(proxy, { fields: tagged });
+    proxy.clock.advance(101_000);
+    const client = proxy.send();
+    const exchange = await proxy.origin.next();
+    await purge(by, 'soft');
+    proxy.clock.advance(1);
+    exchange.respond({ status: 304, fields: tagged }, noBytes);
+    await settled();
+    if (proxy.origin.untaken > 0) (await proxy.origin.next()).respond({ fields: tagged }, storedBody);
+    await client.bytes();
+    await settled();
+    await fetched(proxy, { fields: newer }, {}, newerBody);
+  });
+
+  it('removes pinned generations, which nothing validates', async () => {
+    await proxy.close();
+    start({ route: { cache: { pinSeconds: 100 } } });
+    await fetched(proxy, { fields: tagged });
+    proxy.clock.advance(101_000);
+    await fetched(proxy, { fields: newer }, {}, newerBody);
+    await purge(by, 'soft');
+    proxy.clock.advance(1);
+    const resume = { fields: { range: 'bytes=2000-', 'if-range': '"v1"' } };
+    await fetched(proxy, { fields: newer }, resume, newerBody);
+  });
+});
+
+describe('the other processes', () => {
+  const order = { keys: ['k'], prefixes: ['p'], tags: ['tag:red'] };
+
+  it.each(['hard', 'soft'] as const)(
+    'are told of a %s purge before what is stored is changed, and after',
+    async (mode) => {
+      await proxy.close();
+      const told: unknown[] = [];
+      const tell = async (news: News) => {
+        await turn();
+        const [entry] = (await store.list({ kind: 'tag', tag: 'tag:red' }, 1)).entries;
+        told.push([
+          news,
+          entry === undefined ? 'gone' : entry.metadata.expiredAt === undefined ? 'as it was' : 'expired',
+        ]);
+      };
+      start({ processes: 1, fleet: { ...noFleet, tell } });
+      await fetched(proxy, { fields: tagged });
+      await proxy.cache.purge({ ...order, mode });
+      const expiredAt = mode === 'soft' ? proxy.clock.now() : undefined;
+      const news = { kind: 'invalidated', ...order, expiredAt };
+      expect(told).toEqual([
+        [news, 'as it was'],
+        [news, mode === 'hard' ? 'gone' : 'expired'],
+      ]);
+    },
+  );
+
+  it('are heeded once nothing that began before can be stored any more', async () => {
+    const held = store.hold('commit');
+    const reading = proxy.send();
+    (await proxy.origin.next()).respond({ fields: tagged }, storedBody);
+    await held.reached;
+    let isHeeded = false;
+    const heeding = proxy.cache.heed({ kind: 'invalidated', ...order }).then(() => {
+      isHeeded = true;
+    });
+    await settled();
+    expect(isHeeded).toBe(false);
+    held.release();
+    await heeding;
+    await reading.bytes();
+    expect((await store.list({ kind: 'prefix', prefix: '' }, 1)).entries).toEqual([]);
+    await expectNewer();
+  });
+});
+
+describe('tags', () => {
+  it.each(['red', 'blue', 'a b', 'c'])('%j is one of the response', async (tag) => {
+    await fetched(proxy, { fields: tagged });
+    const none = { keys: [], prefixes: [] };
+    for (const other of ['Red', 're', 'a', 'b', '"red"', '']) {
+      await proxy.cache.purge({ ...none, tags: [storedTag(other)], mode: 'hard' });
+    }
+    await reused(proxy);
+    expect(await proxy.cache.purge({ ...none, tags: [storedTag(tag)], mode: 'hard' })).toBe(1);
+    await expectNewer();
+  });
+
+  it('are passed on to the client', async () => {
+    await fetched(proxy, { fields: tagged });
+    const client = await reused(proxy);
+    expect(await client.field('surrogate-key')).toBe('red blue');
+    expect(await client.field('cache-tag')).toBe('a b,c');
+  });
+
+  it('are those that a 304 has brought last', async () => {
+    await fetched(proxy, { fields: tagged });
+    proxy.clock.advance(101_000);
+    await fetched(proxy, { status: 304, fields: { 'surrogate-key': 'green' } }, {}, noBytes);
+    await purge('tag');
+    await reused(proxy);
+    await proxy.cache.purge({ keys: [], prefixes: [], tags: [storedTag('green')], mode: 'hard' });
+    await expectNewer();
+  });
+
+  it('are none that an origin can invalidate, nor that groups can be taken for', async () => {
+    await fetched(proxy, { fields: { ...tagged, 'surrogate-key': '["http://files.example","g"]' } });
+    const fields = { 'cache-group-invalidation': '"g", "red", "tag:red", "c"' };
+    await fetched(proxy, { status: 204, fields }, { method: 'PUT', target: '/elsewhere' }, noBytes);
+    await reused(proxy);
+  });
+});
+
+describe('a prefix', () => {
+  it('is a text: with a slash at its end it is for what is below only', async () => {
+    for (const target of ['/a', '/ab', '/a/b', '/b']) await fetched(proxy, { fields: tagged }, { target });
+    const below = prefixesOf({ authority: 'files.example', target: '/a/' }, [proxy.route]);
+    expect(await proxy.cache.purge({ keys: [], prefixes: below, tags: [], mode: 'hard' })).toBe(1);
+    for (const target of ['/a', '/ab', '/b']) await reused(proxy, { target });
+    const begun = prefixesOf({ authority: 'files.example', target: '/a' }, [proxy.route]);
+    expect(await proxy.cache.purge({ keys: [], prefixes: begun, tags: [], mode: 'hard' })).toBe(2);
+    await reused(proxy, { target: '/b' });
+  });
+});

@@ -1,0 +1,145 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { groupTag } from '../../src/semantics/cache-groups.ts';
+import {
+  hasTagField,
+  isTag,
+  maxTagFieldLength,
+  maxTagLength,
+  maxTags,
+  parseTags,
+  storedTag,
+  tagOfStored,
+} from '../../src/semantics/cache-tags.ts';
+import { fieldsOf } from '../support/fields-of.ts';
+
+describe('parseTags', () => {
+  const rows: readonly (readonly [lines: readonly string[], tags: readonly string[]])[] = [
+    [[], []],
+    [['Surrogate-Key:'], []],
+    [['Cache-Tag:'], []],
+    [['Surrogate-Key: a'], ['a']],
+    [['Surrogate-Key: a b\tc'], ['a', 'b', 'c']],
+    [['Surrogate-Key:   a   b  '], ['a', 'b']],
+    [
+      ['Surrogate-Key: a', 'Surrogate-Key: b'],
+      ['a', 'b'],
+    ],
+    [['Surrogate-Key: a a A'], ['a', 'A']],
+    // Commas are of the key, and spaces of the tag.
+    [['Surrogate-Key: a,b "c" d;e'], ['a,b', '"c"', 'd;e']],
+    [['Cache-Tag: a,b'], ['a', 'b']],
+    [['Cache-Tag: a , b\t,\tc'], ['a', 'b', 'c']],
+    [['Cache-Tag: a b,c'], ['a b', 'c']],
+    [['Cache-Tag: ,,a,,, b,'], ['a', 'b']],
+    [
+      ['Cache-Tag: a', 'Cache-Tag: b,c'],
+      ['a', 'b', 'c'],
+    ],
+    [
+      ['Cache-Tag: b, c', 'Surrogate-Key: a b'],
+      ['a', 'b', 'c'],
+    ],
+    [['Cache-Tag: \u00e4\u00ff'], ['\u00e4\u00ff']],
+    [['Cache-Tags: a', 'X-Cache-Tag: b', 'Surrogate-Keys: c', 'Surrogate-Control: d', 'Cache-Groups: "e"'], []],
+    [['Surrogate-Key: __proto__ constructor'], ['__proto__', 'constructor']],
+  ];
+  it.each(rows)('%j', (lines, tags) => {
+    expect(parseTags(fieldsOf(...lines))).toEqual(tags);
+  });
+
+  const numbered = (count: number, length = 0) =>
+    Array.from({ length: count }, (_, index) => `${index}`.padEnd(length, 'x'));
+
+  it('takes as many tags as it says', () => {
+    const tags = numbered(maxTags + 10);
+    expect(parseTags([['surrogate-key', tags.join(' ')]])).toEqual(tags.slice(0, maxTags));
+    expect(parseTags([['cache-tag', tags.join(',')]])).toEqual(tags.slice(0, maxTags));
+    const both = parseTags([
+      [
+        'cache-tag',
+        numbered(900)
+          .map((tag) => `t${tag}`)
+          .join(),
+      ],
+      ['surrogate-key', numbered(900).join(' ')],
+    ]);
+    expect(both).toHaveLength(maxTags);
+    expect(both[0]).toBe('0');
+  });
+
+  it.each([
+    ['surrogate-key', ' '],
+    ['cache-tag', ','],
+  ])('takes tags of %s as long as it says, and leaves out longer ones alone', (name, separator) => {
+    const [fit = '', unfit = ''] = ['x'.repeat(maxTagLength), 'y'.repeat(maxTagLength + 1)];
+    expect(parseTags([[name, ['a', unfit, fit, 'b'].join(separator)]])).toEqual(['a', fit, 'b']);
+  });
+
+  it.each([
+    ['surrogate-key', ' '],
+    ['cache-tag', ','],
+  ])('takes of a long %s the tags that are whole before its limit', (name, separator) => {
+    const length = 63;
+    const fitting = maxTagFieldLength / (length + 1);
+    const tags = numbered(fitting + 10, length);
+    expect(parseTags([[name, tags.join(separator)]])).toEqual(tags.slice(0, fitting));
+    // The separator after the last one is behind the limit.
+    const shifted = ['z', ...tags];
+    expect(parseTags([[name, shifted.join(separator)]])).toEqual(shifted.slice(0, fitting));
+    const inLines = tags.map((tag) => [name, tag] as const);
+    expect(parseTags(inLines)).toEqual(tags.slice(0, fitting));
+    expect(parseTags([[name, 'x'.repeat(1_000_000)]])).toEqual([]);
+  });
+
+  it('throws at no field, gives each tag once, and all of them fit', () => {
+    const parts = ['a', 'B', ',', ' ', '\t', '"', 'tag:', '[', '\u00ff', 'x'.repeat(1000)];
+    const near = fc.array(fc.constantFrom(...parts), { maxLength: 40 }).map((texts) => texts.join(''));
+    const value = fc.oneof(near, fc.string({ unit: 'binary' }));
+    fc.assert(
+      fc.property(fc.constantFrom('surrogate-key', 'cache-tag'), fc.array(value, { maxLength: 4 }), (name, values) => {
+        const tags = parseTags(values.map((text) => [name, text] as const));
+        expect(new Set(tags).size).toBe(tags.length);
+        expect(tags.every(isTag)).toBe(true);
+        for (const tag of tags) expect(values.some((text) => text.includes(tag))).toBe(true);
+      }),
+      { numRuns: 1000 },
+    );
+  });
+
+  it('takes no longer for spaces, commas and tags than for other text', () => {
+    const size = 2_000_000;
+    for (const text of [' '.repeat(size), ','.repeat(size), ' a'.repeat(size / 2), `a${' '.repeat(size)}b`]) {
+      const startedAt = performance.now();
+      parseTags([
+        ['surrogate-key', text],
+        ['cache-tag', text],
+      ]);
+      expect(performance.now() - startedAt).toBeLessThan(1000);
+    }
+  });
+});
+
+describe('hasTagField', () => {
+  it.each([
+    [['Surrogate-Key:'], true],
+    [['Cache-Tag: a'], true],
+    [['Cache-Tags: a'], false],
+    [[], false],
+  ])('%j: %s', (lines, has) => {
+    expect(hasTagField(fieldsOf(...lines))).toBe(has);
+  });
+});
+
+describe('storedTag', () => {
+  it('is that of one tag, and never that of a group', () => {
+    const text = fc.oneof(fc.constantFrom('["https://a","g"]', 'tag:', '[', ''), fc.string());
+    fc.assert(
+      fc.property(text, text, text, (tag, origin, group) => {
+        expect(storedTag(tag)).not.toBe(groupTag(origin, group));
+        expect(tagOfStored(storedTag(tag))).toBe(tag);
+        expect(tagOfStored(groupTag(origin, group))).toBeUndefined();
+      }),
+    );
+  });
+});
