@@ -1,6 +1,7 @@
 /** The public API: a server, or a handler to embed. */
 
+export { OperationFault, type Operations } from './admin/operations.ts';
 export { checkConfig, loadConfig } from './config/load.ts';
 export type { Config, ConfigInput } from './config/schema.ts';
-export { type RunningServer, type StartOptions, start } from './main.ts';
+export { type ConfigReading, type RunningServer, type StartOptions, start } from './main.ts';
 export type { Emit, ServerEvent } from './telemetry/events.ts';

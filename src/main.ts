@@ -1,38 +1,127 @@
-/** The composition root: puts a server together from a configuration. It knows everyone and holds no rule. */
+/** The composition root: puts a server of one process together from a configuration. It knows everyone and holds no rule. */
 
+import { OperationFault, type Operations } from './admin/operations.ts';
 import type { Config } from './config/schema.ts';
+import { type Admin, openAdmin } from './setup/admin.ts';
+import type { Prepared } from './setup/listeners.ts';
+import { createOperations, type ServingParts } from './setup/operations.ts';
 import { choosePseudonym } from './setup/pseudonym.ts';
-import { describeOrigins } from './setup/ready.ts';
-import { openServer } from './setup/server.ts';
+import { describeAdmin, describeOrigins } from './setup/ready.ts';
+import { createReloads, type Reloads } from './setup/reloads.ts';
+import type { ConfigReading, RunningServer, StartOptions } from './setup/running-server.ts';
+import { openServer, type Server } from './setup/server.ts';
+import { createServingParts } from './setup/serving-parts.ts';
+import { openTelemetry, type Telemetry } from './setup/telemetry.ts';
 import type { Emit } from './telemetry/events.ts';
 
-/** A server that accepts requests. */
-export interface RunningServer {
-  /** Where it is reached, such as `http://127.0.0.1:8080`. */
-  readonly url: string;
-  /** All addresses that it serves. */
-  readonly addresses: readonly string[];
-  /**
-   * Stops accepting, lets what is under way finish for `graceMs` milliseconds (by default the configuration's
-   * `shutdownGraceSeconds`), cuts the rest, and closes the store. A second call waits for the first.
-   */
-  close(options?: { readonly graceMs?: number }): Promise<void>;
-}
-
-/** What a server is started with besides its configuration. */
-export interface StartOptions {
-  /** Told everything that happens. Without it nothing is logged. */
-  readonly emit?: Emit;
-}
+export type { ConfigReading, RunningServer, StartOptions };
 
 /**
  * Starts a server in this process, whatever `workers` says. Rejects with Node's error when an address cannot be bound or a
  * certificate file not read, and with `StoreFault` when the store's directory cannot be used; nothing is left open then.
  */
-export async function start(config: Config, { emit = () => {} }: StartOptions = {}): Promise<RunningServer> {
-  const server = await openServer(config, { emit, pseudonym: choosePseudonym(config) });
-  const { addresses, place } = server;
-  const message = `ready on ${addresses.join(' and ')}, in front of ${describeOrigins(config)}, storing in ${place}`;
-  emit({ kind: 'life', stage: 'ready', addresses, message });
-  return { url: addresses[0] ?? '', addresses, close: ({ graceMs } = {}) => server.close(graceMs) };
+export async function start(config: Config, options: StartOptions = {}): Promise<RunningServer> {
+  const { emit = () => {} } = options;
+  const telemetry = openTelemetry({ log: emit, role: { kind: 'alone' } });
+  // Nobody asks what was counted where there is no admin listener.
+  const running = new SoleProcess({ ...options, emit: config.admin === undefined ? emit : telemetry.emit }, telemetry);
+  await running.open(config);
+  return running;
+}
+
+/** A server that is one process. */
+class SoleProcess implements RunningServer {
+  readonly operations: Operations;
+  readonly #options: StartOptions;
+  readonly #emit: Emit;
+  readonly #telemetry: Telemetry;
+  readonly #reloads: Reloads;
+  #admin: Admin | undefined;
+  #server: Server | undefined;
+  #serving: ServingParts | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: StartOptions & { readonly emit: Emit }, telemetry: Telemetry) {
+    this.#options = options;
+    this.#emit = options.emit;
+    this.#telemetry = telemetry;
+    this.#reloads = createReloads({
+      emit: options.emit,
+      addresses: () => this.addresses,
+      perform: () => this.#goOn(),
+    });
+    this.operations = createOperations({
+      pid: process.pid,
+      worker: 1,
+      serving: () => this.#serving,
+      log: options.log,
+      counted: telemetry,
+      isStopping: () => this.#closing !== undefined,
+      reload: () => this.#reloads.reload(),
+    });
+  }
+
+  get url(): string {
+    return this.addresses[0] ?? '';
+  }
+
+  get addresses(): readonly string[] {
+    return this.#server?.addresses ?? [];
+  }
+
+  async open(config: Config): Promise<void> {
+    await using resources = new AsyncDisposableStack();
+    // It can say that the server is not ready yet.
+    this.#admin = await openAdmin(config, { operations: this.operations, emit: this.#emit });
+    resources.defer(() => this.#admin?.close(0));
+    const server = await openServer(config, { emit: this.#emit, pseudonym: choosePseudonym(config) });
+    resources.move();
+    this.#server = server;
+    this.#serving = createServingParts(server);
+    this.#telemetry.measure(server);
+    const { addresses, place } = server;
+    const where = `ready on ${addresses.join(' and ')}, in front of ${describeOrigins(config)}, storing in ${place}`;
+    const message = `${where}${describeAdmin(this.#admin)}`;
+    this.#emit({ kind: 'life', stage: 'ready', addresses, admin: this.#admin?.address, message });
+  }
+
+  reload(): Promise<void> {
+    return this.#reloads.reload();
+  }
+
+  close({ graceMs }: { readonly graceMs?: number } = {}): Promise<void> {
+    this.#closing ??= this.#close(graceMs);
+    return this.#closing;
+  }
+
+  async #close(graceMs: number | undefined): Promise<void> {
+    await this.#reloads.end();
+    await this.#server?.close(graceMs);
+    await this.#admin?.close(0);
+  }
+
+  /** Goes on with the configuration as it is now. */
+  async #goOn(): Promise<void> {
+    const server = this.#server;
+    if (server === undefined) throw new OperationFault('unavailable', 'The server is starting.');
+    const { readAgain, log } = this.#options;
+    const config = readAgain === undefined ? server.site.config : (await readAgain()).config;
+    const prepared = await this.#prepare(server, config);
+    await prepared.commit();
+    log?.setLevel(config.log.level);
+  }
+
+  async #prepare(server: Server, config: Config): Promise<Prepared> {
+    const { explain } = this.#options;
+    try {
+      await using resources = new AsyncDisposableStack();
+      const prepared = resources.adopt(await server.prepareReload(config), (each) => each.abandon());
+      await this.#admin?.renewToken();
+      resources.move();
+      return prepared;
+    } catch (error) {
+      if (error instanceof OperationFault || explain === undefined) throw error;
+      throw new OperationFault('invalid', explain(error, config));
+    }
+  }
 }

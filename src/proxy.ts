@@ -8,6 +8,7 @@ import { Journey } from './delivery/journey.ts';
 import { withRetries } from './delivery/retries.ts';
 import { type AdmissionContext, type Admitted, admit } from './guard/admit.ts';
 import { forwardedResponseFields } from './guard/forwarding.ts';
+import { answerPurge } from './guard/purge.ts';
 import type { Clock } from './http/clock.ts';
 import type { Handler, ProxyResponse } from './http/message.ts';
 import type { Emit } from './telemetry/events.ts';
@@ -37,6 +38,7 @@ export function createProxy(context: ProxyContext): Handler {
 
 function travel(context: ProxyContext, admitted: Admitted, journey: Journey): ProxyResponse | Promise<ProxyResponse> {
   if (admitted.kind === 'answered') return admitted.response;
+  if (admitted.kind === 'purge') return answerPurge(admitted.purge, context);
   const { cache, pseudonym, clock, random } = context;
   const { route, inquiry, isExplained } = admitted;
   const { request } = inquiry;

@@ -82,7 +82,7 @@ export class Company {
     const { key, request } = inquiry;
     const elsewhere = async (given: Version, lost: Holder) => {
       const next = await this.ask(wholeOf(inquiry), fleet.acquire(key, request.signal, lost), given);
-      if (next?.kind === 'representation') return next.representation;
+      console.error('fillA3', next?.kind, next?.reason, next?.outcome, JSON.stringify(next?.status)); if (next?.kind === 'representation') return next.representation;
       next?.relay.response.body.close();
       return undefined;
     };

@@ -1,10 +1,9 @@
-/** Binds a listener's socket: to an address, to a path, or to a socket that somebody else has opened. */
+/** Binds a socket to listen on: to an address, to a path, or to a socket that somebody else has opened. */
 
 import { chmodSync, existsSync, lstatSync, rmSync } from 'node:fs';
-import { type AddressInfo, connect, type ListenOptions, type Server } from 'node:net';
+import { connect, type ListenOptions, type Server } from 'node:net';
 import { dirname } from 'node:path';
 import { ListenFault } from './listen-fault.ts';
-import type { ListenerAddress } from './listener.ts';
 
 /** Where to listen. */
 export type BindPlace =
@@ -14,6 +13,16 @@ export type BindPlace =
   | { readonly kind: 'unix'; readonly path: string; readonly mode: number | undefined }
   /** A file descriptor of a socket that is bound already, and what it is called in addresses. */
   | { readonly kind: 'passed'; readonly fd: number; readonly name: string };
+
+/** Where a socket is bound. */
+export interface SocketAddress {
+  /** The address; empty for a Unix socket. */
+  readonly host: string;
+  /** The port; 0 for a Unix socket. */
+  readonly port: number;
+  /** The path of a Unix socket, if it has one. */
+  readonly path: string | undefined;
+}
 
 /** Nobody but the owner can connect in the moment before the permissions are set. */
 const ownerOnly = 0o177;
@@ -26,28 +35,47 @@ const longestPathBytes = 103;
  * `ListenFault`. A Unix socket that a server has left behind which is no more is replaced; one that somebody listens on is
  * EADDRINUSE.
  */
-export async function bind(server: Server, place: BindPlace, scheme: 'http' | 'https'): Promise<ListenerAddress> {
+export async function bind(server: Server, place: BindPlace): Promise<SocketAddress> {
   switch (place.kind) {
     case 'tcp':
       await listen(server, { host: place.host, port: place.port });
-      return addressOf(server, scheme);
+      break;
     case 'unix':
-      await bindPath(server, place.path, place.mode);
-      return { host: '', port: 0, url: `unix:${place.path}` };
+      await bindPath(place, () => listen(server, { path: place.path }));
+      return { host: '', port: 0, path: place.path };
     case 'passed':
       await bindPassed(server, place);
-      return isTcp(server.address()) ? addressOf(server, scheme) : { host: '', port: 0, url: place.name };
+  }
+  return addressOf(server);
+}
+
+/** Names a place, the same whenever it is written the same. Several that the system chooses ports for have one name. */
+export function placeName(place: BindPlace): string {
+  switch (place.kind) {
+    case 'tcp':
+      return `${place.host.includes(':') ? `[${place.host}]` : place.host}:${place.port}`.toLowerCase();
+    case 'unix':
+      return `unix:${place.path}`;
+    case 'passed':
+      return place.name;
   }
 }
 
-async function bindPath(server: Server, path: string, mode: number | undefined): Promise<void> {
+/** A Unix socket, and its permissions. */
+export type PathPlace = Extract<BindPlace, { kind: 'unix' }>;
+
+/**
+ * Binds a path by what does that before it returns, and rejects where it cannot. A socket that a server has left behind which
+ * is no more is replaced. Rejects as `bind` does.
+ */
+export async function bindPath({ path, mode }: PathPlace, listenThere: () => Promise<void>): Promise<void> {
   try {
-    await listenAtPath(server, path, mode);
+    await withMode(path, mode, listenThere);
   } catch (error) {
     const fault = pathFault(path);
     if (fault !== undefined) throw new ListenFault(`cannot listen on unix:${path}: ${fault}`, { cause: error });
     if (!hasCode(error, 'EADDRINUSE') || !(await removeStale(path))) throw error;
-    await listenAtPath(server, path, mode);
+    await withMode(path, mode, listenThere);
   }
 }
 
@@ -59,13 +87,13 @@ function pathFault(path: string): string | undefined {
   return existsSync(dirname(path)) ? undefined : `there is no directory ${dirname(path)}`;
 }
 
-/** Node binds a path before `listen` returns, so that the umask is ours alone. */
-function listenAtPath(server: Server, path: string, mode: number | undefined): Promise<void> {
-  if (mode === undefined) return listen(server, { path });
+/** The path is bound before `listenThere` returns, so that the umask is ours alone. */
+function withMode(path: string, mode: number | undefined, listenThere: () => Promise<void>): Promise<void> {
+  if (mode === undefined) return listenThere();
   const umask = process.umask(ownerOnly);
   let bound: Promise<void>;
   try {
-    bound = listen(server, { path });
+    bound = listenThere();
   } finally {
     process.umask(umask);
   }
@@ -117,13 +145,11 @@ function listen(server: Server, options: ListenOptions & { readonly fd?: number 
   return promise.finally(() => server.off('error', reject));
 }
 
-function addressOf(server: Server, scheme: string): ListenerAddress {
-  const { address, family, port } = server.address() as AddressInfo;
-  return { host: address, port, url: `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${port}` };
-}
-
-function isTcp(address: AddressInfo | string | null): boolean {
-  return typeof address === 'object' && address !== null && 'port' in address;
+/** The address that the system tells, which it does for TCP. */
+function addressOf(server: Server): SocketAddress {
+  const bound = server.address();
+  if (typeof bound !== 'object' || bound === null || !('port' in bound)) return { host: '', port: 0, path: undefined };
+  return { host: bound.address, port: bound.port, path: undefined };
 }
 
 function hasCode(error: unknown, code: string): boolean {

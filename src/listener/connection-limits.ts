@@ -17,8 +17,14 @@ export interface ConnectionLimits {
   enter(): ConnectionPlace | undefined;
 }
 
+/** Limits that can be set anew. */
+export interface AdjustableConnectionLimits extends ConnectionLimits {
+  /** Goes by other rules from the next connection on; those that are there stay, and count. */
+  adjust(rules: ConnectionRules): void;
+}
+
 /** What limits are made of. */
-export interface ConnectionLimitsOptions {
+export interface ConnectionRules {
   /** The most connections at a time; 0 sets no limit. */
   readonly connections: number;
   /** The most connections of one client at a time; 0 sets no limit. */
@@ -28,8 +34,8 @@ export interface ConnectionLimitsOptions {
 }
 
 /** Creates the places. Of an IPv6 address the first 64 bits tell who a client is. */
-export function createConnectionLimits(options: ConnectionLimitsOptions): ConnectionLimits {
-  const { connections, connectionsPerClient, isExempt } = options;
+export function createConnectionLimits(options: ConnectionRules): AdjustableConnectionLimits {
+  let rules = options;
   const counts = new Map<string, number>();
   let total = 0;
 
@@ -37,6 +43,7 @@ export function createConnectionLimits(options: ConnectionLimitsOptions): Connec
     #client: string | undefined;
 
     takeFor(address: string): boolean {
+      const { connectionsPerClient, isExempt } = rules;
       if (connectionsPerClient === 0 || address === '' || isExempt(address)) return true;
       const client = clientName(address);
       const count = counts.get(client) ?? 0;
@@ -57,9 +64,13 @@ export function createConnectionLimits(options: ConnectionLimitsOptions): Connec
 
   return {
     enter() {
+      const { connections } = rules;
       if (connections > 0 && total >= connections) return undefined;
       total += 1;
       return new Place();
+    },
+    adjust(changed) {
+      rules = changed;
     },
   };
 }

@@ -43,6 +43,7 @@ export class Connection {
   readonly #options: ConnectionOptions;
   readonly #exchanges: RunningExchange[] = [];
   #stage: 'open' | 'draining' | 'finishing' | 'tunnel' | 'ended' = 'open';
+  #isRetired = false;
   /** To be answered after the running exchanges. */
   #refusal: ProxyError | undefined;
   /** How much had been received when the connection last had nothing to do. */
@@ -86,7 +87,8 @@ export class Connection {
 
   begin(exchange: RunningExchange): void {
     this.#exchanges.push(exchange);
-    if (this.#stage === 'draining' || this.#exchanges.length >= pipelinedRequests) this.finish();
+    const isLast = this.#stage === 'draining' || this.#isRetired || this.#exchanges.length >= pipelinedRequests;
+    if (isLast) this.finish();
   }
 
   /**
@@ -122,6 +124,14 @@ export class Connection {
   /** Takes one further request, the last one. */
   finishAfterNext(): void {
     if (this.#stage === 'open') this.#stage = 'draining';
+  }
+
+  /**
+   * Takes one further request, whenever it comes: the client may have been told that it can send one, and only a response tells
+   * it that this was the last.
+   */
+  retire(): void {
+    this.#isRetired = true;
   }
 
   /** Ends after the running exchanges, or after the request that is on its way. */

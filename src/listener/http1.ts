@@ -32,7 +32,7 @@ class Http1Server implements ConnectionServer {
   readonly #server: Server;
   readonly #connections = new Map<Duplex, Connection>();
   readonly #context: ResponseContext;
-  #isDraining = false;
+  #ending: 'none' | 'retiring' | 'draining' = 'none';
   /** Called when the last connection is gone. */
   #onEmpty: (() => void) | undefined;
 
@@ -66,11 +66,17 @@ class Http1Server implements ConnectionServer {
       if (this.#connections.size === 0) this.#onEmpty?.();
     });
     if (socket.isPaused()) socket.resume();
-    if (this.#isDraining) this.#drain([connection]);
+    if (this.#ending === 'retiring') connection.retire();
+    else if (this.#ending === 'draining') this.#drain([connection]);
+  }
+
+  retire(): void {
+    this.#ending = 'retiring';
+    for (const connection of this.#connections.values()) connection.retire();
   }
 
   drain(): void {
-    this.#isDraining = true;
+    this.#ending = 'draining';
     this.#drain([...this.#connections.values()]);
   }
 

@@ -52,6 +52,11 @@ class Http2Server implements ConnectionServer, Http2Requests {
     if (this.#isDraining) connection.drain();
   }
 
+  /** GOAWAY tells which requests were not taken (RFC 9113 §6.8), so that nothing is lost by it. */
+  retire(): void {
+    this.drain();
+  }
+
   drain(): void {
     this.#isDraining = true;
     for (const connection of this.#connections) connection.drain();

@@ -4,19 +4,12 @@
  */
 
 import type { Socket } from 'node:net';
-import type { BindPlace } from './bind.ts';
+import type { BindPlace, SocketAddress } from './bind.ts';
 
-/** Where a socket is bound. */
-export interface SocketAddress {
-  /** The address; empty for a Unix socket. */
-  readonly host: string;
-  /** The port; 0 for a Unix socket. */
-  readonly port: number;
-  /** The path of a Unix socket, if it has one. */
-  readonly path: string | undefined;
-}
-
-/** A bound socket. Connections that come while nobody takes them wait. */
+/**
+ * A bound socket. Connections that come while nobody takes them wait. They may be half open (`allowHalfOpen`): who speaks a
+ * protocol that has no use for that says so on each.
+ */
 export interface ListenSocket {
   readonly address: SocketAddress;
   /**
@@ -24,9 +17,15 @@ export interface ListenSocket {
    * not be accepted. Resolves when they come.
    */
   take(accept: (socket: Socket) => void, onError: (error: Error) => void): Promise<void>;
-  /** Takes no more connections; those that were taken are not touched. Resolves when the socket is given back. */
+  /**
+   * Takes no more connections; those that were taken are not touched. Resolves when the socket is given back. A second call
+   * waits for the first.
+   */
   close(): Promise<void>;
 }
 
-/** Binds a place. Rejects with Node's error, its `code` such as EADDRINUSE included, or with `ListenFault`. */
-export type OpenSocket = (place: BindPlace) => Promise<ListenSocket>;
+/**
+ * Binds a place. Rejects with Node's error, its `code` such as EADDRINUSE included, or with `ListenFault`. The name is the
+ * place's among all of a configuration (`listenPlaces`).
+ */
+export type OpenSocket = (place: BindPlace, name: string) => Promise<ListenSocket>;

@@ -2,6 +2,7 @@
 
 import type { Socket } from 'node:net';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
+import type { Certificates } from './certificates.ts';
 
 /** Limits on what a client may send and on how long it may take. All of them are of the client's side only. */
 export interface ListenerLimits {
@@ -42,9 +43,18 @@ export interface ListenerAddress {
 /** An open listener. */
 export interface Listener {
   readonly address: ListenerAddress;
+  /** Speaks TLS with these from the next handshake on, and closes those before. Of a listener that speaks TLS. */
+  renew(certificates: Certificates): void;
   /**
-   * Accepts no more connections, closes the idle ones, lets running responses finish and cuts what is left after the
-   * grace. Resolves with the number of connections that were cut. A second call can shorten the grace, not lengthen it.
+   * Leaves its socket to another listener, or to be closed, and its connections to themselves: each ends after what runs on
+   * it. One of HTTP/1 that has nothing to do is kept as long as ever, and takes one further request, so that none is lost that
+   * is on its way. Resolves when none is left.
+   */
+  retire(): Promise<void>;
+  /**
+   * Closes its socket unless it has left it, closes the idle connections, lets running responses finish and cuts what is left
+   * after the grace. Resolves with the number of connections that were cut. A second call can shorten the grace, not lengthen
+   * it.
    */
   close(graceMs: number): Promise<{ readonly cut: number }>;
 }

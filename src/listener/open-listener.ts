@@ -1,16 +1,16 @@
-/** Opens a listener: binds it, and brings each connection to the protocol that is spoken on it. */
+/** Opens a listener on a socket: brings each connection to the protocol that is spoken on it. */
 
-import { createServer, type Server, type Socket } from 'node:net';
+import { isIPv6, type Socket } from 'node:net';
 import { type PeerList, plainAddress } from '../guard/peers.ts';
 import type { Peer } from '../http/message.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
 import { Arrival } from './arrival.ts';
 import { type Beginning, readBeginning } from './beginning.ts';
-import { type BindPlace, bind } from './bind.ts';
 import type { Certificates } from './certificates.ts';
 import { type ConnectionLimits, noConnectionLimits } from './connection-limits.ts';
 import { createHttp1Server } from './http1.ts';
 import { createHttp2Server } from './http2.ts';
+import type { ListenSocket } from './listen-socket.ts';
 import type { Listener, ListenerAddress } from './listener.ts';
 import { readPreface } from './preface.ts';
 import type { ConnectionServer, ProtocolOptions } from './protocol.ts';
@@ -20,7 +20,10 @@ import { TlsFront } from './tls.ts';
 
 /** What a listener is opened with. */
 export interface ListenerOptions extends Omit<ProtocolOptions, 'scheme'> {
-  readonly place: BindPlace;
+  /** Where connections come from. The listener closes it when it is closed, unless it was retired before. */
+  readonly socket: ListenSocket;
+  /** What a socket is called in addresses that has neither a port nor a path that is known. */
+  readonly name?: string | undefined;
   /** Speaks TLS with these. The listener closes them when it is closed, or cannot be opened. */
   readonly certificates?: Certificates | undefined;
   /** Speaks HTTP/2 too: with TLS where the client chooses it, without TLS where it begins with it (RFC 9113 §3.3). */
@@ -31,7 +34,7 @@ export interface ListenerOptions extends Omit<ProtocolOptions, 'scheme'> {
   readonly connections?: ConnectionLimits | undefined;
 }
 
-/** Opens a listener. Rejects with Node's error, its `code` such as EADDRINUSE included, or with `ListenFault`. */
+/** Opens a listener: from now on the connections of the socket are its own, and no longer those of a listener before it. */
 export async function openListener(options: ListenerOptions): Promise<Listener> {
   const listener = new SocketListener(options);
   await listener.open();
@@ -40,7 +43,6 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
 
 class SocketListener implements Listener {
   readonly #options: ListenerOptions;
-  readonly #server: Server;
   readonly #http1: ConnectionServer;
   readonly #http2: ConnectionServer | undefined;
   readonly #tls: TlsFront | undefined;
@@ -48,8 +50,13 @@ class SocketListener implements Listener {
   readonly #connections: ConnectionLimits;
   /** Connections that no protocol is spoken on yet. */
   readonly #arriving = new Set<Arrival>();
-  #address: ListenerAddress = { host: '', port: 0, url: '' };
-  #stopped: Promise<void> | undefined;
+  /** All connections that are there, whatever became of them. */
+  #count = 0;
+  /** Called when the last one is gone. */
+  #onEmpty: (() => void) | undefined;
+  #ended: Promise<void> | undefined;
+  /** Resolved once no connection comes any more: the socket is another listener's, or closed. */
+  #left: Promise<void> | undefined;
   #cut = 0;
 
   constructor(options: ListenerOptions) {
@@ -68,9 +75,6 @@ class SocketListener implements Listener {
             protocols: http2 ? ['h2', 'http/1.1'] : ['http/1.1'],
             handshakeTimeoutMs: limits.headersTimeoutMs,
           });
-    // A client that ends its side in the middle of a handshake has ended it all.
-    const allowHalfOpen = certificates === undefined;
-    this.#server = createServer({ allowHalfOpen, noDelay: true, keepAlive: true }, (socket) => this.#accept(socket));
   }
 
   get #scheme(): 'http' | 'https' {
@@ -82,41 +86,67 @@ class SocketListener implements Listener {
   }
 
   get address(): ListenerAddress {
-    return this.#address;
+    const { socket, name = '' } = this.#options;
+    const { host, port, path } = socket.address;
+    if (host === '') return { host, port, url: path === undefined ? name : `unix:${path}` };
+    return { host, port, url: `${this.#scheme}://${isIPv6(host) ? `[${host}]` : host}:${port}` };
   }
 
   async open(): Promise<void> {
     try {
-      this.#address = await bind(this.#server, this.#options.place, this.#scheme);
+      await this.#options.socket.take(
+        (socket) => this.#accept(socket),
+        // A connection that could not be accepted, for want of file descriptors for example.
+        ({ message }) => this.#refusals.tell(new ProxyError('internal', { detail: message }), undefined),
+      );
     } catch (error) {
       await this.#release();
       throw error;
     }
-    // A connection that could not be accepted, for want of file descriptors for example.
-    this.#server.on('error', ({ message }) => {
-      this.#refusals.tell(new ProxyError('internal', { detail: message }), undefined);
-    });
+  }
+
+  renew(certificates: Certificates): void {
+    this.#tls?.renew(certificates);
+  }
+
+  retire(): Promise<void> {
+    this.#left ??= Promise.resolve();
+    for (const server of this.#servers) server.retire();
+    // Handshakes that have begun go on with what there is.
+    this.#tls?.close();
+    return this.#end();
   }
 
   async close(graceMs: number): Promise<{ readonly cut: number }> {
-    this.#stopped ??= this.#stop();
+    for (const server of this.#servers) server.drain();
+    this.#left ??= this.#options.socket.close();
+    await this.#left;
+    this.#dropUnused();
     const timer = setTimeout(() => this.#cutRest(), graceMs);
-    await this.#stopped;
+    await this.#end();
     clearTimeout(timer);
     return { cut: this.#cut };
   }
 
-  async #stop(): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#server.close(() => resolve());
-    for (const server of this.#servers) server.drain();
-    // What has arrived already is read before a connection counts as unused: one turn of the event loop.
+  /** What has arrived already is read before a connection counts as unused: one turn of the event loop. */
+  #dropUnused(): void {
     setImmediate(() =>
       setImmediate(() => {
         for (const { socket, isUnused } of this.#arriving) if (isUnused) socket.destroy();
       }),
     );
-    await promise;
+  }
+
+  /** Resolves when no connection is left. */
+  #end(): Promise<void> {
+    this.#ended ??= this.#waitForLast();
+    return this.#ended;
+  }
+
+  async #waitForLast(): Promise<void> {
+    const emptied = Promise.withResolvers<void>();
+    this.#onEmpty = emptied.resolve;
+    if (this.#count > 0) await emptied.promise;
     await this.#release();
   }
 
@@ -133,7 +163,14 @@ class SocketListener implements Listener {
 
   #accept(socket: Socket): void {
     socket.on('error', ignore);
-    const isUnix = this.#address.host === '';
+    // A client that ends its side in the middle of a handshake has ended it all.
+    socket.allowHalfOpen = this.#tls === undefined;
+    this.#count += 1;
+    socket.once('close', () => {
+      this.#count -= 1;
+      if (this.#count === 0) this.#onEmpty?.();
+    });
+    const isUnix = this.#options.socket.address.host === '';
     const { remoteAddress, remotePort = 0 } = socket;
     if (remoteAddress === undefined && !isUnix) {
       // It is gone already. Without an address it would be taken for the peer of a Unix socket.

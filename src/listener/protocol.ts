@@ -22,8 +22,8 @@ export interface ProtocolOptions {
 }
 
 /**
- * Speaks one protocol on the connections that it is given. A listener calls `drain`, then perhaps `cut`, and `close` at the
- * end.
+ * Speaks one protocol on the connections that it is given. A listener calls `retire` or `drain`, or one after the other, then
+ * perhaps `cut`, and `close` at the end.
  */
 export interface ConnectionServer {
   /**
@@ -32,6 +32,11 @@ export interface ConnectionServer {
    * socket has a listener for errors already, and its `resetAndDestroy` works whatever kind of socket it is.
    */
   serve(socket: Socket, peer: Peer): void;
+  /**
+   * From now on connections end after what runs on them, or after one further request where HTTP does not tell a client that
+   * its request was not taken. The same holds for connections that are given later.
+   */
+  retire(): void;
   /**
    * From now on connections end: at once where they have nothing to do, after what runs on them otherwise. What has arrived
    * but was not read yet counts as running. The same holds for connections that are given later.

@@ -29,12 +29,18 @@ export function createRefusalLog(emit: Emit, after: After = unreferencedTimers):
     callOff?.();
     callOff = undefined;
     for (const [error, { untold }] of windows) {
-      if (untold > 0) emitRefusal(error, undefined, `${untold} more connections, in ${windowMs / 1000} seconds`);
+      if (untold === 0) continue;
+      emitRefusal(error, undefined, `${untold} more connections, in ${windowMs / 1000} seconds`, untold);
     }
     windows.clear();
   };
-  const emitRefusal = (error: ErrorCode, peer: string | undefined, detail: string | undefined): void => {
-    emit({ kind: 'refusal', peer, status: errorKinds[error].status, error, detail });
+  const emitRefusal = (
+    error: ErrorCode,
+    peer: string | undefined,
+    detail: string | undefined,
+    count?: number,
+  ): void => {
+    emit({ kind: 'refusal', peer, status: errorKinds[error].status, error, detail, count });
   };
   return {
     tell({ code, detail }, peer) {

@@ -30,7 +30,7 @@ type Carried = TLSSocket & { readonly _parent: Socket };
 export class TlsFront {
   /** Owns no port: it is given connections. */
   readonly #server: Server;
-  readonly #certificates: Certificates;
+  #certificates: Certificates;
   readonly #ends = new WeakMap<Socket, HandshakeEnd>();
 
   constructor({ certificates, protocols, handshakeTimeoutMs }: TlsOptions) {
@@ -38,10 +38,10 @@ export class TlsFront {
     this.#server = createServer({
       ...certificates.defaultOptions,
       ALPNProtocols: [...protocols],
-      SNICallback: (name, callback) => callback(null, certificates.contextFor(name)),
+      SNICallback: (name, callback) => callback(null, this.#certificates.contextFor(name)),
       handshakeTimeout: handshakeTimeoutMs,
     });
-    certificates.whenChanged(() => this.#server.setSecureContext(certificates.defaultOptions));
+    this.#follow(certificates);
     this.#server.on('secureConnection', (secure) => this.#succeed(secure));
     this.#server.on('tlsClientError', (error, secure) => {
       this.#ends.get((secure as Carried)._parent)?.onFailed(error);
@@ -55,8 +55,20 @@ export class TlsFront {
     this.#server.emit('connection', socket);
   }
 
+  /** Uses these from the next handshake on, and closes those before. */
+  renew(certificates: Certificates): void {
+    this.#certificates.close();
+    this.#certificates = certificates;
+    this.#server.setSecureContext(certificates.defaultOptions);
+    this.#follow(certificates);
+  }
+
   close(): void {
     this.#certificates.close();
+  }
+
+  #follow(certificates: Certificates): void {
+    certificates.whenChanged(() => this.#server.setSecureContext(certificates.defaultOptions));
   }
 
   #succeed(secure: TLSSocket): void {

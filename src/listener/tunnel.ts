@@ -17,6 +17,7 @@ import type { RequestHead, Tunnel, TunnelClient } from './listener.ts';
 import { MessageBody } from './message-body.ts';
 import { parseFields } from './receive.ts';
 import { wireFields } from './response-head.ts';
+import { watchForEnd } from './watched-end.ts';
 
 /** Where a tunnel leads, and what the origin is asked with. */
 export interface TunnelRoute {
@@ -111,6 +112,7 @@ class Attempt {
   readonly #admission: TunnelAdmission;
   #route: TunnelRoute = { url: '', target: '', fields: [] };
   #outgoing: ClientRequest | undefined;
+  #origin: Socket | undefined;
   #stage: 'asking' | 'answered' | 'open' = 'asking';
   #isConnected = false;
   #deadline: NodeJS.Timeout | undefined;
@@ -181,6 +183,8 @@ class Attempt {
   /** Runs before http-proxy-3 writes the 101 with the answer's fields and connects the two sockets. */
   #open(answer: IncomingMessage, originSocket: Socket): void {
     this.#stage = 'open';
+    this.#origin = originSocket;
+    this.#options.emit({ kind: 'begun', what: 'tunnel' });
     this.#stopWatching();
     clearTimeout(this.#deadline);
     this.#route.hold?.report('well', 'it opened a tunnel');
@@ -250,24 +254,13 @@ class Attempt {
       target,
       peer: peer.address,
       status,
+      bytesFromOrigin: this.#origin?.bytesRead ?? 0,
+      bytesToOrigin: this.#origin?.bytesWritten ?? 0,
       durationMs: this.#options.now() - receivedAt,
       error: error?.code,
       errorDetail: error?.detail,
     });
   }
-}
-
-/**
- * Destroys a socket whose client ends its side, until the function is called: nothing tells the end of a socket that is not
- * read. What the client has sent stays where it is, and behind it no end is seen.
- */
-function watchForEnd(socket: Socket): () => void {
-  const look = () => {
-    if (socket.readableLength === 0) socket.read();
-  };
-  const leave = () => socket.destroy();
-  socket.on('readable', look).once('end', leave);
-  return () => socket.off('readable', look).off('end', leave);
 }
 
 /** Whom http-proxy-3 connects to. It looks for a socket and for certificates in the target, even where that is a URL. */

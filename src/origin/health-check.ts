@@ -21,6 +21,9 @@ export interface HealthCheckContext {
   readonly random: () => number;
 }
 
+/** One for all: an error of its own would know, by its stack, whoever has stopped the checks. */
+const stopped = new ProxyError('client_gone');
+
 /** Intervals are this much shorter or longer than they say, by chance. */
 const jitter = 0.1;
 
@@ -49,7 +52,7 @@ export function startHealthChecks(
   wait(rules.intervalMs * random());
   return () => {
     cancel();
-    stopping.abort();
+    stopping.abort(stopped);
   };
 }
 

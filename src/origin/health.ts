@@ -13,6 +13,9 @@ export interface HealthRules {
 /** What a request came to, as far as it tells of the origin: `unknown` for one that a client gave up. */
 export type Outcome = 'well' | 'failed' | 'unknown';
 
+/** How an origin is: it is asked; it is spared for a while; it has rested, and the next one finds out how it is. */
+export type HealthState = 'well' | 'resting' | 'ill';
+
 /** Tells what a request came to; the reason is for logs. Called once. */
 export type Report = (outcome: Outcome, reason: string) => void;
 
@@ -49,6 +52,12 @@ export class Health {
   /** When it has rested, by the clock that it was given; minus infinity while it is well. */
   get restUntilAt(): number {
     return this.#restUntilAt ?? Number.NEGATIVE_INFINITY;
+  }
+
+  /** For those who want to know. */
+  get state(): HealthState {
+    if (this.#restUntilAt === undefined) return 'well';
+    return this.#now() < this.#restUntilAt ? 'resting' : 'ill';
   }
 
   /** A request is about to be sent to it. */

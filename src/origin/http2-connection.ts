@@ -59,7 +59,7 @@ export class Http2Connection {
       bodyTimeoutMs: options.bodyTimeoutMs,
       nameError: (stream, thrown, isReading) => this.#nameError(stream, thrown, isReading),
       // The silence may be that of a connection whose end nobody was told: what comes later goes another way.
-      onSilence: () => this.#retire(),
+      onSilence: () => this.retire(),
     };
     this.#session = connect(`https://${options.authority}`, {
       createConnection: () => socket,
@@ -75,11 +75,11 @@ export class Http2Connection {
     });
     this.#session.on('goaway', (_code: number, lastStream: number) => {
       this.#lastStream = Math.min(this.#lastStream, lastStream);
-      this.#retire();
+      this.retire();
     });
     this.#session.on('remoteSettings', () => options.onChange());
     this.#session.on('close', () => {
-      this.#retire();
+      this.retire();
       options.onChange();
     });
     this.#idle();
@@ -109,9 +109,18 @@ export class Http2Connection {
     return exchange.response;
   }
 
+  /** Takes no more requests, and closes when those under way are over. */
+  retire(): void {
+    if (this.#isRetired) return;
+    this.#isRetired = true;
+    this.#stopIdling?.();
+    if (!this.#session.closed) this.#session.close();
+    this.#options.onChange();
+  }
+
   /** Cuts what is running. */
   destroy(): void {
-    this.#retire();
+    this.retire();
     this.#session.destroy(new ProxyError('internal', { detail: 'the origin was closed' }));
   }
 
@@ -125,7 +134,7 @@ export class Http2Connection {
       if (body !== undefined) void sendBody(stream, body, request.bodySizeBytes, (error) => followed.fail(error));
     } catch (thrown) {
       const isOurs = thrown instanceof ProxyError;
-      if (!isOurs) this.#retire();
+      if (!isOurs) this.retire();
       exchange.onResponseError(null, isOurs ? thrown : streamError({ thrown, isReading: false, isUnsent: true }));
     }
   }
@@ -144,16 +153,7 @@ export class Http2Connection {
   #idle(): void {
     this.#stopIdling?.();
     if (this.#isRetired) return;
-    this.#stopIdling = this.#options.clock.after(this.#options.keepAliveTimeoutMs, () => this.#retire());
-  }
-
-  /** Takes no more requests, and closes when those under way are over. */
-  #retire(): void {
-    if (this.#isRetired) return;
-    this.#isRetired = true;
-    this.#stopIdling?.();
-    if (!this.#session.closed) this.#session.close();
-    this.#options.onChange();
+    this.#stopIdling = this.#options.clock.after(this.#options.keepAliveTimeoutMs, () => this.retire());
   }
 
   #nameError({ id = 0, rstCode }: ClientHttp2Stream, thrown: unknown, isReading: boolean): ProxyError {

@@ -5,7 +5,7 @@ import type { Clock } from '../http/clock.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { goneError } from './exchange.ts';
 import { Http2Connection } from './http2-connection.ts';
-import type { Origin, OriginRequest, OriginResponse } from './origin.ts';
+import type { ConnectedOrigin, OriginRequest, OriginResponse } from './origin.ts';
 import { OriginError, originError } from './origin-error.ts';
 import { createAlpnDialer, createUndiciOrigin, refuseUnsendable, type UndiciOriginOptions } from './undici-origin.ts';
 
@@ -16,6 +16,9 @@ export interface Http2OriginOptions extends UndiciOriginOptions {
 
 /** How long an origin that did not offer HTTP/2 is not asked for it again, in milliseconds. */
 const http1Ms = 10 * 60 * 1000;
+
+/** How long a connection is kept without a request that was opened after the origin was retired, in milliseconds. */
+const retiredKeepAliveMs = 500;
 
 /** A request that waits for a stream. */
 interface Waiting {
@@ -32,21 +35,22 @@ interface Waiting {
  * It does not use undici, which can do this too: there the body of a stream that was reset with NO_ERROR counts as whole, lines
  * of a field are not told apart, and requests that wait for a first connection each wait for a failure of their own.
  */
-export function createHttp2Origin(options: Http2OriginOptions): Origin {
+export function createHttp2Origin(options: Http2OriginOptions): ConnectedOrigin {
   return new AlpnOrigin(options);
 }
 
-class AlpnOrigin implements Origin {
+class AlpnOrigin implements ConnectedOrigin {
   readonly #options: Http2OriginOptions;
   readonly #authority: string;
   readonly #dial: () => Promise<TLSSocket>;
-  readonly #http1: Origin;
+  readonly #http1: ConnectedOrigin;
   /** Connections of which it turned out that they speak HTTP/1.1. */
   readonly #spares: TLSSocket[] = [];
   #connections: Http2Connection[] = [];
   #waiting: Waiting[] = [];
   #isDialing = false;
   #isClosed = false;
+  #isRetired = false;
   #http1UntilAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: Http2OriginOptions) {
@@ -71,6 +75,13 @@ class AlpnOrigin implements Origin {
       throw thrown;
     }
     return this.#http1.fetch(request);
+  }
+
+  retire(): void {
+    this.#isRetired = true;
+    for (const connection of this.#connections) connection.retire();
+    for (const socket of this.#spares) socket.destroy();
+    this.#http1.retire();
   }
 
   async close(): Promise<void> {
@@ -137,7 +148,7 @@ class AlpnOrigin implements Origin {
         authority: this.#authority,
         headersTimeoutMs,
         bodyTimeoutMs,
-        keepAliveTimeoutMs,
+        keepAliveTimeoutMs: this.#isRetired ? Math.min(retiredKeepAliveMs, keepAliveTimeoutMs) : keepAliveTimeoutMs,
         clock,
         onChange: () => this.#proceed(),
         onHttp1Required: () => this.#speakHttp1(),

@@ -4,7 +4,7 @@ import type { Clock } from '../http/clock.ts';
 import type { Fields } from '../http/fields.ts';
 import { toProxyError } from '../http/proxy-error.ts';
 import { Attachments } from './attachments.ts';
-import { Health, type HealthRules, type Outcome, type Report } from './health.ts';
+import { Health, type HealthRules, type HealthState, type Outcome, type Report } from './health.ts';
 import { type HealthCheckRules, startHealthChecks } from './health-check.ts';
 import { LentBody, WatchedBody } from './held-body.ts';
 import type { Origin, OriginRequest, OriginResponse } from './origin.ts';
@@ -19,6 +19,10 @@ export interface GroupMember {
   readonly checkOrigin?: Origin | undefined;
   /** The Host that it is asked with, in place of the request's; undefined where all see the same one. */
   readonly host: string | undefined;
+  /** What is known of it already; nothing where it is absent. It must go by the rules of the group. */
+  readonly health?: Health | undefined;
+  /** As `ConnectedOrigin.retire`, of all its connections. */
+  readonly retire?: (() => void) | undefined;
 }
 
 /** How a group behaves. */
@@ -37,7 +41,7 @@ export interface OriginGroupOptions {
   readonly clock: Clock;
   /** A number from 0 to 1. */
   readonly random: () => number;
-  /** A member has become ill, or is well again. */
+  /** A member has become ill, or is well again, whose health was not given. */
   readonly onHealth: (url: URL, isWell: boolean, reason: string) => void;
 }
 
@@ -52,10 +56,20 @@ export interface Hold {
   release(): void;
 }
 
+/** How a member is. */
+export interface MemberState {
+  readonly url: URL;
+  readonly health: HealthState;
+}
+
 /** The origins of a route. */
 export interface OriginGroup extends Origin {
   /** The member that a request would be sent to now. */
   hold(): Hold;
+  /** How all members are. */
+  listMembers(): readonly MemberState[];
+  /** No more checks are made, and no connection is kept that nothing runs on. Requests are sent as before. */
+  retire(): void;
 }
 
 /**
@@ -70,7 +84,7 @@ export function createOriginGroup(options: OriginGroupOptions): OriginGroup {
   return new Group(options);
 }
 
-interface Member extends GroupMember {
+interface Member extends Omit<GroupMember, 'health'> {
   readonly health: Health;
   /** Requests under way, until their bodies are over. */
   load: number;
@@ -90,7 +104,7 @@ class Group implements OriginGroup {
     const rules = { ...health, passes: check?.passes };
     this.#members = members.map((member) => {
       const tell = (isWell: boolean, reason: string) => onHealth(member.url, isWell, reason);
-      return { ...member, load: 0, health: new Health(rules, clock.now, tell) };
+      return { ...member, load: 0, health: member.health ?? new Health(rules, clock.now, tell) };
     });
     this.#isSpread = choice === 'spread';
     this.#attempts = retries.attempts;
@@ -118,7 +132,7 @@ class Group implements OriginGroup {
     for (let resends = 0; ; resends += 1) {
       const member = this.#select(request, tried);
       tried.add(member);
-      const attempt = await this.#send(member, { ...request, body, onInterim });
+      const attempt = await this.#send(member, { ...request, body, onInterim, isResent: resends > 0 });
       const hasOther = this.#members.some((each) => !tried.has(each) && each.health.mayAsk);
       const situation = { request, isAnswered, isBodyTouched: body?.isTouched === true, hasOther };
       if (resends < this.#attempts && mayResend(attempt, situation) && this.#budget.take()) {
@@ -151,6 +165,15 @@ class Group implements OriginGroup {
         isHeld = false;
       },
     };
+  }
+
+  listMembers(): readonly MemberState[] {
+    return this.#members.map(({ url, health }) => ({ url, health: health.state }));
+  }
+
+  retire(): void {
+    for (const stop of this.#stopChecks) stop();
+    for (const { retire } of this.#members) retire?.();
   }
 
   async close(): Promise<void> {

@@ -37,6 +37,10 @@ export interface OriginRequest {
   readonly onInterim?: ((interim: InterimResponse) => void) | undefined;
   /** Absent where nobody is to answer for it. */
   readonly errand?: Errand | undefined;
+  /** Whether it was sent before, and is sent again because nothing of use came. */
+  readonly isResent?: boolean;
+  /** What told the trace of the request that it is due to, where it is not sent for that one alone. */
+  readonly causedBy?: Fields | undefined;
 }
 
 /**
@@ -63,4 +67,13 @@ export interface Origin {
   /** Sends a request and resolves with the final response's head. Throws `ProxyError`. */
   fetch(request: OriginRequest): Promise<OriginResponse>;
   close(): Promise<void>;
+}
+
+/** An origin that has connections of its own. */
+export interface ConnectedOrigin extends Origin {
+  /**
+   * Keeps no connection any more that nothing runs on. What runs goes on; what is sent later is, too, over connections that
+   * end with it.
+   */
+  retire(): void;
 }

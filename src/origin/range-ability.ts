@@ -16,6 +16,8 @@ export interface RangeAbility {
   readonly mayAskTail: boolean;
   /** Whether parts are known to come, so that what is not fetched now can be had later by itself. */
   readonly isKnown: boolean;
+  /** What is known of it, for people: `no` also where it is not asked for parts, or not for more of them. */
+  readonly known: 'unknown' | 'yes' | 'no';
   /** A part came as it was asked for. */
   noteParts(): void;
   /** The whole came where a part was asked for. One such resource tells nothing of an origin that gives parts of others. */
@@ -61,6 +63,11 @@ export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: Ran
     },
     get isKnown() {
       return isKnown;
+    },
+    get known() {
+      if (!mayAsk()) return 'no';
+      if (isKnown) return 'yes';
+      return now() < notMoreBeforeAt ? 'no' : 'unknown';
     },
     noteParts() {
       // The answer to a question that was asked before an origin was distrusted does not rehabilitate it.

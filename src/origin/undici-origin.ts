@@ -8,7 +8,7 @@ import type { Fields } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { ConnectionQueue } from './connection-queue.ts';
 import { Exchange } from './exchange.ts';
-import type { Origin, OriginRequest } from './origin.ts';
+import type { ConnectedOrigin, OriginRequest } from './origin.ts';
 import { hostOfOrigin, socketPathOf } from './place.ts';
 
 /** Where an origin is, and how long it may take. */
@@ -67,23 +67,25 @@ const connectionFields: ReadonlySet<string> = new Set([
  * for its response. And Node does not tell whether TLS was closed in order (RFC 9112 §9.8): a body that ends with its
  * connection may have been cut there.
  */
-export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareConnection): Origin {
+export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareConnection): ConnectedOrigin {
   const url = new URL(options.url);
   // The pool's own URL says only whether there is TLS; over a Unix socket there is none.
   const base = socketPathOf(url) === undefined ? url.origin : `http://${hostOfOrigin(url)}`;
-  const pool = new Pool(base, {
-    connect: createConnector(options, spare),
-    connections: options.connections,
-    pipelining: 1,
-    allowH2: false,
-    headersTimeout: options.headersTimeoutMs,
-    bodyTimeout: options.bodyTimeoutMs,
-    keepAliveTimeout: options.keepAliveTimeoutMs,
-    keepAliveMaxTimeout: options.keepAliveTimeoutMs,
-    maxHeaderSize: maxHeadBytes,
-    maxResponseSize: -1,
-    strictContentLength: true,
-  });
+  const createPool = () =>
+    new Pool(base, {
+      connect: createConnector(options, spare),
+      connections: options.connections,
+      pipelining: 1,
+      allowH2: false,
+      headersTimeout: options.headersTimeoutMs,
+      bodyTimeout: options.bodyTimeoutMs,
+      keepAliveTimeout: options.keepAliveTimeoutMs,
+      keepAliveMaxTimeout: options.keepAliveTimeoutMs,
+      maxHeaderSize: maxHeadBytes,
+      maxResponseSize: -1,
+      strictContentLength: true,
+    });
+  const pool = new PoolUntilRetired(createPool);
   const isTls = url.protocol === 'https:';
   const queue = new ConnectionQueue(options.connections);
 
@@ -96,8 +98,48 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
       turn.begin(() => pool.dispatch(sent, exchange));
       return exchange.response;
     },
+    retire: () => pool.retire(),
     close: () => pool.destroy(),
   };
+}
+
+/** One pool of connections; after it was retired, one for each request. */
+class PoolUntilRetired {
+  readonly #create: () => Pool;
+  readonly #pools: Set<Pool>;
+  /** Undefined once it was retired. */
+  #kept: Pool | undefined;
+
+  constructor(create: () => Pool) {
+    this.#create = create;
+    this.#kept = create();
+    this.#pools = new Set([this.#kept]);
+  }
+
+  dispatch(sent: Dispatcher.DispatchOptions, exchange: Exchange): void {
+    if (this.#kept !== undefined) {
+      this.#kept.dispatch(sent, exchange);
+      return;
+    }
+    const pool = this.#create();
+    this.#pools.add(pool);
+    pool.dispatch(sent, exchange);
+    this.#closeWhenIdle(pool);
+  }
+
+  retire(): void {
+    if (this.#kept !== undefined) this.#closeWhenIdle(this.#kept);
+    this.#kept = undefined;
+  }
+
+  async destroy(): Promise<void> {
+    await Promise.all([...this.#pools].map((pool) => pool.destroy()));
+  }
+
+  #closeWhenIdle(pool: Pool): void {
+    const forget = () => this.#pools.delete(pool);
+    pool.close().then(forget, forget);
+  }
 }
 
 /** undici sends no asterisk-form (RFC 9112 §3.2.4) and makes tunnels of CONNECT. */

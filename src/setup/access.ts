@@ -11,6 +11,7 @@ import { parsePasswordHash } from '../guard/password-hash.ts';
 import { createPeerList } from '../guard/peers.ts';
 import { createSignatureCheck, type SignatureCheck, signingKeyRule } from '../guard/signed-url.ts';
 import { apiKeyRule, bearerRule, createTokenTable, findSharedToken, type TokenTable } from '../guard/tokens.ts';
+import type { Heir } from './inheritance.ts';
 import { readSecret, unusable } from './secrets.ts';
 import { systemClock } from './system.ts';
 
@@ -23,7 +24,7 @@ const passwordChecks = createPasswordChecks({ concurrent: 2, total: 64, perClien
 const keyBytes = 32;
 
 /** Creates the checks of a route. Rejects when a secret cannot be read, with an error that names its source and line. */
-export async function createRouteAccess({ access }: RouteConfig): Promise<Access> {
+export async function createRouteAccess({ access }: RouteConfig, heir: Heir): Promise<Access> {
   const { allow, deny, realm, basic, bearer, apiKey, signedUrls, forwardCredentials } = access;
   const isOpen = [basic, bearer, apiKey, signedUrls].every((source) => source === undefined);
   return createAccess({
@@ -33,7 +34,7 @@ export async function createRouteAccess({ access }: RouteConfig): Promise<Access
       ? undefined
       : {
           realm,
-          basic: basic && (await readBasic(basic)),
+          basic: basic && (await readBasic(basic, heir)),
           bearer: bearer && (await readTokens(bearer, bearerRule)),
           apiKey: apiKey && (await readTokens(apiKey, apiKeyRule)),
           signedUrls: signedUrls && (await readSigningKeys(signedUrls)),
@@ -58,15 +59,20 @@ function personalFields({ forwardCredentials, apiKey }: RouteConfig['access']): 
   return forwardCredentials && apiKey !== undefined ? ['x-api-key'] : [];
 }
 
-async function readBasic(source: SecretSource): Promise<BasicCheck> {
+/** Where the hashes are those of the route before, the passwords that were right there are remembered. */
+async function readBasic(source: SecretSource, heir: Heir): Promise<BasicCheck> {
+  const secrets = await readList(source, () => undefined);
   const hashes = new Map(
-    (await readList(source, () => undefined)).map(({ name, secret, line }) => {
+    secrets.map(({ name, secret, line }) => {
       const reading = parsePasswordHash(secret);
       if (reading.kind === 'refused') throw unusable(source, `has a fault in line ${line}: ${reading.reason}`);
       return [name, reading.hash];
     }),
   );
-  return createBasicCheck({ hashes, checks: passwordChecks, key: randomBytes(keyBytes) });
+  const sameness = secrets.map(({ name, secret }) => [name, secret]);
+  return heir.take('passwords', sameness, () =>
+    createBasicCheck({ hashes, checks: passwordChecks, key: randomBytes(keyBytes) }),
+  );
 }
 
 async function readTokens(source: SecretSource, rule: SecretRule): Promise<TokenTable> {

@@ -2,10 +2,11 @@
 
 import type { RouteConfig } from '../config/schema.ts';
 import { type Allowances, createAllowances } from '../guard/allowances.ts';
+import type { Heir } from './inheritance.ts';
 import { monotonicClock, seconds } from './system.ts';
 
-/** Creates the limits of a route. */
-export function createRouteAllowances({ limits }: RouteConfig): Allowances {
+/** Creates the limits of a route, or takes those of the route before, with what its clients have used up, where they are the same. */
+export function createRouteAllowances({ limits }: RouteConfig, heir: Heir): Allowances {
   const { rate, amplification, bodyBytes, requestsPerClient, fills, fillsPerClient } = limits;
   const { factor, freeBytes, windowSeconds } = amplification;
   const rules = {
@@ -16,5 +17,5 @@ export function createRouteAllowances({ limits }: RouteConfig): Allowances {
     rate: rate && { ...rate, burst: rate.burst ?? rate.requests },
     amplification: factor === 0 ? undefined : { factor, freeBytes, windowMs: seconds(windowSeconds) },
   };
-  return createAllowances(rules, monotonicClock);
+  return heir.take('allowances', limits, () => createAllowances(rules, monotonicClock));
 }

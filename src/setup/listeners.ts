@@ -1,128 +1,233 @@
-/** From the configuration to open listeners. */
+/** From the configuration to open listeners, and from one configuration to the next. */
 
+import { isDeepStrictEqual } from 'node:util';
 import type { Config, ListenerConfig } from '../config/schema.ts';
 import type { AdmissionContext } from '../guard/admit.ts';
-import { createPeerList } from '../guard/peers.ts';
+import { createPeerList, type PeerList } from '../guard/peers.ts';
 import { admitUpgrade } from '../guard/upgrade.ts';
 import type { Handler } from '../http/message.ts';
+import { tellConnections, tellRequests } from '../listener/beginnings.ts';
 import type { BindPlace } from '../listener/bind.ts';
-import { openCertificates } from '../listener/certificates.ts';
-import { type ConnectionLimits, createConnectionLimits } from '../listener/connection-limits.ts';
+import { type Certificates, openCertificates } from '../listener/certificates.ts';
+import { type AdjustableConnectionLimits, createConnectionLimits } from '../listener/connection-limits.ts';
 import { createHttpsRedirect } from '../listener/https-redirect.ts';
+import type { ListenSocket, OpenSocket } from '../listener/listen-socket.ts';
 import type { Listener, ListenerLimits, Tunnel } from '../listener/listener.ts';
 import { type ListenerOptions, openListener } from '../listener/open-listener.ts';
-import { choosePassedSockets, type PassedSocket, takePassedSockets } from '../listener/passed-sockets.ts';
+import type { PassedSocket } from '../listener/passed-sockets.ts';
 import { createTunnel } from '../listener/tunnel.ts';
 import type { Emit } from '../telemetry/events.ts';
+import { type ListenPlaceOf, listenPlaces } from './listen-places.ts';
+import { connectionRules, listenerLimits } from './listener-limits.ts';
 import { seconds, systemClock } from './system.ts';
 
 /** What requests are given to. */
 export interface Served {
+  readonly config: Config;
   readonly handler: Handler;
   readonly admission: AdmissionContext;
+}
+
+/** What listeners are opened with, whatever the configuration says. */
+export interface ListenersGround {
   readonly emit: Emit;
-}
-
-/** What all listeners have in common. */
-interface Ground extends Served {
-  readonly config: Config;
-  readonly limits: ListenerLimits;
-  readonly connections: ConnectionLimits;
+  readonly openSocket: OpenSocket;
+  /** Sockets that the service manager has opened for us. */
   readonly passed: readonly PassedSocket[];
+  /** How many processes serve together. */
+  readonly processes: number;
 }
 
-/**
- * Opens all listeners, or none: rejects with Node's error when an address cannot be bound, and with `ListenFault` when a
- * certificate cannot be used or no socket was passed on.
- */
-export async function openListeners(config: Config, served: Served): Promise<readonly Listener[]> {
-  const { connections, connectionsPerClient } = config.limits;
-  const ground: Ground = {
-    ...served,
-    config,
-    limits: listenerLimits(config),
-    connections: createConnectionLimits({
-      connections,
-      connectionsPerClient,
-      isExempt: createPeerList(config.trustedProxies),
-    }),
-    passed: takePassedSockets(process.env, process.pid),
-  };
-  await using opened = new AsyncDisposableStack();
-  const listeners: Listener[] = [];
-  for (const listenerConfig of config.listen) {
-    for (const place of placesOf(listenerConfig, ground.passed)) {
-      const listener = await openListener(await listenerOptions(listenerConfig, place, ground));
-      opened.defer(() => listener.close(0).then(() => undefined));
-      listeners.push(listener);
+/** Something that was made ready and is not used yet. One of the two is called, once. */
+export interface Prepared {
+  /** Uses it from now on. */
+  commit(): Promise<void>;
+  /** Gives it up: all is as it was. */
+  abandon(): Promise<void>;
+}
+
+/** What a listener is beside its place and what it serves: where this changes, another listener takes its place. */
+interface Manner {
+  /** Of TLS; undefined without it. */
+  readonly minVersion: string | undefined;
+  readonly http2: boolean;
+  readonly proxyProtocol: boolean;
+  readonly redirectToHttpsPort: number | undefined;
+  readonly limits: ListenerLimits;
+}
+
+/** One place, and who listens there. */
+interface Post {
+  readonly name: string;
+  readonly place: BindPlace;
+  readonly socket: ListenSocket;
+  readonly manner: Manner;
+  readonly listener: Listener;
+}
+
+/** What comes in the place of a post, or as a new one. */
+interface Plan extends ListenPlaceOf {
+  readonly before: Post | undefined;
+  readonly socket: ListenSocket;
+  readonly manner: Manner;
+  readonly certificates: Certificates | undefined;
+}
+
+/** What the requests of all listeners are given to now. */
+interface Service {
+  readonly handler: Handler;
+  readonly tunnel: Tunnel;
+  readonly isTrusted: PeerList;
+}
+
+/** All listeners of one process: none before the first configuration. */
+export class Listeners {
+  readonly #ground: ListenersGround;
+  readonly #connections: AdjustableConnectionLimits;
+  #passed: readonly PassedSocket[];
+  #service: Service;
+  #posts: readonly Post[] = [];
+  /** Those that have left their place, and have connections that something runs on. */
+  readonly #retired = new Set<Listener>();
+
+  constructor(first: Served, ground: ListenersGround) {
+    this.#ground = ground;
+    this.#passed = ground.passed;
+    this.#service = this.#serviceOf(first);
+    this.#connections = createConnectionLimits(connectionRules(first.config, ground.processes));
+  }
+
+  /** The addresses that are served. */
+  get addresses(): readonly string[] {
+    return this.#posts.map(({ listener }) => listener.address.url);
+  }
+
+  /**
+   * Makes ready to serve another configuration: reads its certificates, and binds the places that are new. Rejects with Node's
+   * error when an address cannot be bound, and with `ListenFault` when a certificate cannot be used or no socket was passed on.
+   *
+   * When it is committed no connection is lost: a place that stays keeps its socket, and a listener whose manner stays its
+   * connections too.
+   */
+  async prepare(served: Served): Promise<Prepared> {
+    await using resources = new AsyncDisposableStack();
+    const plans: Plan[] = [];
+    for (const listenPlace of listenPlaces(served.config, this.#passed)) {
+      const { listener, name, place } = listenPlace;
+      const certificates = await this.#readCertificates(listener);
+      resources.defer(() => certificates?.close());
+      const before = this.#posts.find((post) => post.name === name);
+      const socket =
+        before?.socket ?? resources.adopt(await this.#ground.openSocket(place, name), (opened) => opened.close());
+      plans.push({ ...listenPlace, before, socket, manner: mannerOf(listener, served.config), certificates });
+    }
+    const kept = resources.move();
+    return { commit: () => this.#commit(served, plans), abandon: () => kept.disposeAsync() };
+  }
+
+  /**
+   * Closes all sockets at once, and then all listeners, those that have retired among them: see `Listener.close`. `onStopped`
+   * is called when no connection comes any more.
+   */
+  async close(graceMs: number, onStopped: () => void): Promise<{ readonly cut: number }> {
+    await Promise.all(this.#posts.map(({ socket }) => socket.close()));
+    onStopped();
+    const listeners = [...this.#posts.map(({ listener }) => listener), ...this.#retired];
+    const closed = await Promise.all(listeners.map((listener) => listener.close(graceMs)));
+    return { cut: closed.reduce((sum, { cut }) => sum + cut, 0) };
+  }
+
+  async #commit(served: Served, plans: readonly Plan[]): Promise<void> {
+    const gone = this.#posts.filter((post) => !plans.some(({ before }) => before === post));
+    this.#service = this.#serviceOf(served);
+    this.#connections.adjust(connectionRules(served.config, this.#ground.processes));
+    this.#posts = await Promise.all(plans.map((plan) => this.#occupy(plan)));
+    await Promise.all(gone.map((post) => this.#leave(post)));
+    this.#tellSpare(served.config);
+  }
+
+  async #occupy(plan: Plan): Promise<Post> {
+    const { before, name, place, socket, manner, certificates } = plan;
+    if (before !== undefined && isDeepStrictEqual(before.manner, manner)) {
+      if (certificates !== undefined) before.listener.renew(certificates);
+      return before;
+    }
+    const listener = await openListener(this.#listenerOptions(plan));
+    if (before !== undefined) this.#retire(before.listener);
+    return { name, place, socket, manner, listener };
+  }
+
+  async #leave({ place, socket, listener }: Post): Promise<void> {
+    await socket.close();
+    this.#retire(listener);
+    // Its descriptor may soon be that of something else.
+    if (place.kind === 'passed') this.#passed = this.#passed.filter(({ fd }) => fd !== place.fd);
+  }
+
+  #retire(listener: Listener): void {
+    this.#retired.add(listener);
+    void listener.retire().then(() => this.#retired.delete(listener));
+  }
+
+  async #readCertificates({ tls }: ListenerConfig): Promise<Certificates | undefined> {
+    if (tls === undefined) return undefined;
+    const { certificates: files, minVersion } = tls;
+    return await openCertificates({ files, minVersion, emit: this.#ground.emit, now: systemClock.now });
+  }
+
+  #listenerOptions({ place, socket, manner, certificates }: Plan): ListenerOptions {
+    const { emit } = this.#ground;
+    const { http2, limits, proxyProtocol, redirectToHttpsPort } = manner;
+    return {
+      socket,
+      name: place.kind === 'passed' ? place.name : undefined,
+      certificates,
+      http2,
+      connections: tellConnections(this.#connections, certificates === undefined ? 'http' : 'https', emit),
+      emit,
+      now: systemClock.now,
+      limits,
+      ...(proxyProtocol ? { proxyProtocolFrom: (address) => this.#service.isTrusted(address) } : {}),
+      ...(redirectToHttpsPort === undefined
+        ? {
+            handler: tellRequests((request) => this.#service.handler(request), emit),
+            tunnel: { open: (request, client) => this.#service.tunnel.open(request, client) },
+          }
+        : {
+            handler: tellRequests(createHttpsRedirect({ port: redirectToHttpsPort, clock: systemClock, emit }), emit),
+          }),
+    };
+  }
+
+  #serviceOf({ config, handler, admission }: Served): Service {
+    const { routes, trustedProxies } = config;
+    const tunnel = createTunnel({
+      admit: (request) => admitUpgrade(request, admission),
+      emit: this.#ground.emit,
+      now: systemClock.now,
+      connectTimeoutMs: seconds(Math.max(...routes.map(({ origin }) => origin.connectTimeoutSeconds))),
+      answerTimeoutMs: seconds(Math.max(...routes.map(({ origin }) => origin.headersTimeoutSeconds))),
+    });
+    return { handler, tunnel, isTrusted: createPeerList(trustedProxies) };
+  }
+
+  /** Clients of a socket that nobody listens on would wait for ever. */
+  #tellSpare({ listen }: Config): void {
+    const names = new Set(listen.flatMap(({ address }) => (address.kind === 'systemd' ? [address.name] : [])));
+    for (const { name } of this.#passed) {
+      if (names.has(undefined) || names.has(name)) continue;
+      const message = `a socket was passed that no listener is for: systemd:${name}`;
+      this.#ground.emit({ kind: 'listener', level: 'warn', message });
     }
   }
-  opened.move();
-  tellSpare(config, ground);
-  return listeners;
 }
 
-/** Clients of a socket that nobody listens on would wait for ever. */
-function tellSpare({ listen }: Config, { passed, emit }: Ground): void {
-  const names = new Set(listen.flatMap(({ address }) => (address.kind === 'systemd' ? [address.name] : [])));
-  for (const { name } of passed) {
-    if (names.has(undefined) || names.has(name)) continue;
-    const message = `a socket was passed that no listener is for: systemd:${name}`;
-    emit({ kind: 'listener', level: 'warn', message });
-  }
-}
-
-function placesOf({ address, mode }: ListenerConfig, passed: readonly PassedSocket[]): readonly BindPlace[] {
-  switch (address.kind) {
-    case 'tcp':
-      return [address];
-    case 'unix':
-      return [{ ...address, mode }];
-    case 'systemd':
-      return choosePassedSockets(passed, address.name);
-  }
-}
-
-async function listenerOptions(listener: ListenerConfig, place: BindPlace, ground: Ground): Promise<ListenerOptions> {
-  const { tls, http2 = tls !== undefined, proxyProtocol, redirectToHttpsPort } = listener;
-  const { config, emit, limits, connections } = ground;
-  const { now } = systemClock;
-  const certificates =
-    tls === undefined
-      ? undefined
-      : await openCertificates({ files: tls.certificates, minVersion: tls.minVersion, emit, now });
-  const common = { place, certificates, http2, connections, emit, now, limits };
+function mannerOf({ tls, http2, proxyProtocol, redirectToHttpsPort }: ListenerConfig, config: Config): Manner {
   return {
-    ...common,
-    ...(proxyProtocol ? { proxyProtocolFrom: createPeerList(config.trustedProxies) } : {}),
-    ...(redirectToHttpsPort === undefined
-      ? { handler: ground.handler, tunnel: tunnelOf(ground) }
-      : { handler: createHttpsRedirect({ port: redirectToHttpsPort, clock: systemClock, emit }) }),
-  };
-}
-
-function tunnelOf({ config, admission, emit }: Ground): Tunnel {
-  const { routes } = config;
-  return createTunnel({
-    admit: (request) => admitUpgrade(request, admission),
-    emit,
-    now: systemClock.now,
-    connectTimeoutMs: seconds(Math.max(...routes.map(({ origin }) => origin.connectTimeoutSeconds))),
-    answerTimeoutMs: seconds(Math.max(...routes.map(({ origin }) => origin.headersTimeoutSeconds))),
-  });
-}
-
-function listenerLimits({ limits }: Config): ListenerLimits {
-  return {
-    targetBytes: limits.targetBytes,
-    fieldsBytes: limits.fieldsBytes,
-    maxFieldCount: limits.fieldCount,
-    headersTimeoutMs: seconds(limits.headersTimeoutSeconds),
-    requestTimeoutMs: seconds(limits.requestTimeoutSeconds),
-    keepAliveTimeoutMs: seconds(limits.keepAliveTimeoutSeconds),
-    idleTimeoutMs: seconds(limits.idleTimeoutSeconds),
-    responseTimeoutMs: seconds(limits.responseTimeoutSeconds),
-    minBytesPerSecond: limits.minBytesPerSecond,
-    streamsPerConnection: limits.streamsPerConnection,
+    minVersion: tls?.minVersion,
+    http2: http2 ?? tls !== undefined,
+    proxyProtocol,
+    redirectToHttpsPort,
+    limits: listenerLimits(config),
   };
 }

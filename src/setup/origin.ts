@@ -4,8 +4,10 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { RouteConfig } from '../config/schema.ts';
 import type { Fields } from '../http/fields.ts';
+import { Health, type HealthRules } from '../origin/health.ts';
 import { createHttp2Origin } from '../origin/http2-origin.ts';
-import type { Origin } from '../origin/origin.ts';
+import { createObservedOrigin } from '../origin/observed-origin.ts';
+import type { ConnectedOrigin, Origin } from '../origin/origin.ts';
 import {
   createOriginGroup,
   type GroupMember,
@@ -16,47 +18,60 @@ import { hostOfOrigin } from '../origin/place.ts';
 import { createUndiciOrigin, type OriginTls } from '../origin/undici-origin.ts';
 import type { Route } from '../routing/route.ts';
 import type { Emit } from '../telemetry/events.ts';
+import { type Heir, noHeir } from './inheritance.ts';
+import { openProcessTracing } from './process-tracing.ts';
 import { backgroundClock, randomFraction, seconds } from './system.ts';
 
 type OriginConfig = RouteConfig['origin'];
 
 /** The parts of a route that are about its origins. */
-export type RouteOrigins = Pick<Route, 'originUrl' | 'holdOrigin' | 'tls' | 'timeouts' | 'host'> & {
+export type RouteOrigins = Pick<Route, 'originUrl' | 'holdOrigin' | 'listOrigins' | 'tls' | 'timeouts' | 'host'> & {
   readonly origin: OriginGroup;
 };
 
-/** Creates them. Rejects when a file of certificates or a key cannot be read, or is none. */
-export async function createRouteOrigins(config: OriginConfig, routeName: string, emit: Emit): Promise<RouteOrigins> {
+/**
+ * Creates them, or takes those of the route before, with all that they know, where nothing of them has changed; what is known of
+ * the health of one, where that one and the rules for it have not. Rejects when a file of certificates or a key cannot be read,
+ * or is none.
+ */
+export async function createRouteOrigins(
+  config: OriginConfig,
+  routeName: string,
+  emit: Emit,
+  heir: Heir = noHeir,
+): Promise<RouteOrigins> {
   const tls = await readOriginTls(config);
   const urls = [config.url, ...config.alternatives].map((url) => new URL(url));
-  const isChecked = config.health.check !== undefined && urls.length > 1;
-  const members = urls.map(
-    (url): GroupMember => ({
-      url,
-      origin: createOrigin(url, config, tls),
-      checkOrigin: isChecked ? createOrigin(url, { ...config, connections: 1 }, tls) : undefined,
-      host: config.host === 'origin' && urls.length > 1 ? hostOfOrigin(url) : undefined,
+  const rules: HealthRules = {
+    failures: config.health.failures,
+    restMs: seconds(config.health.restSeconds),
+    passes: config.health.check?.passes,
+  };
+  const onHealth = (url: URL, isWell: boolean, detail: string) =>
+    emit({ kind: 'origin', route: routeName, message: describeHealth(url, isWell), detail });
+  const healths = urls.map((url) =>
+    heir.take('health', [routeName, url, rules], () => {
+      return new Health(rules, backgroundClock.now, (isWell, reason) => onHealth(url, isWell, reason));
     }),
   );
-  const origin = createOriginGroup({
-    members,
-    choice: config.choice,
-    retries: config.retries,
-    health: { failures: config.health.failures, restMs: seconds(config.health.restSeconds) },
-    check: checkOf(config),
-    clock: backgroundClock,
-    random: randomFraction,
-    onHealth: (url, isWell, detail) => {
-      const message = isWell
-        ? `the origin ${url.href} is well again`
-        : `the origin ${url.href} is not asked for a while`;
-      emit({ kind: 'origin', route: routeName, message, detail });
-    },
-  });
+  const observe = createObserver(routeName, emit);
+  const origin = heir.take('origins', [routeName, config, tls], () =>
+    createOriginGroup({
+      members: urls.map((url, index) => createMember(url, config, tls, healths[index] as Health, observe)),
+      choice: config.choice,
+      retries: config.retries,
+      health: rules,
+      check: checkOf(config),
+      clock: backgroundClock,
+      random: randomFraction,
+      onHealth,
+    }),
+  );
   return {
     originUrl: urls[0] as URL,
     origin,
     holdOrigin: urls.length > 1 ? () => origin.hold() : undefined,
+    listOrigins: () => origin.listMembers(),
     tls,
     timeouts: {
       connectMs: wholeMs(config.connectTimeoutSeconds),
@@ -66,7 +81,38 @@ export async function createRouteOrigins(config: OriginConfig, routeName: string
   };
 }
 
-function createOrigin(url: URL, config: OriginConfig, tls: OriginTls): Origin {
+function describeHealth(url: URL, isWell: boolean): string {
+  return isWell ? `the origin ${url.href} is well again` : `the origin ${url.href} is not asked for a while`;
+}
+
+/** Wraps an origin. */
+type Observe = (origin: Origin, url: URL) => Origin;
+
+function createObserver(route: string, emit: Emit): Observe {
+  const { now } = backgroundClock;
+  const tracer = openProcessTracing();
+  return (origin, url) => createObservedOrigin(origin, { route, url, emit, now, tracer });
+}
+
+function createMember(url: URL, config: OriginConfig, tls: OriginTls, health: Health, observe: Observe): GroupMember {
+  const isMany = config.alternatives.length > 0;
+  const isChecked = config.health.check !== undefined && isMany;
+  const origin = createOrigin(url, config, tls);
+  const checkOrigin = isChecked ? createOrigin(url, { ...config, connections: 1 }, tls) : undefined;
+  return {
+    url,
+    origin: observe(origin, url),
+    checkOrigin,
+    host: config.host === 'origin' && isMany ? hostOfOrigin(url) : undefined,
+    health,
+    retire() {
+      origin.retire();
+      checkOrigin?.retire();
+    },
+  };
+}
+
+function createOrigin(url: URL, config: OriginConfig, tls: OriginTls): ConnectedOrigin {
   const options = {
     url: url.href,
     connectTimeoutMs: wholeMs(config.connectTimeoutSeconds),

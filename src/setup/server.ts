@@ -5,12 +5,15 @@ import { type Cache, createCache } from '../cache/cache.ts';
 import { type Fleet, noFleet } from '../cache/fleet.ts';
 import type { Config } from '../config/schema.ts';
 import type { OpenSocket } from '../listener/listen-socket.ts';
+import { openSocket } from '../listener/open-socket.ts';
+import { type PassedSocket, takePassedSockets } from '../listener/passed-sockets.ts';
 import type { Sharing } from '../store/sharing.ts';
 import type { Store } from '../store/store.ts';
 import type { Emit } from '../telemetry/events.ts';
-import { openListeners } from './listeners.ts';
+import { Listeners, type Prepared } from './listeners.ts';
 import { createSite, type Site } from './site.ts';
-import { describePlace, openStore, readAheadBytes, withDirectory } from './store.ts';
+import { describePlace, openStore, type PlacedStoreConfig, readAheadBytes, withDirectory } from './store.ts';
+import { Succession } from './succession.ts';
 import { seconds, systemClock } from './system.ts';
 
 /** What a server is made with besides its configuration. */
@@ -26,9 +29,19 @@ export interface ServerGround {
 export interface Company {
   readonly fleet: Fleet;
   readonly openSocket: OpenSocket;
+  /** What the service manager has passed to the process that hands out the sockets. */
+  readonly passed?: readonly PassedSocket[] | undefined;
   readonly sharing: Sharing;
+  /** Answers what other workers ask of this one's cache, by the rules that serve; closed before the cache is. */
+  readonly openPeers: (opened: PeerGround) => Promise<{ close(): Promise<void> }>;
   /** How many workers there are: limits of the whole server are shared out among them. */
   readonly workers: number;
+}
+
+/** What other workers are answered with. */
+export interface PeerGround {
+  readonly cache: Cache;
+  readonly admission: () => Site['admission'];
 }
 
 /** A server that accepts requests. */
@@ -41,6 +54,11 @@ export interface Server {
   readonly addresses: readonly string[];
   /** Where it stores, in words. */
   readonly place: string;
+  /**
+   * Makes another configuration ready, with which nothing happens before it is committed: see `Succession.prepare`. The store
+   * and what runs in the cache stay as they are.
+   */
+  prepareReload(config: Config): Promise<Prepared>;
   /**
    * Stops accepting, lets what is under way finish for `graceMs` milliseconds (by default the configuration's
    * `shutdownGraceSeconds`), cuts the rest, and closes the store. A second call waits for the first.
@@ -57,37 +75,67 @@ const WINDOW_BLOCKS = 16;
  */
 export async function openServer(config: Config, { emit, pseudonym, company }: ServerGround): Promise<Server> {
   await using resources = new AsyncDisposableStack();
-  const storeConfig = await withDirectory(config, resources);
-  const store = resources.adopt(await openStore(storeConfig, emit), (opened) => opened.close());
-  const windowBytes = WINDOW_BLOCKS * store.blockSizeBytes;
-  const readAhead = new ByteBudget(readAheadBytes(storeConfig));
-  const fleet = company?.fleet ?? noFleet;
-  const cache = createCache({ store, clock: systemClock, emit, windowBytes, readAhead, fleet });
+  const workers = company?.workers ?? 1;
+  const storeConfig = shareOf(await withDirectory(config, resources), workers);
+  const store = resources.adopt(await openStore(storeConfig, emit, company?.sharing), (opened) => opened.close());
+  const cache = createCacheOver(store, storeConfig, emit, company?.fleet ?? noFleet);
+  const ground = { cache, emit, pseudonym };
+  const first = await createSite(config, ground);
+  const listeners = new Listeners(first, {
+    emit,
+    openSocket: company?.openSocket ?? openSocket,
+    passed: company?.passed ?? takePassedSockets(process.env, process.pid),
+    processes: workers,
+  });
+  const succession = new Succession(first, ground, listeners);
   // What runs in the cache uses the origins until it ends: the cache is closed before them, and they before the store.
-  const site = resources.adopt(await createSite(config, { cache, emit, pseudonym }), (created) => created.close());
+  resources.defer(() => succession.site.close());
   resources.defer(() => cache.close());
-  const listeners = await openListeners(config, { handler: site.handler, admission: site.admission, emit });
+  const peers = await company?.openPeers({ cache, admission: () => succession.site.admission });
+  // Who reads what is on its way here goes on elsewhere: it must not be taken for broken off because this cache ends.
+  resources.defer(() => peers?.close());
+  await (await listeners.prepare(first)).commit();
 
-  const addresses = listeners.map((listener) => listener.address.url);
   const kept = resources.move();
-  const close = async (graceMs: number) => {
-    const closed = Promise.all(listeners.map((listener) => listener.close(graceMs)));
-    emit({ kind: 'life', stage: 'stopping', addresses, message: 'stopping: no new connections' });
-    const cut = (await closed).reduce((sum, each) => sum + each.cut, 0);
-    if (cut > 0) {
-      const message = `cut ${cut} ${cut === 1 ? 'connection' : 'connections'} that did not end in time`;
-      emit({ kind: 'life', stage: 'cut', addresses, message });
-    }
-    await kept.disposeAsync();
-    emit({ kind: 'life', stage: 'stopped', addresses, message: 'stopped' });
-  };
   let closing: Promise<void> | undefined;
+  const close = async (graceMs: number) => {
+    await succession.end();
+    await closeListeners(listeners, graceMs, emit);
+    await kept.disposeAsync();
+    emit({ kind: 'life', stage: 'stopped', addresses: listeners.addresses, message: 'stopped' });
+  };
   return {
     store,
     cache,
-    site,
-    addresses,
+    get site() {
+      return succession.site;
+    },
+    get addresses() {
+      return listeners.addresses;
+    },
     place: describePlace(storeConfig),
-    close: (graceMs = seconds(config.shutdownGraceSeconds)) => (closing ??= close(graceMs)),
+    prepareReload: (next) => succession.prepare(next),
+    close: (graceMs = seconds(succession.site.config.shutdownGraceSeconds)) => (closing ??= close(graceMs)),
   };
+}
+
+function createCacheOver(store: Store, storeConfig: PlacedStoreConfig, emit: Emit, fleet: Fleet): Cache {
+  const windowBytes = WINDOW_BLOCKS * store.blockSizeBytes;
+  const readAhead = new ByteBudget(readAheadBytes(storeConfig));
+  return createCache({ store, clock: systemClock, emit, windowBytes, readAhead, fleet });
+}
+
+async function closeListeners(listeners: Listeners, graceMs: number, emit: Emit): Promise<void> {
+  const { addresses } = listeners;
+  const { cut } = await listeners.close(graceMs, () => {
+    emit({ kind: 'life', stage: 'stopping', addresses, message: 'stopping: no new connections' });
+  });
+  if (cut === 0) return;
+  const message = `cut ${cut} ${cut === 1 ? 'connection' : 'connections'} that did not end in time`;
+  emit({ kind: 'life', stage: 'cut', addresses, message });
+}
+
+/** Each of several workers has a memory tier of its own. */
+function shareOf(store: PlacedStoreConfig, workers: number): PlacedStoreConfig {
+  return store.type === 'memory' ? store : { ...store, memoryBytes: Math.floor(store.memoryBytes / workers) };
 }

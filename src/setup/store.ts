@@ -8,8 +8,10 @@ import { defaultStoreDirectory } from '../config/store-directory.ts';
 import { openDiskStore } from '../store/disk/disk-store.ts';
 import { createMemoryStore } from '../store/memory/memory-store.ts';
 import { createMemoryTier } from '../store/memory/memory-tier.ts';
+import type { Sharing } from '../store/sharing.ts';
 import type { Store } from '../store/store.ts';
-import { createTieredStore } from '../store/tiered-store.ts';
+import type { TellChange } from '../store/store-change.ts';
+import { createTieredStore, type TieredStore } from '../store/tiered-store.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { randomId, systemClock } from './system.ts';
 
@@ -36,13 +38,24 @@ export async function withDirectory(
   return { ...store, dir };
 }
 
-/** Opens it. Rejects with `StoreFault` when its directory cannot be used. */
-export async function openStore(store: PlacedStoreConfig, emit: Emit): Promise<Store> {
+/**
+ * Opens it; a directory may be shared with other processes, for which the one that started them has locked it (see
+ * `lockDirectory`). Rejects with `StoreFault` when its directory cannot be used.
+ */
+export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: Sharing): Promise<Store> {
   const { now } = systemClock;
   const maxEntryBytes = store.maxObjectSizeBytes;
-  if (store.type === 'memory') return createMemoryStore({ ...store, maxEntryBytes, now, randomId });
-  const disk = await openDiskStore({ ...store, maxEntryBytes, now, randomId, emit });
-  return createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), disk, now);
+  if (store.type === 'memory') return createMemoryStore({ ...store, maxEntryBytes, now, randomId, emit });
+  let tiered: TieredStore | undefined;
+  // Other processes remove by tag or prefix what the index has: this one's memory must not have anything that it has not.
+  const tell: TellChange = (change) => {
+    tiered?.forget(change);
+    return sharing?.tell(change) ?? Promise.resolve();
+  };
+  const shared = sharing && { ...sharing, tell };
+  const disk = await openDiskStore({ ...store, maxEntryBytes, now, randomId, emit, sharing: shared });
+  tiered = createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), disk, now);
+  return tiered;
 }
 
 /** How many bytes may be read ahead; a store in memory has nothing to read ahead. */

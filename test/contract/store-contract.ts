@@ -3,6 +3,7 @@
 import { describe, it, onTestFinished } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
 import { finding } from './store-finding.ts';
+import { listing } from './store-listing.ts';
 import { storeModel } from './store-model.ts';
 import { parts } from './store-parts.ts';
 import { pins } from './store-pins.ts';
@@ -45,6 +46,7 @@ export function storeContract(name: string, create: CreateStore, { blockSizeByte
     describe('being pinned', () => pins(openStore, blockSizeBytes));
     describe('finding and changing', () => finding(openStore, blockSizeBytes));
     describe('removing by tag', () => tags(openStore, blockSizeBytes));
+    describe('listing', () => listing(openStore, blockSizeBytes));
     describe('room', () => room(openStore, blockSizeBytes));
     it('does what the simplest model does, in any order of steps', () => storeModel(create, blockSizeBytes));
   });

@@ -48,6 +48,21 @@ describe('createConnectionLimits', () => {
     expect(isTaken('192.0.2.1')).toBe(false);
   });
 
+  it('goes by other rules from the next connection on, and counts those that are there', () => {
+    const limits = createConnectionLimits({ connections: 0, connectionsPerClient: 0, isExempt: nobody });
+    const places = [1, 2].map(() => limits.enter());
+    for (const place of places) place?.takeFor('192.0.2.1');
+    limits.adjust({ connections: 2, connectionsPerClient: 1, isExempt: nobody });
+    expect(limits.enter()).toBeUndefined();
+    places[0]?.leave();
+    const next = limits.enter();
+    expect(next?.takeFor('192.0.2.2')).toBe(true);
+    limits.adjust({ connections: 0, connectionsPerClient: 1, isExempt: (address) => address === '192.0.2.2' });
+    expect(limits.enter()?.takeFor('192.0.2.2')).toBe(true);
+    expect(limits.enter()?.takeFor('192.0.2.3')).toBe(true);
+    expect(limits.enter()?.takeFor('192.0.2.3')).toBe(false);
+  });
+
   it('knows at any time who is there', () => {
     const steps = fc.array(
       fc.record({ address: fc.constantFrom('192.0.2.1', '192.0.2.2', '::1'), isLeaving: fc.boolean() }),

@@ -13,7 +13,10 @@ describe('createRefusalLog', () => {
     error: 'too_many_connections',
     detail: 'all together',
   };
-  const rest = (count: number) => ({ ...told, peer: undefined, detail: `${count} more connections, in 10 seconds` });
+  const rest = (count: number) => {
+    const detail = `${count} more connections, in 10 seconds`;
+    return { ...told, peer: undefined, detail, count };
+  };
 
   it('tells ten of a kind in ten seconds, and then how many more there were', () => {
     const events: ServerEvent[] = [];

@@ -32,6 +32,23 @@ function play(steps: string, rules: Partial<HealthRules>): { readonly told: stri
   return { told, changes };
 }
 
+it.each<[name: string, ms: number, checksFail: number, state: string]>([
+  ['well', 0, 0, 'well'],
+  ['well after too few failures', 0, 2, 'well'],
+  ['resting after failures', 9_999, 3, 'resting'],
+  ['ill once it has rested', 10_000, 3, 'ill'],
+])('an origin is told to be %s', (_name, ms, count, state) => {
+  let now = 0;
+  const health = new Health(
+    { failures: 3, restMs: 10_000, passes: undefined },
+    () => now,
+    () => {},
+  );
+  for (let failure = 0; failure < count; failure += 1) health.begin()('failed', '');
+  now = ms;
+  expect(health.state).toBe(state);
+});
+
 describe('an origin', () => {
   it.each<[name: string, steps: string, told: string, changes: string, rules?: Partial<HealthRules>]>([
     ['that succeeds stays well', '++', 'yy', ''],

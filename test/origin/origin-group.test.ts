@@ -86,6 +86,16 @@ function heldBody() {
 
 const refused = 'unsent origin_refused';
 
+it('tells how its members are', async () => {
+  const { group, ask, clock } = createGroup({ a: [refused], b: [200] });
+  const told = () => group.listMembers().map(({ url, health }) => `${url.hostname} ${health}`);
+  expect(told()).toEqual(['a.test well', 'b.test well']);
+  for (let count = 0; count < 3; count += 1) await ask();
+  expect(told()).toEqual(['a.test resting', 'b.test well']);
+  clock.advance(10_000);
+  expect(told()).toEqual(['a.test ill', 'b.test well']);
+});
+
 describe('the first that is well', () => {
   it.each<
     [name: string, answers: Record<string, Answer[]>, want: string, asked: string, request?: Partial<OriginRequest>]

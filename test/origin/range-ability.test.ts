@@ -24,10 +24,27 @@ function learn(mode: RangeMode, steps: readonly Step[]) {
     mayAsk: ability.mayAsk,
     mayAskMore: ability.mayAskMore,
     isKnown: ability.isKnown,
+    known: ability.known,
     mayAskTail: ability.mayAskTail,
     told,
   };
 }
+
+describe('what people are told of it', () => {
+  it.each<[RangeMode, readonly Step[], 'unknown' | 'yes' | 'no']>([
+    ['auto', [], 'unknown'],
+    ['auto', ['parts'], 'yes'],
+    ['auto', ['whole'], 'no'],
+    ['auto', ['whole', 100], 'unknown'],
+    ['auto', ['parts', 'whole'], 'yes'],
+    ['auto', ['unnamed'], 'no'],
+    ['auto', ['lie'], 'no'],
+    ['auto', ['parts', 'lie', 100], 'unknown'],
+    ['never', ['parts'], 'no'],
+    ['always', [], 'yes'],
+    ['always', ['lie'], 'yes'],
+  ])('%s, %j: %s', (mode, steps, known) => expect(learn(mode, steps).known).toBe(known));
+});
 
 describe('whether parts may be asked for, where the whole is of use and where it is not, and whether they are known', () => {
   it.each<[RangeMode, readonly Step[], boolean, boolean, boolean]>([

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
-import { flipBit, overwrite } from '../support/damage.ts';
+import { flipBit, overwrite, trashTable } from '../support/damage.ts';
 import { bodyFiles, openTestStore } from '../support/disk-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { findFirst, readKey, sampleMetadata, storePart, storeSample } from '../support/stored-sample.ts';
@@ -176,14 +176,4 @@ function foreignDatabase(): Uint8Array {
   const file = database.serialize();
   database.close();
   return file;
-}
-
-/** Overwrites the leaves of a table, and nothing else. */
-async function trashTable(path: string, table: string): Promise<void> {
-  const database = new DatabaseSync(path);
-  const leaves = database.prepare("SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'");
-  const pages = leaves.all(table).map(({ pageno }) => Number(pageno));
-  database.close();
-  expect(pages.length).toBeGreaterThan(3);
-  for (const page of pages) await overwrite(path, (page - 1) * 4096, Buffer.alloc(4096, 0xa5));
 }

@@ -66,6 +66,8 @@ it('a removed entry is not found, its writer is told at once, and its row goes w
   expect(index.allocatedBytes).toBe(0);
 });
 
+const tagged = { kind: 'tag', tag: 't' } as const;
+
 it('what is removed by tag is not found nor told again, though its row stays for now', async () => {
   const { connection, index, told } = await openIndex();
   for (let at = 0; at < 100; at += 1) {
@@ -73,19 +75,19 @@ it('what is removed by tag is not found nor told again, though its row stays for
     index.put({ ...place, metadata: taggedMetadata(at, ['t']) }, 100, undefined);
   }
   const endFailing = failChanges(connection);
-  const first = index.removeTagged('t', 0);
-  const last = index.removeTagged('t', first.lastRow ?? 0);
-  expect(last.lastRow).toBeUndefined();
+  const first = index.removeChosen(tagged, undefined);
+  const last = index.removeChosen(tagged, first.next);
+  expect(last.next).toBeUndefined();
   const keys = [...first.keys, ...last.keys];
   expect(keys).toEqual(Array.from({ length: 100 }, (_, at) => `k${at}`));
   for (const key of keys) expect(index.find(key)).toEqual([]);
   expect(told.filter((each) => each.startsWith('removed'))).toHaveLength(100);
-  expect(index.removeTagged('t', 0).keys).toEqual([]);
+  expect(index.removeChosen(tagged, undefined).keys).toEqual([]);
   expect(index.allocatedBytes).toBe(5000 + 100 * 100);
   endFailing();
   index.flush();
   expect(index.allocatedBytes).toBe(5000);
-  expect(index.removeTagged('t', 0)).toEqual({ keys: [], lastRow: undefined });
+  expect(index.removeChosen(tagged, undefined)).toEqual({ keys: [], next: undefined });
 });
 
 it('tags that cannot be written are not gone by, and those that were written are', async () => {
@@ -95,8 +97,8 @@ it('tags that cannot be written are not gone by, and those that were written are
   const replaced = index.replaceMetadata('k', entry.generation, taggedMetadata(0, ['new']));
   expect(replaced?.metadata.tags).toEqual(['new']);
   endFailing();
-  expect(index.removeTagged('new', 0).keys).toEqual([]);
-  expect(index.removeTagged('old', 0).keys).toEqual(['k']);
+  expect(index.removeChosen({ kind: 'tag', tag: 'new' }, undefined).keys).toEqual([]);
+  expect(index.removeChosen({ kind: 'tag', tag: 'old' }, undefined).keys).toEqual(['k']);
 });
 
 it('what an entry takes is counted only when it is written', async () => {

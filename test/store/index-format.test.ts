@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { openTestStore } from '../support/disk-store.ts';
-import { storeOfFormatOne, storeOfFormatTwo } from '../support/earlier-formats.ts';
+import { storeOfFormatOne, storeOfFormatThree, storeOfFormatTwo } from '../support/earlier-formats.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import {
   canOpen,
@@ -33,7 +33,7 @@ describe('a store of format 1', () => {
     await storeSample(store, { key: 'new', sizeBytes: 3 * block });
     await store.close();
     expect(events).toEqual([]);
-    expect(openedFormat(dir)).toEqual({ format: 3, accounted: true });
+    expect(openedFormat(dir)).toEqual({ format: 4, accounted: true });
   });
 
   it('keeps the entries that were used longer than those that were not', async () => {
@@ -97,7 +97,7 @@ describe('a store of format 2', () => {
     }
     await store.close();
     expect(events).toEqual([]);
-    expect(openedFormat(dir)).toEqual({ format: 3, accounted: true });
+    expect(openedFormat(dir)).toEqual({ format: 4, accounted: true });
   });
 
   it('has no tags, and takes them', async () => {
@@ -120,6 +120,23 @@ describe('a store of format 2', () => {
     for (const { key } of samples) if (await canOpen(store, key)) left.push(key);
     expect(left).toEqual(expect.arrayContaining(['b', 'd']));
     expect(left).not.toContain('a');
+  });
+});
+
+describe('a store of format 3', () => {
+  it('is as it was, and tells how many entries it has', async () => {
+    const { store, events, dir } = await openTestStore({ dir: await storeOfFormatThree([small, large], 't') });
+    expect(store.readUsage().entryCount).toBe(2);
+    for (const { key, sizeBytes, seed } of [small, large]) {
+      expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, sizeBytes, seed)));
+    }
+    await storeSample(store, { key: 'new', sizeBytes: 3 * block });
+    expect(store.readUsage().entryCount).toBe(3);
+    await store.removeKey('large');
+    expect(store.readUsage().entryCount).toBe(2);
+    await store.close();
+    expect(events).toEqual([]);
+    expect(openedFormat(dir)).toEqual({ format: 4, accounted: true });
   });
 });
 
@@ -146,7 +163,7 @@ describe('the account of what all entries take', () => {
     await storeSample(store, { key: 'new', sizeBytes: 5 * block });
     for (let at = 0; at < 10; at += 1) expect(await canOpen(store, `k${at}`)).toBe(true);
     await store.close();
-    expect(openedFormat(dir)).toEqual({ format: 3, accounted: true });
+    expect(openedFormat(dir)).toEqual({ format: 4, accounted: true });
   });
 
   it('that a damaged row made wrong is made anew before it refuses anything', async () => {
@@ -156,7 +173,7 @@ describe('the account of what all entries take', () => {
     await storeSample(store, { key: 'second', sizeBytes: 5 * block });
     expect(await canOpen(store, 'second')).toBe(true);
     await store.close();
-    expect(openedFormat(dir)).toEqual({ format: 3, accounted: true });
+    expect(openedFormat(dir)).toEqual({ format: 4, accounted: true });
   });
 });
 
@@ -166,8 +183,10 @@ function openedFormat(dir: string): { format: unknown; accounted: boolean } {
   try {
     const { user_version: format } = { ...database.prepare('PRAGMA user_version').get() };
     const { sum } = { ...database.prepare('SELECT SUM(allocated_bytes) AS sum FROM entries').get() };
-    const { allocated_bytes, negated_bytes } = { ...database.prepare('SELECT * FROM room').get() };
-    return { format, accounted: allocated_bytes === sum && negated_bytes === -Number(sum) };
+    const { count } = { ...database.prepare('SELECT COUNT(*) AS count FROM entries').get() };
+    const { allocated_bytes, negated_bytes, entry_count } = { ...database.prepare('SELECT * FROM room').get() };
+    const isCounted = allocated_bytes === sum && negated_bytes === -Number(sum) && entry_count === count;
+    return { format, accounted: isCounted };
   } finally {
     database.close();
   }

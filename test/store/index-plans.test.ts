@@ -106,8 +106,14 @@ it(`an index of ${rowCount} entries is changed and evicted from without a scan`,
   await storePart(store, { key: 'part', sizeBytes: 5 * block }, [1, 4]);
   expect(await canOpen(store, 'part')).toBe(true);
   await store.removeKey('files');
+  const page = await store.list({ kind: 'prefix', prefix: 'https://example.org/19' }, 100);
+  expect(page.entries.length).toBeLessThan(101);
+  await store.list({ kind: 'tag', tag: 'tag-7' }, 10);
+  expect(await store.removePrefixed('tagged')).toEqual([]);
+  expect(store.readUsage().entryCount).toBeGreaterThan(1000);
   await store.close();
   vi.restoreAllMocks();
+  expect([...statements].join('\n')).toMatch(/\(key, variant, id\) >/);
   expect([...statements].join('\n')).toMatch(/DELETE FROM uses/);
   expect([...statements].join('\n')).toMatch(/INSERT OR IGNORE INTO uses/);
   expect([...statements].join('\n')).toMatch(/FROM tags JOIN entries/);

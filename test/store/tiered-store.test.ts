@@ -55,6 +55,10 @@ class SlowStore {
     removeEntry: (entry) => this.#below.removeEntry(entry),
     removeKey: (key) => this.#below.removeKey(key),
     removeTagged: (tag) => this.#below.removeTagged(tag),
+    list: (choice, limit, after) => this.#below.list(choice, limit, after),
+    removePrefixed: (prefix) => this.#below.removePrefixed(prefix),
+    readUsage: () => this.#below.readUsage(),
+    heed: (change) => this.#below.heed(change),
     close: () => this.#below.close(),
   };
 

@@ -34,7 +34,10 @@ export class TickingClock {
 export interface DiskStoreInTest {
   readonly store: Store;
   readonly dir: string;
+  /** What was told, but for what left to make room. */
   readonly events: readonly StoreEvent[];
+  /** What was counted. */
+  readonly counts: { evictedEntries: number; damagedBlocks: number };
   readonly clock: TickingClock;
 }
 
@@ -44,6 +47,7 @@ let storeCount = 0;
 export async function openTestStore(options: Partial<DiskStoreOptions> = {}): Promise<DiskStoreInTest> {
   const dir = options.dir ?? (await temporaryDirectory());
   const events: StoreEvent[] = [];
+  const counts = { evictedEntries: 0, damagedBlocks: 0 };
   const clock = new TickingClock();
   const nextId = sequentialIds();
   storeCount += 1;
@@ -56,12 +60,16 @@ export async function openTestStore(options: Partial<DiskStoreOptions> = {}): Pr
     // No name comes twice, not even when a directory is opened again.
     randomId: () => `${prefix}-${nextId()}`,
     emit: (event) => {
-      if (event.kind === 'store') events.push(event);
+      if (event.kind !== 'store') return;
+      const { evictedEntries, damagedBlocks = 0 } = event.count ?? {};
+      counts.evictedEntries += evictedEntries ?? 0;
+      counts.damagedBlocks += damagedBlocks;
+      if (evictedEntries === undefined) events.push(event);
     },
     ...options,
   });
   onTestFinished(() => store.close());
-  return { store, dir, events, clock };
+  return { store, dir, events, counts, clock };
 }
 
 /** The body and sidecar files in a store's directory, as paths, sorted. */

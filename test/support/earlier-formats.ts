@@ -96,6 +96,17 @@ const formatTwo = `
       PRAGMA user_version = 2;
 `;
 
+const formatThree = `
+      ${formatTwo}
+      CREATE TABLE tags (
+        tag TEXT NOT NULL,
+        entry_id INTEGER NOT NULL REFERENCES entries (id) ON DELETE CASCADE,
+        PRIMARY KEY (tag, entry_id)
+      ) STRICT, WITHOUT ROWID;
+      CREATE INDEX tags_by_entry ON tags (entry_id);
+      PRAGMA user_version = 3;
+`;
+
 /** A store as format 1 wrote it. */
 export function storeOfFormatOne(samples: readonly EarlierSample[]): Promise<string> {
   return writeStore(formatOne, samples, (database, { isUsed }, { columns, sumWith }) => {
@@ -109,6 +120,16 @@ export function storeOfFormatTwo(samples: readonly EarlierPart[]): Promise<strin
   return writeStore(formatTwo, samples, (database, { isUsed, isComplete, pinnedUntil }, { id, columns, sumWith }) => {
     const insert = database.prepare('INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)');
     insert.run(...columns, Number(isComplete), pinnedUntil, sumWith(pinnedUntil ?? undefined), 5_000);
+    if (isUsed) database.prepare('INSERT INTO uses VALUES (?)').run(id);
+  });
+}
+
+/** A store as format 3 wrote it, whose entries have this tag. */
+export function storeOfFormatThree(samples: readonly EarlierSample[], tag: string): Promise<string> {
+  return writeStore(formatThree, samples, (database, { isUsed }, { id, columns, sumWith }) => {
+    const insert = database.prepare('INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)');
+    insert.run(...columns, 1, null, sumWith(undefined), 5_000);
+    database.prepare('INSERT INTO tags VALUES (?, ?)').run(tag, id);
     if (isUsed) database.prepare('INSERT INTO uses VALUES (?)').run(id);
   });
 }

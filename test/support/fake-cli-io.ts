@@ -10,6 +10,8 @@ export interface FakeCliIo extends CliIo {
   readonly exits: readonly number[];
   /** Sends a signal, as the system would, some milliseconds after the one before. */
   signal(name: StopSignal, laterMs?: number): void;
+  /** Sends the signal to read the configuration again. */
+  signalReload(): void;
   /** Waits until standard output matches, and gives the match. */
   waitFor(pattern: RegExp): Promise<RegExpExecArray>;
 }
@@ -18,6 +20,7 @@ export function createFakeCliIo(env: CliIo['env'] = {}): FakeCliIo {
   const written = { stdout: '', stderr: '' };
   const exits: number[] = [];
   const listeners = new Set<(signal: StopSignal) => void>();
+  const reloadListeners = new Set<() => void>();
   const watchers = new Set<() => void>();
   let now = 0;
   return {
@@ -41,6 +44,13 @@ export function createFakeCliIo(env: CliIo['env'] = {}): FakeCliIo {
     onStopSignal(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
+    },
+    onReloadSignal(listener) {
+      reloadListeners.add(listener);
+      return () => reloadListeners.delete(listener);
+    },
+    signalReload() {
+      for (const listener of reloadListeners) listener();
     },
     signal(name, laterMs = 0) {
       now += laterMs;

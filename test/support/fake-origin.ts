@@ -85,7 +85,9 @@ function createExchange(
     reject(error);
     body.fail(error);
   };
-  request.signal.addEventListener('abort', () => fail(new ProxyError('client_gone')), { once: true });
+  const abort = () => fail(new ProxyError('client_gone'));
+  if (request.signal.aborted) abort();
+  request.signal.addEventListener('abort', abort, { once: true });
   const exchange: FakeExchange = {
     request,
     head({ status = 200, fields = {}, framing } = {}) {

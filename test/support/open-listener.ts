@@ -7,9 +7,11 @@ import { join } from 'node:path';
 import { connect as connectTls } from 'node:tls';
 import { it } from 'vitest';
 import type { Handler, Peer, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
+import type { BindPlace } from '../../src/listener/bind.ts';
 import { type Certificates, openCertificates } from '../../src/listener/certificates.ts';
 import type { Listener, ListenerLimits } from '../../src/listener/listener.ts';
 import { type ListenerOptions, openListener as open } from '../../src/listener/open-listener.ts';
+import { openSocket } from '../../src/listener/open-socket.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { RawClient } from './raw-client.ts';
 import { testAuthority, writeTestCertificate } from './tls-certificate.ts';
@@ -78,7 +80,9 @@ export const usually = {
   },
 };
 
-type Overrides = Partial<Omit<ListenerOptions, 'limits'>> & {
+type PlacedOptions = Omit<ListenerOptions, 'socket'> & { readonly place: BindPlace };
+
+type Overrides = Partial<Omit<PlacedOptions, 'limits'>> & {
   readonly limits?: Partial<ListenerLimits>;
   readonly carrier?: Carrier;
 };
@@ -91,7 +95,7 @@ export async function openListener(
   await using resources = new AsyncDisposableStack();
   const events: ServerEvent[] = [];
   const requests: ProxyRequest[] = [];
-  const listener = await open({
+  const { place, ...options }: PlacedOptions = {
     place: { kind: 'tcp', host: '127.0.0.1', port: 0 },
     emit: (event) => events.push(event),
     now: () => testNow,
@@ -102,7 +106,8 @@ export async function openListener(
       return handler(request);
     },
     limits: { ...testLimits, ...overrides.limits },
-  });
+  };
+  const listener = await open({ ...options, socket: await openSocket(place, '') });
   resources.defer(() => listener.close(0).then(() => undefined));
   const { port, url } = listener.address;
   const kept = resources.move();
@@ -137,7 +142,7 @@ async function secure(socket: Socket): Promise<Socket> {
   return secured;
 }
 
-async function carrierOptions(carrier: Carrier, resources: AsyncDisposableStack): Promise<Partial<ListenerOptions>> {
+async function carrierOptions(carrier: Carrier, resources: AsyncDisposableStack): Promise<Partial<PlacedOptions>> {
   switch (carrier) {
     case 'tcp':
       return {};

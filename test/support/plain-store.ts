@@ -139,6 +139,23 @@ export function createPlainStore(blockSizeBytes: number, maxEntryBytes = Number.
       for (const kept of found) entries.splice(entries.indexOf(kept), 1);
       return [...new Set(found.map(({ key }) => key))];
     },
+    removePrefixed: async (prefix) => {
+      const found = entries.filter((kept) => kept.key.startsWith(prefix));
+      for (const kept of found) entries.splice(entries.indexOf(kept), 1);
+      return [...new Set(found.map(({ key }) => key))];
+    },
+    list: async (choice, limit, after = '') => {
+      const chosen = entries
+        .filter(({ key, metadata }) =>
+          choice.kind === 'tag' ? metadata.tags?.includes(choice.tag) : key.startsWith(choice.prefix),
+        )
+        .filter(({ generation }) => generation > after)
+        .sort((a, b) => (a.generation < b.generation ? -1 : 1));
+      const page = chosen.slice(0, limit);
+      return { entries: page.map(entryOf), next: page.length < chosen.length ? page.at(-1)?.generation : undefined };
+    },
+    readUsage: () => ({ entryCount: entries.length, usedBytes: 0, maxSizeBytes: Number.MAX_SAFE_INTEGER }),
+    heed: () => {},
     close: async () => {},
     damage: (key, index) => {
       for (const kept of entries) {

@@ -59,6 +59,13 @@ export function createReadingStore(below: Store): ReadingStore {
     removeEntry: (entry) => below.removeEntry(entry),
     removeKey: (key) => below.removeKey(key),
     removeTagged: (tag) => below.removeTagged(tag),
+    list: async (choice, limit, after) => {
+      const { entries, next } = await below.list(choice, limit, after);
+      return { entries: entries.map(wrapEntry), next };
+    },
+    removePrefixed: (prefix) => below.removePrefixed(prefix),
+    readUsage: () => below.readUsage(),
+    heed: (change) => below.heed(change),
     close: () => below.close(),
     takeReads: () => {
       const taken = reads;

@@ -5,7 +5,15 @@ import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { EntryReader, EntryWriter, NewEntry, Store, StoredEntry } from '../../src/store/store.ts';
 import { StoreFault } from '../../src/store/store.ts';
 
-export type Step = 'openWriter' | 'writeBlock' | 'commit' | 'removeKey' | 'removeTagged' | 'publish' | 'resume';
+export type Step =
+  | 'openWriter'
+  | 'writeBlock'
+  | 'commit'
+  | 'removeKey'
+  | 'removeTagged'
+  | 'removePrefixed'
+  | 'publish'
+  | 'resume';
 
 export interface Held {
   /** Resolves when somebody is held up at the step. */
@@ -150,6 +158,16 @@ export function createSteeredStore({
       await pass('removeTagged');
       return await below.removeTagged(tag);
     },
+    list: async (choice, limit, after) => {
+      const { entries, next } = await below.list(choice, limit, after);
+      return { entries: entries.map(wrapEntry), next };
+    },
+    removePrefixed: async (prefix) => {
+      await pass('removePrefixed');
+      return await below.removePrefixed(prefix);
+    },
+    readUsage: () => below.readUsage(),
+    heed: (change) => below.heed(change),
     close: () => below.close(),
     hold(step) {
       const reached = Promise.withResolvers<void>();

@@ -134,11 +134,15 @@ export const diskStep = fc.oneof(
   often(3, one('restart')),
 );
 
+/** The end of one of several processes, round and round; the last one stays. */
+export const processStep = fc.record({ kind: fc.constant('die' as const), who: fc.nat(5) });
+export type ProcessStep = Arbitrated<typeof processStep>;
+
 type Arbitrated<T> = T extends fc.Arbitrary<infer V> ? V : never;
 export type ToldFault = Arbitrated<typeof toldFault>;
 export type DiskStep = Arbitrated<typeof diskStep>;
 /** One thing that happens. */
-export type Step = Arbitrated<ReturnType<typeof anyStep>> | ToldFault | DiskStep;
+export type Step = Arbitrated<ReturnType<typeof anyStep>> | ToldFault | DiskStep | ProcessStep;
 
 /** A transfer that somebody reads, that breaks off where it is, and that comes again from the beginning. */
 export const brokenTransfer = (unit: number): fc.Arbitrary<Step[]> =>

@@ -11,7 +11,14 @@ import type { TrafficGround } from './traffic-ground.ts';
 import { TrafficOrigin } from './traffic-origin.ts';
 import { type Plan, proxyOptions } from './traffic-plan.ts';
 import { type Step, targets } from './traffic-steps.ts';
-import { type Client, createWholeProxy, type Sent, type WholeProxy } from './whole-proxy.ts';
+import {
+  type Client,
+  createWholeProxy,
+  type Sent,
+  type WholeProcess,
+  type WholeProxy,
+  type WholeProxyOptions,
+} from './whole-proxy.ts';
 
 /** Whoever gets nothing in so many turns, in which everything is answered, waits for ever. */
 const patienceTurns = 2000;
@@ -28,6 +35,8 @@ interface Visitor extends Asked {
   isGivenWhole: boolean;
   /** Whether the server came to its end while it was there. */
   isCutOff: boolean;
+  /** The process that it has come to, where there are several. */
+  process: WholeProcess | undefined;
   stalledUntil: PromiseWithResolvers<void> | undefined;
 }
 
@@ -38,23 +47,28 @@ interface Life {
   readonly origin: TrafficOrigin;
 }
 
-/** Runs a plan. Rejects where a promise is broken: a wrong or foreign byte, an endless wait, something left open. */
-export async function runTraffic(plan: Plan, ground: TrafficGround): Promise<void> {
-  await new Traffic(plan, ground).run();
+/**
+ * Runs a plan; `options` are what its proxy is besides. Rejects where a promise is broken: a wrong or foreign byte, an endless
+ * wait, something left open.
+ */
+export async function runTraffic(plan: Plan, ground: TrafficGround, options: WholeProxyOptions = {}): Promise<void> {
+  await new Traffic(plan, ground, options).run();
 }
 
 class Traffic {
   readonly #plan: Plan;
   readonly #ground: TrafficGround;
+  readonly #options: WholeProxyOptions;
   readonly #visitors: Visitor[] = [];
   readonly #releases: (() => void)[] = [];
   /** By target. */
   readonly #knownVersions = new Map<string | undefined, number>();
   #clock: Clock = createFakeClock();
 
-  constructor(plan: Plan, ground: TrafficGround) {
+  constructor(plan: Plan, ground: TrafficGround, options: WholeProxyOptions) {
     this.#plan = plan;
     this.#ground = ground;
+    this.#options = options;
   }
 
   async run(): Promise<void> {
@@ -79,7 +93,7 @@ class Traffic {
   async #begin(version: number): Promise<Life> {
     const plan = this.#plan;
     const store = await this.#ground.open(() => this.#clock.now());
-    const proxy = createWholeProxy({ ...proxyOptions(plan), createStore: () => store });
+    const proxy = createWholeProxy({ ...proxyOptions(plan), ...this.#options, createStore: () => store });
     proxy.clock.advance(this.#clock.now() - proxy.clock.now());
     this.#clock = proxy.clock;
     return { store, proxy, origin: new TrafficOrigin(plan, proxy.origin, version, () => proxy.clock.now()) };
@@ -157,6 +171,8 @@ class Traffic {
         return proxy.clock.advance(each.ms);
       case 'stall':
         return this.#stall(this.#visitor(each.who));
+      case 'die':
+        return await this.#killOne(life, each.who);
       case 'turn':
         return await (this.#plan.isPatient ? this.#ground.rest() : this.#ground.turn());
       default:
@@ -170,8 +186,10 @@ class Traffic {
 
   #send({ proxy, origin }: Life, sent: Sent): Visitor {
     const id = String(this.#visitors.length);
+    const process = this.#nextProcess(proxy);
     const visitor: Visitor = {
-      client: proxy.send({ ...sent, fields: { ...sent.fields, 'x-client': id } }),
+      process,
+      client: (process ?? proxy).send({ ...sent, fields: { ...sent.fields, 'x-client': id } }),
       sent,
       sentAt: proxy.clock.now(),
       leastVersion: this.#knownVersions.get(sent.target) ?? 1,
@@ -186,6 +204,26 @@ class Traffic {
     // Whether it rejects is looked at when all have come to their ends.
     visitor.reading.catch(() => {});
     return visitor;
+  }
+
+  /** By turns. */
+  #nextProcess({ processes }: WholeProxy): WholeProcess | undefined {
+    const living = processes.filter(({ member }) => !member.isDead);
+    return living[this.#visitors.length % Math.max(1, living.length)];
+  }
+
+  /** Ends a process as a kill does; only its own clients are cut off. */
+  async #killOne({ proxy }: Life, who: number): Promise<void> {
+    const living = proxy.processes.filter(({ member }) => !member.isDead);
+    const process = living.length > 1 ? living[who % living.length] : undefined;
+    if (process === undefined) return;
+    const clients = this.#visitors.filter((visitor) => visitor.process === process);
+    for (const visitor of clients) visitor.isCutOff = true;
+    this.#releaseAll();
+    // What a dead process would do on behalf of its clients is not done.
+    for (const visitor of clients) this.#leave(visitor);
+    await this.#rests(3);
+    await this.#waitFor(process.member.die(), 'a process does not end');
   }
 
   #leave(visitor: Visitor | undefined): void {
@@ -203,7 +241,7 @@ class Traffic {
     const response = await visitor.client.response;
     const bytes = await this.#readSlowly(visitor).catch((error: unknown) => {
       if (!(error instanceof ProxyError)) throw error;
-      if (!visitor.hasLeft && !visitor.isCutOff) expect(possibleErrors(this.#plan)).toContain(error.code);
+      if (!visitor.hasLeft && !visitor.isCutOff && (console.log('A3', error.code, error.detail, error.stack), true)) expect(possibleErrors(this.#plan)).toContain(error.code);
     });
     if (bytes === undefined || visitor.hasLeft) return;
     if ((await visitor.client.field('x-refused')) === '1') return;

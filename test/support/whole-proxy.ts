@@ -1,8 +1,9 @@
 /** The whole road of a request, without sockets or over the wire of this run: a scripted origin, a clock that stands still, a store in memory. */
 
 import { ByteBudget } from '../../src/cache/byte-budget.ts';
-import { createCache } from '../../src/cache/cache.ts';
+import { type Cache, createCache } from '../../src/cache/cache.ts';
 import type { FillPolicy } from '../../src/cache/fill-policy.ts';
+import { type Fleet, noFleet } from '../../src/cache/fleet.ts';
 import type { Explanation } from '../../src/delivery/deliver-explanation.ts';
 import { createGate, type Gate } from '../../src/guard/gate.ts';
 import { plainPresentation } from '../../src/guard/presentation.ts';
@@ -18,6 +19,7 @@ import type { FillEvent, RequestEvent, ServerEvent } from '../../src/telemetry/e
 import { defaultCaching } from './default-caching.ts';
 import { type Client, createDirectClient, type Sent } from './direct-client.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
+import { FakeFleet, type FakeMember } from './fake-fleet.ts';
 import { createFakeOrigin, type FakeOrigin } from './fake-origin.ts';
 import { boundlessAllowances, openAccess } from './open-gate.ts';
 import { quietFillPolicy } from './quiet-fill-policy.ts';
@@ -34,7 +36,12 @@ export interface WholeProxy {
   readonly clock: FakeClock;
   readonly origin: FakeOrigin;
   readonly store: Store;
+  readonly cache: Cache;
+  readonly route: Route;
+  /** Gives requests to the processes by turns, where there are several. */
   readonly handler: Handler;
+  /** The processes, where there are several. */
+  readonly processes: readonly WholeProcess[];
   readonly events: readonly ServerEvent[];
   send(sent?: Sent): Client;
   /** What would become of a request, as it is told to a trusted peer. */
@@ -47,6 +54,13 @@ export interface WholeProxy {
   /** Ends what is under way between store and origin. */
   closeCache(): Promise<void>;
   close(): Promise<void>;
+}
+
+/** One of several processes. */
+export interface WholeProcess {
+  readonly cache: Cache;
+  readonly member: FakeMember;
+  send(sent?: Sent): Client;
 }
 
 export type RouteOptions = Partial<Pick<Route, 'ranges' | 'closeDelimited' | 'host' | 'match' | 'rangeAbility'>> & {
@@ -63,6 +77,12 @@ export interface WholeProxyOptions {
   readonly windowBytes?: number;
   readonly readAheadBytes?: number;
   readonly createStore?: () => Store;
+  /** The other processes; none without it. */
+  readonly fleet?: Fleet;
+  /** How many processes there are, with a cache each, over the one store. */
+  readonly processes?: number;
+  /** How they ask each other; by calls without it. */
+  readonly peersBy?: 'calls' | 'sockets';
   /** What stands before the route; nothing without it. */
   readonly gate?: Gate;
   /** Asked instead of the scripted origin, which then sees nothing. */
@@ -88,7 +108,8 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     events.push(event);
     for (const watcher of watchers) watcher();
   };
-  const cache = createCache({ store, clock, emit, windowBytes, readAhead: new ByteBudget(readAheadBytes) });
+  const createOwnCache = (fleet: Fleet) =>
+    createCache({ store, clock, emit, windowBytes, readAhead: new ByteBudget(readAheadBytes), fleet });
   const route: Route = {
     name: 'main',
     match: { hosts: [], pathPrefix: '/' },
@@ -113,17 +134,42 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
   const gate =
     options.gate ??
     createGate({ access: openAccess, allowances: boundlessAllowances, presentation: plainPresentation });
-  const handler = createProxy({
-    router: createRouter([route]),
-    cache,
-    clock,
-    emit,
-    pseudonym: 'rangeway-test',
-    gateOf: () => gate,
-    trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },
-    explainPeers: (address) => address === trustedPeer,
-    random: (size) => new Uint8Array(size).fill(0xb0),
-  });
+  const createHandler = (cache: Cache) =>
+    createProxy({
+      router: createRouter([route]),
+      cache,
+      clock,
+      emit,
+      pseudonym: 'rangeway-test',
+      gateOf: () => gate,
+      trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },
+      explainPeers: (address) => address === trustedPeer,
+      random: (size) => new Uint8Array(size).fill(0xb0),
+    });
+  const fakeFleet = new FakeFleet(clock, options.peersBy ?? 'calls');
+  const createProcess = (_: unknown, index: number) => {
+    const member = fakeFleet.join(`p${index + 1}`);
+    const cache = createOwnCache(member.fleet);
+    member.attach(cache, () => ({ router: createRouter([route]), gateOf: () => gate }));
+    const handler = createHandler(cache);
+    const send = (sent: Sent = {}): Client => createDirectClient(handler, clock.now, sent);
+    return { cache, member, handler, send };
+  };
+  const { processes: count = countOfProcesses() } = options;
+  const processes = count > 1 ? Array.from({ length: count }, createProcess) : [];
+  const caches =
+    processes.length > 0 ? processes.map((each) => each.cache) : [createOwnCache(options.fleet ?? noFleet)];
+  const [cache] = caches as [Cache];
+  const handlers = processes.length > 0 ? processes.map((each) => each.handler) : [createHandler(cache)];
+  const closeCaches = async () => {
+    await fakeFleet.close();
+    await Promise.all(caches.map((each) => each.close()));
+  };
+  let requests = 0;
+  const handler: Handler = (request) => {
+    requests += 1;
+    return (handlers[(requests - 1) % handlers.length] as Handler)(request);
+  };
   const wire = wireName === undefined ? undefined : new Wire(wireName, { handler, emit, now: clock.now });
   const send = (sent: Sent = {}): Client => wire?.send(sent) ?? createDirectClient(handler, clock.now, sent);
   const ofKind = <K extends ServerEvent['kind']>(kind: K) =>
@@ -132,7 +178,10 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     clock,
     origin,
     store,
+    cache,
+    route,
     handler,
+    processes,
     events,
     send,
     explain: (sent = {}) => explain(send, sent),
@@ -149,15 +198,20 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
         watchers.add(watcher);
         watcher();
       }),
-    closeCache: () => cache.close(),
+    closeCache: closeCaches,
     close: async () => {
-      await cache.close();
+      await closeCaches();
       await store.close();
       // What was said at the end is heard.
       if (wire !== undefined) await quiet();
       await wire?.close();
     },
   };
+}
+
+/** The scenarios run over several processes too: see `vitest.config.ts`. */
+function countOfProcesses(): number {
+  return Number(process.env['RANGEWAY_PROCESSES'] ?? 1);
 }
 
 async function explain(send: WholeProxy['send'], { method, fields, ...sent }: Sent): Promise<Explanation> {

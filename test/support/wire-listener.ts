@@ -9,6 +9,7 @@ import type { Handler } from '../../src/http/message.ts';
 import { type Certificates, openCertificates } from '../../src/listener/certificates.ts';
 import type { Listener } from '../../src/listener/listener.ts';
 import { openListener } from '../../src/listener/open-listener.ts';
+import { openSocket } from '../../src/listener/open-socket.ts';
 import type { Emit } from '../../src/telemetry/events.ts';
 import { testLimits } from './open-listener.ts';
 import { testAuthority, writeTestCertificate } from './tls-certificate.ts';
@@ -29,7 +30,7 @@ const limits = { ...testLimits, targetBytes: 16_384, fieldsBytes: 65_536, maxFie
 export async function openWireListener(name: WireName, options: WireOptions): Promise<Listener> {
   return await openListener({
     ...options,
-    place: { kind: 'tcp', host: '127.0.0.1', port: 0 },
+    socket: await openSocket({ kind: 'tcp', host: '127.0.0.1', port: 0 }, name),
     limits,
     http2: name === 'http2',
     certificates: name === 'http1' ? undefined : await openTestCertificates(options),

@@ -151,14 +151,15 @@ class DiskStore implements Store {
     return indexed === undefined ? undefined : createDiskEntry(this.#parts, indexed);
   }
 
+  // Removals are told though there was nothing: another process may have in memory what has just been evicted.
+
   async removeEntry(entry: StoredEntry): Promise<void> {
     this.#parts.index.remove([entry.generation]);
-    await this.#news.told();
+    await this.#news.say({ kind: 'keys', keys: [entry.key] });
   }
 
   async removeKey(key: string): Promise<number> {
     const count = this.#parts.index.removeKey(key);
-    // Told though there was nothing: another process may have in memory what has just been evicted.
     await this.#news.say({ kind: 'keys', keys: [key] });
     return count;
   }

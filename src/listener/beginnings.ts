@@ -1,0 +1,41 @@
+/** Tells of connections and requests as they begin, for those who count what is under way. */
+
+import type { Handler } from '../http/message.ts';
+import type { BegunEvent, ConnectionEvent, Emit } from '../telemetry/events.ts';
+import type { ConnectionLimits, ConnectionPlace } from './connection-limits.ts';
+
+const begun: BegunEvent = { kind: 'begun', what: 'request' };
+
+/** A handler that tells of each request before it is answered. */
+export function tellRequests(handler: Handler, emit: Emit): Handler {
+  return (request) => {
+    emit(begun);
+    return handler(request);
+  };
+}
+
+/** Limits that tell of each connection that they let in, and of its end. */
+export function tellConnections(
+  limits: ConnectionLimits,
+  scheme: ConnectionEvent['scheme'],
+  emit: Emit,
+): ConnectionLimits {
+  const opened: ConnectionEvent = { kind: 'connection', stage: 'opened', scheme };
+  const closed: ConnectionEvent = { kind: 'connection', stage: 'closed', scheme };
+  const tell = (place: ConnectionPlace): ConnectionPlace => {
+    emit(opened);
+    return {
+      takeFor: (address) => place.takeFor(address),
+      leave() {
+        place.leave();
+        emit(closed);
+      },
+    };
+  };
+  return {
+    enter() {
+      const place = limits.enter();
+      return place && tell(place);
+    },
+  };
+}

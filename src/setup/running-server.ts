@@ -1,0 +1,49 @@
+/** A server as whoever has started it holds it, be it one process or several. */
+
+import type { Operations } from '../admin/operations.ts';
+import type { Config } from '../config/schema.ts';
+import type { ConfigSource } from '../fleet/calls.ts';
+import type { Emit } from '../telemetry/events.ts';
+import type { LogSetting } from './operations.ts';
+
+/** A configuration, and what it was checked from. */
+export interface ConfigReading {
+  readonly config: Config;
+  readonly source: ConfigSource;
+}
+
+/** What a server is started with besides its configuration. */
+export interface StartOptions {
+  /** Told everything that happens. Without it nothing is logged. */
+  readonly emit?: Emit;
+  /** The log's level, which follows the configuration at each reload. */
+  readonly log?: LogSetting | undefined;
+  /**
+   * Reads the configuration for a reload. Rejects with what is wrong with it, one problem a line. Without it a reload goes on
+   * with the configuration that there is, and reads anew the files and secrets that it names.
+   */
+  readonly readAgain?: (() => Promise<ConfigReading>) | undefined;
+  /** Says in one line why a configuration cannot be used. */
+  readonly explain?: ((error: unknown, config: Config) => string) | undefined;
+}
+
+/** A server that accepts requests. */
+export interface RunningServer {
+  /** Where it is reached, such as `http://127.0.0.1:8080`. */
+  readonly url: string;
+  /** All addresses that it serves. */
+  readonly addresses: readonly string[];
+  /** What those who run it can have it do. */
+  readonly operations: Operations;
+  /**
+   * Goes on with the configuration as it is now. No request fails by it, and no connection: what has begun ends as it began.
+   * Rejects with `OperationFault` `invalid` where that cannot be used, and has changed nothing then; `unavailable` where the
+   * server is stopping. One at a time: who asks while one is under way gets the next one.
+   */
+  reload(): Promise<void>;
+  /**
+   * Stops accepting, lets what is under way finish for `graceMs` milliseconds (by default the configuration's
+   * `shutdownGraceSeconds`), cuts the rest, and closes the store. A second call waits for the first.
+   */
+  close(options?: { readonly graceMs?: number }): Promise<void>;
+}

@@ -1,0 +1,252 @@
+/** What every store promises to those who list entries, remove them by prefix, or ask how full it is. */
+
+import { describe, expect, it } from 'vitest';
+import type { EntryChoice, Store, StoredEntry } from '../../src/store/store.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import {
+  findFirst,
+  openSampleWriter,
+  readEntry,
+  sampleMetadata,
+  storePart,
+  storeSample,
+  storeTagged,
+  writeBlocks,
+  writeSample,
+} from '../support/stored-sample.ts';
+import type { OpenStore } from './store-contract.ts';
+
+/** Keys that are alike in one way or another, none of which has half a character. */
+const oddKeys: readonly string[] = [
+  '',
+  'a',
+  'A',
+  'a/',
+  'a/b',
+  'a/b/c',
+  'a/B',
+  'a0',
+  'a%',
+  'a%b',
+  'a_',
+  'a*',
+  'a[b]',
+  "a'",
+  'a"',
+  'a\\',
+  'a\0',
+  'a\0b',
+  'a\u00e9',
+  'ae\u0301',
+  'a\uffff',
+  'a\uffffb',
+  'a\u{10000}',
+  'a\u{1f39e}',
+  'a\u{1f39e}b',
+  'a\u{1f39f}',
+  'a\u{10ffff}',
+  'a\u{10ffff}\u{10ffff}',
+  'b',
+  '\u{10ffff}',
+  '\u{10ffff}\u{10ffff}',
+  'x'.repeat(3000),
+  `${'x'.repeat(2999)}y`,
+];
+
+/** Half characters, with which no key begins, and texts with which some begin or none. */
+const oddPrefixes: readonly string[] = [
+  ...oddKeys,
+  'a\ud83c',
+  'a\udfff',
+  '\udbff',
+  '\ud800',
+  'c',
+  'x',
+  'x'.repeat(3001),
+];
+
+const byPrefix = (prefix: string): EntryChoice => ({ kind: 'prefix', prefix });
+const byTag = (tag: string): EntryChoice => ({ kind: 'tag', tag });
+
+/** Whether a key begins with a text of whole characters: the dumbest way to tell. */
+function isChosen(prefix: string, key: string): boolean {
+  const characters = [...prefix];
+  return prefix.isWellFormed() && [...key].slice(0, characters.length).join('') === prefix;
+}
+
+/** Defines the tests of this part; `block` is the store's block size. */
+export function listing(openStore: OpenStore, block: number): void {
+  const sizeBytes = 2 * block + 1;
+
+  describe('a list', () => {
+    it('has those with the prefix and no others, whatever the prefix is', async () => {
+      const store = await openStore();
+      for (const key of oddKeys) await storeSample(store, { key, sizeBytes: 1 });
+      for (const prefix of oddPrefixes) {
+        const want = oddKeys.filter((key) => isChosen(prefix, key)).sort();
+        expect([prefix, (await keysOf(store, byPrefix(prefix))).sort()]).toEqual([prefix, want]);
+      }
+    });
+
+    it.each([1, 2, 3, 7, 64, 65, 1000])('is the same in pages of %i', async (limit) => {
+      const store = await openStore();
+      for (let at = 0; at < 130; at += 1) {
+        await storeTagged(store, { key: `k${at % 40}`, variant: `v${at}`, sizeBytes: 1 }, at % 2 === 0 ? ['even'] : []);
+      }
+      for (const [choice, count] of [
+        [byPrefix('k1'), 34],
+        [byPrefix(''), 130],
+        [byTag('even'), 65],
+      ] as const) {
+        const whole = await placesOf(store, choice, 10_000);
+        expect(whole).toHaveLength(count);
+        expect(new Set(whole).size).toBe(count);
+        expect(await placesOf(store, choice, limit)).toEqual(whole);
+      }
+    });
+
+    it('has what is whole, in part and pinned, each as it is found, and nothing that is not found', async () => {
+      const clock = { now: 1_000 };
+      const store = await openStore(4096, { now: () => clock.now });
+      await storeTagged(store, { key: 'k1', sizeBytes, seed: 1 }, ['t'], 2_000);
+      await storeTagged(store, { key: 'k1', sizeBytes, seed: 2 }, ['t'], 2_000);
+      const part = await storePart(store, { key: 'k2', sizeBytes, seed: 3 }, [1]);
+      await store.replaceMetadata(part, { ...sampleMetadata(3), tags: ['t'] });
+      await using writer = await openSampleWriter(store, { key: 'k3', sizeBytes });
+      await writeBlocks(writer, block, { key: 'k3', sizeBytes }, [0]);
+      for (const choice of [byPrefix('k'), byTag('t')]) {
+        const { entries, next } = await store.list(choice, 10);
+        expect(next).toBeUndefined();
+        expect(entries.map(({ key, isComplete, pinnedUntil }) => [key, isComplete, pinnedUntil]).sort()).toEqual([
+          ['k1', true, undefined],
+          ['k1', true, 2_000],
+          ['k2', false, undefined],
+        ]);
+        const whole = entries.find(({ key, pinnedUntil }) => key === 'k1' && pinnedUntil === undefined);
+        expect(await readEntry(store, whole as StoredEntry)).toEqual(Buffer.from(patternBytes(0, sizeBytes, 2)));
+      }
+      clock.now = 2_000;
+      for (const choice of [byPrefix('k'), byTag('t')]) expect(await keysOf(store, choice)).toHaveLength(2);
+    });
+
+    it('goes on where it was although entries come and go', async () => {
+      const store = await openStore();
+      for (const name of 'abcdefgh') await storeTagged(store, { key: `k${name}`, sizeBytes: 1 }, ['t']);
+      for (const choice of [byPrefix('k'), byTag('t')]) {
+        const first = await store.list(choice, 3);
+        const told = new Set(first.entries.map(({ key }) => key));
+        const [gone = 'none', back = 'none'] = ['ka', 'kb', 'kc', 'kd', 'ke', 'kf', 'kg', 'kh'].filter(
+          (key) => !told.has(key),
+        );
+        for (const key of [gone, back, ...told]) await store.removeKey(key);
+        await storeTagged(store, { key: back, sizeBytes: 1 }, ['t']);
+        const rest = await keysOf(store, choice, 3, first.next);
+        expect(rest).not.toContain(gone);
+        for (const key of rest) expect(told).not.toContain(key);
+        for (const key of [...told, gone]) await storeTagged(store, { key, sizeBytes: 1 }, ['t']);
+      }
+    });
+
+    it.each(['', 'x', 'WzFd', 'WyJhIl0', '%', 'e30'])(
+      'does not go on from a place that it has not told: %j',
+      async (after) => {
+        const store = await openStore();
+        await storeTagged(store, { key: 'k', sizeBytes: 1 }, ['t']);
+        const wanted = byPrefix('k');
+        await expect(store.list(wanted, 10, after)).rejects.toBeInstanceOf(RangeError);
+      },
+    );
+
+    it('is empty where there is nothing', async () => {
+      const store = await openStore();
+      for (const choice of [byPrefix(''), byTag('t')]) {
+        expect(await store.list(choice, 10)).toEqual({ entries: [], next: undefined });
+      }
+    });
+  });
+
+  describe('a removal by prefix', () => {
+    it('removes those with the prefix and no others, whatever the prefix is', async () => {
+      const store = await openStore();
+      for (const key of oddKeys) await storeSample(store, { key, sizeBytes: 1 });
+      for (const prefix of oddPrefixes) {
+        const want = oddKeys.filter((key) => isChosen(prefix, key));
+        expect([prefix, [...(await store.removePrefixed(prefix))].sort()]).toEqual([prefix, [...want].sort()]);
+        const left = oddKeys.filter((key) => !want.includes(key)).sort();
+        expect([prefix, (await keysOf(store, byPrefix(''))).sort()]).toEqual([prefix, left]);
+        for (const key of want) {
+          expect(await store.find(key)).toEqual([]);
+          await storeSample(store, { key, sizeBytes: 1 });
+        }
+      }
+    });
+
+    it('removes all of very many, of all variants, and gives their room back', async () => {
+      const store = await openStore();
+      for (let at = 0; at < 300; at += 1) {
+        await storeSample(store, { key: `k${at % 200}`, variant: `v${at}`, sizeBytes: 1 });
+      }
+      await storeSample(store, { key: 'other', sizeBytes: 1 });
+      const removed = await store.removePrefixed('k');
+      expect([...removed].sort()).toEqual(Array.from({ length: 200 }, (_, at) => `k${at}`).sort());
+      expect(await keysOf(store, byPrefix(''))).toEqual(['other']);
+      expect(store.readUsage().entryCount).toBe(1);
+    });
+
+    it('removes what is pinned, in part, and being written', async () => {
+      const clock = { now: 1_000 };
+      const store = await openStore(4096, { now: () => clock.now });
+      await storeTagged(store, { key: 'k1', sizeBytes, seed: 1 }, [], 2_000);
+      await storeTagged(store, { key: 'k1', sizeBytes, seed: 2 }, [], 2_000);
+      const sample = { key: 'k2', sizeBytes, seed: 3 };
+      await using writer = await openSampleWriter(store, sample);
+      await writeBlocks(writer, block, sample, [1]);
+      await writer.publish(sampleMetadata(3));
+      const entry = (await findFirst(store, 'k1')) as StoredEntry;
+      const reader = await entry.open();
+      expect([...(await store.removePrefixed('k'))].sort()).toEqual(['k1', 'k2']);
+      expect(Buffer.from(await reader.readBlock(0))).toEqual(Buffer.from(patternBytes(0, block, 2)));
+      reader.close();
+      await writeSample(writer, block, sample);
+      const final = { metadata: sampleMetadata(3), sizeBytes };
+      await expect(writer.commit(final)).rejects.toMatchObject({ name: 'StoreFault', reason: 'removed' });
+      expect(await keysOf(store, byPrefix(''))).toEqual([]);
+    });
+  });
+
+  it('tells how full it is', async () => {
+    const store = await openStore(64);
+    const maxSizeBytes = 64 * block;
+    expect(store.readUsage()).toMatchObject({ entryCount: 0, usedBytes: 0, maxSizeBytes });
+    await storeSample(store, { key: 'a', sizeBytes: 4 * block });
+    await storePart(store, { key: 'b', sizeBytes: 4 * block }, [0]);
+    const full = store.readUsage();
+    expect(full.entryCount).toBe(2);
+    expect(full.usedBytes).toBeGreaterThan(4 * block);
+    expect(full.usedBytes).toBeLessThan(maxSizeBytes);
+    for (let at = 0; at < 40; at += 1) await storeSample(store, { key: `k${at}`, sizeBytes: 4 * block });
+    const { entryCount, usedBytes } = store.readUsage();
+    expect(entryCount).toBe((await keysOf(store, byPrefix(''))).length);
+    expect(usedBytes).toBeLessThanOrEqual(maxSizeBytes);
+    expect(usedBytes).toBeGreaterThan(maxSizeBytes / 2);
+    await store.removePrefixed('');
+    expect(store.readUsage()).toMatchObject({ entryCount: 0, usedBytes: 0, maxSizeBytes });
+  });
+}
+
+/** Where the entries of a list are, in its order. */
+async function placesOf(store: Store, choice: EntryChoice, limit: number, from?: string): Promise<string[]> {
+  const places: string[] = [];
+  let after = from;
+  do {
+    const { entries, next } = await store.list(choice, limit, after);
+    expect(entries.length).toBeLessThanOrEqual(limit);
+    places.push(...entries.map(({ key, variant, generation }) => `${key} ${variant} ${generation}`));
+    after = next;
+  } while (after !== undefined);
+  return places;
+}
+
+async function keysOf(store: Store, choice: EntryChoice, limit = 10, from?: string): Promise<string[]> {
+  return (await placesOf(store, choice, limit, from)).map((place) => place.replace(/ [^ ]* [^ ]*$/, ''));
+}

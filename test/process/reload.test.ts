@@ -1,0 +1,218 @@
+/** Reloads of a running server, by signals to its process: who is served while its configuration changes. */
+
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { startLoad } from '../support/constant-load.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { type RangewayProcess, startRangeway } from '../support/rangeway-process.ts';
+import { writeTestCertificate } from '../support/tls-certificate.ts';
+
+const smallBytes = 2000;
+const slowBytes = 600_000;
+const slow = patternBytes(0, slowBytes);
+
+let origin: Server;
+let originUrl: string;
+beforeAll(async () => {
+  origin = createServer((request, response) => {
+    if (request.url?.startsWith('/slow') === true) void sendSlowly(response);
+    else response.setHeader('cache-control', 'max-age=600').end(patternBytes(0, smallBytes));
+  });
+  origin.listen(0, '127.0.0.1');
+  await once(origin, 'listening');
+  originUrl = `http://127.0.0.1:${(origin.address() as AddressInfo).port}`;
+});
+afterAll(() => {
+  origin.closeAllConnections();
+  origin.close();
+});
+
+/** For longer than a reload takes. */
+async function sendSlowly(response: ServerResponse): Promise<void> {
+  response.writeHead(200, { 'content-length': slowBytes, 'cache-control': 'no-store' });
+  for (let at = 0; at < slowBytes; at += 20_000) {
+    response.write(slow.subarray(at, at + 20_000));
+    await delay(5);
+  }
+  response.end();
+}
+
+let dir: string;
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'rangeway-reload-'));
+});
+afterEach(() => rm(dir, { recursive: true, force: true }));
+
+async function write(config: object): Promise<void> {
+  await writeFile(join(dir, 'rangeway.json'), JSON.stringify(config));
+}
+
+function countOf(rangeway: RangewayProcess, pattern: RegExp): number {
+  return rangeway.output().match(pattern)?.length ?? 0;
+}
+
+const outcome = /"stage":"(?:reloaded|reload_failed)".*\n/g;
+
+/** Sends SIGHUP, and waits until the log tells what came of it. Gives that line. */
+async function reload(rangeway: RangewayProcess, config?: object): Promise<object> {
+  if (config !== undefined) await write(config);
+  const before = countOf(rangeway, outcome);
+  process.kill(rangeway.pid, 'SIGHUP');
+  await expect.poll(() => countOf(rangeway, outcome), { timeout: 10_000, interval: 5 }).toBeGreaterThan(before);
+  const line =
+    rangeway
+      .output()
+      .split('\n')
+      .findLast((each) => /"stage":"reload/.test(each)) ?? '';
+  return JSON.parse(line) as object;
+}
+
+async function start(config: object): Promise<{ rangeway: RangewayProcess; addresses: string[] }> {
+  await write(config);
+  const rangeway = startRangeway(['--config', join(dir, 'rangeway.json')]);
+  const [line] = await rangeway.waitFor(/^.*"stage":"ready".*$/m);
+  return { rangeway, addresses: (JSON.parse(line) as { addresses: string[] }).addresses };
+}
+
+describe('20 reloads under load', () => {
+  it.each([1, 2])('fail no request, where so many processes serve: %i', { timeout: 60_000 }, async (workers) => {
+    const files = await writeTestCertificate(dir);
+    const configure = (round: number) => ({
+      workers,
+      store: { dir: join(dir, 'store') },
+      log: { format: 'json' },
+      limits: { streamsPerConnection: round % 4 === 1 ? 50 : 100 },
+      listen: [
+        // Another listener takes the place where this changes.
+        { address: '127.0.0.1:0', http2: round % 2 === 1 },
+        { address: `unix:${join(dir, 'always')}` },
+        { address: '127.0.0.1:0', tls: { certificates: [files], minVersion: round % 3 === 1 ? '1.3' : '1.2' } },
+        ...(round % 2 === 1 ? [{ address: `unix:${join(dir, 'sometimes')}` }] : []),
+      ],
+      routes: [
+        {
+          origin: { url: originUrl, connections: 50 + (round % 2) },
+          fields: { toClient: { set: { 'x-round': `${round}` } } },
+        },
+        ...(round % 2 === 1 ? [{ match: { pathPrefix: '/other' }, origin: originUrl }] : []),
+      ],
+    });
+    const { rangeway, addresses } = await start(configure(0));
+    await using _rangeway = rangeway;
+    const load = startLoad({
+      http: addresses[0] ?? '',
+      https: addresses[2] ?? '',
+      small: { path: '/small', sizeBytes: smallBytes },
+      slow: { path: '/slow', sizeBytes: slowBytes },
+    });
+    for (let round = 1; round <= 20; round += 1) {
+      expect(await reload(rangeway, configure(round))).toMatchObject({ stage: 'reloaded' });
+      await delay(50);
+    }
+    const { failures, done } = await load.stop();
+    expect(failures).toEqual([]);
+    expect(Object.keys(done)).toHaveLength(10);
+    expect(await rangeway.stop('SIGTERM')).toBe(0);
+  });
+});
+
+describe('SIGHUP', () => {
+  it('changes nothing where the file is broken, and tells each problem in a line', async () => {
+    const config = {
+      listen: '127.0.0.1:0',
+      store: { type: 'memory' },
+      log: { format: 'json' },
+      routes: [{ origin: originUrl }],
+    };
+    const { rangeway, addresses } = await start(config);
+    await using _rangeway = rangeway;
+    const served = async () => (await fetch(`${addresses[0]}/small`)).status;
+
+    const refused = async (next: object | string, problems = 1): Promise<string[]> => {
+      const from = rangeway.output().length;
+      if (typeof next === 'string') await writeFile(join(dir, 'rangeway.json'), next);
+      expect(await reload(rangeway, typeof next === 'string' ? undefined : next)).toMatchObject({ level: 'warn' });
+      const lines = () => [
+        ...rangeway
+          .output()
+          .slice(from)
+          .matchAll(/"reload_failed".*"msg":(".*")/g),
+      ];
+      await expect.poll(lines).toHaveLength(problems);
+      expect(await served()).toBe(200);
+      return lines().map(([, message = '']) => JSON.parse(message) as string);
+    };
+    const stays = 'the configuration stays as it is: ';
+    expect(await refused('{')).toEqual([expect.stringMatching(/rangeway\.json: line 1, column 2: /)]);
+    expect(await refused({ ...config, listen: 'x:y', rutes: [] }, 2)).toEqual([
+      expect.stringContaining('listen: expected [host:]port'),
+      expect.stringContaining('rutes: unknown option'),
+    ]);
+    expect(await refused({ ...config, store: { type: 'memory', maxSizeBytes: '9MB' }, pseudonym: 'x' })).toEqual([
+      `${stays}store.maxSizeBytes, pseudonym cannot be changed while the server runs: this needs a restart`,
+    ]);
+    expect(await refused({ ...config, listen: ['127.0.0.1:0', 'unix:/nowhere/socket'] })).toEqual([
+      `${stays}cannot listen on unix:/nowhere/socket: there is no directory /nowhere`,
+    ]);
+    expect(await refused({ ...config, routes: [{ origin: originUrl, access: { basic: 'file:nowhere' } }] })).toEqual([
+      expect.stringMatching(/cannot use it: the secret file:.*\/nowhere cannot be read/),
+    ]);
+
+    // A level at which a reload that succeeds is not told of either.
+    await write({ ...config, log: { format: 'json', level: 'warn' } });
+    process.kill(rangeway.pid, 'SIGHUP');
+    const isQuiet = async (): Promise<boolean> => {
+      const { length } = rangeway.output();
+      await served();
+      await delay(50);
+      return rangeway.output().length === length;
+    };
+    await expect.poll(isQuiet).toBe(true);
+    expect(await reload(rangeway, config)).toMatchObject({ stage: 'reloaded' });
+    await served();
+    await rangeway.waitFor(/"stage":"reloaded"[\s\S]*"event":"request"/);
+    expect(await rangeway.stop('SIGTERM')).toBe(0);
+  });
+
+  it('opens and closes places, while the store stays where it is', async () => {
+    const path = join(dir, 'socket');
+    await write({ log: { format: 'json' }, listen: `unix:${path}` });
+    const rangeway = startRangeway([originUrl, '--config', join(dir, 'rangeway.json')], { XDG_CACHE_HOME: dir });
+    await using _rangeway = rangeway;
+    await rangeway.waitFor(/"stage":"ready"/);
+    const stores = await readdir(join(dir, 'rangeway'));
+    expect(stores).toHaveLength(1);
+    const { addresses } = (await reload(rangeway, { log: { format: 'json' }, listen: '127.0.0.1:0' })) as {
+      addresses?: string[];
+    };
+    const url = addresses?.[0] ?? '';
+    expect((await fetch(`${url}/small`)).headers.get('cache-status')).toContain('stored');
+    expect(existsSync(path)).toBe(false);
+    await reload(rangeway, { log: { format: 'json' }, listen: ['127.0.0.1:0', `unix:${path}`] });
+    expect((await fetch(`${url}/small`)).headers.get('cache-status')).toContain('hit');
+    expect(existsSync(path)).toBe(true);
+    expect(await readdir(join(dir, 'rangeway'))).toEqual(stores);
+    expect(await rangeway.stop('SIGTERM')).toBe(0);
+  });
+
+  it('is not heard any more while the server stops', async () => {
+    const rangeway = startRangeway([originUrl, '--listen', '127.0.0.1:0', '--store', 'memory', '--log-format', 'json']);
+    await using _rangeway = rangeway;
+    const [, url = ''] = await rangeway.waitFor(/ready on (http:[^\s",]+)/);
+    expect(await reload(rangeway)).toMatchObject({ stage: 'reloaded' });
+    const response = await fetch(`${url}/slow`);
+    const ended = rangeway.stop('SIGTERM');
+    await rangeway.waitFor(/"stage":"stopping"/);
+    process.kill(rangeway.pid, 'SIGHUP');
+    expect(Buffer.from(slow).equals(Buffer.from(await response.arrayBuffer()))).toBe(true);
+    expect(await ended).toBe(0);
+    expect(rangeway.output().match(/"stage":"reload/g)).toHaveLength(2);
+  });
+});

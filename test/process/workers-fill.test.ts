@@ -1,0 +1,91 @@
+/** One fill for each key over all workers, whoever reads it where; and what becomes of it when its worker is killed. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type FleetProcess, startFleetProcess } from '../support/fleet-process.ts';
+import { PatternDownload } from '../support/pattern-download.ts';
+import { itOnLinux } from '../support/process-status.ts';
+import { type FileManners, SlowFileOrigin } from '../support/slow-file-origin.ts';
+import { ownerOf } from '../support/socket-owners.ts';
+import { until } from '../support/until.ts';
+
+const sizeBytes = 6_000_000;
+const heldAt = sizeBytes / 2;
+
+let dir: string;
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'rangeway-workers-fill-'));
+});
+afterEach(async () => {
+  await rm(dir, { recursive: true, force: true });
+});
+
+const start = (origin: SlowFileOrigin) =>
+  startFleetProcess(dir, { store: { dir: join(dir, 'store') }, routes: [{ origin: { url: origin.url } }] });
+
+const downloads = (fleet: FleetProcess, count: number) =>
+  Array.from({ length: count }, () => new PatternDownload(`${fleet.url}/file`));
+
+/** The worker that a client is connected to. */
+function workerOf(fleet: FleetProcess, { port }: PatternDownload): number | undefined {
+  return ownerOf(
+    fleet.port,
+    port,
+    fleet.workers().map(({ pid }) => pid),
+  );
+}
+
+/** The worker that an origin was asked by. */
+function askerOf(fleet: FleetProcess, { url, questions }: SlowFileOrigin): number | undefined {
+  const pids = fleet.workers().map(({ pid }) => pid);
+  return ownerOf(questions[0]?.port ?? 0, Number(new URL(url).port), pids);
+}
+
+describe('a file that clients of all workers ask for', () => {
+  itOnLinux('is fetched once, and each gets the bytes as they come', async () => {
+    await using origin = await SlowFileOrigin.open(sizeBytes, { hasRanges: true, hasValidator: true });
+    await using fleet = await start(origin);
+    const clients = downloads(fleet, 40);
+    await until('all have what has come', async () => clients.every(({ bytes }) => bytes >= heldAt - 300_000));
+    expect(new Set(clients.map((client) => workerOf(fleet, client))).size).toBe(2);
+    origin.goOn();
+    expect(await Promise.all(clients.map(({ ended }) => ended))).toEqual(clients.map(() => sizeBytes));
+    expect(origin.questions.map(({ asked }) => asked)).toEqual(['whole']);
+    // Whoever comes later finds it stored, whichever worker it comes to.
+    expect(await Promise.all(downloads(fleet, 8).map(({ ended }) => ended))).toEqual(Array(8).fill(sizeBytes));
+    expect(origin.questions).toHaveLength(1);
+  });
+});
+
+describe('a worker that is killed in the middle of a fill', () => {
+  const rows: readonly (readonly [string, FileManners, RegExp])[] = [
+    ['an origin with ranges', { hasRanges: true, hasValidator: true }, /^bytes=[1-9][0-9]*- if "v1"$/],
+    ['a legacy origin', { hasRanges: false, hasValidator: true }, /^(whole|bytes=[0-9]+- if "v1")$/],
+    ['a legacy origin that names nothing', { hasRanges: false, hasValidator: false }, /^whole$/],
+  ];
+  for (const [name, manners, second] of rows) {
+    itOnLinux(`leaves the readers of the other one to get every byte right: ${name}`, async () => {
+      await using origin = await SlowFileOrigin.open(sizeBytes, manners);
+      await using fleet = await start(origin);
+      const clients = downloads(fleet, 12);
+      await until('all have what has come', async () => clients.every(({ bytes }) => bytes >= heldAt - 300_000));
+      const filling = askerOf(fleet, origin) ?? 0;
+      const others = clients.filter((client) => workerOf(fleet, client) !== filling);
+      expect(others.length).toBeGreaterThan(0);
+      expect(others.length).toBeLessThan(clients.length);
+      process.kill(filling, 'SIGKILL'); await new Promise((r) => setTimeout(r, 1500)); console.log(fleet.output().split('\n').filter((l) => /error|fill|fleet/.test(l)).join('\n'));
+      expect(await Promise.all(others.map(({ ended }) => ended))).toEqual(others.map(() => sizeBytes));
+      const own = clients.filter((client) => !others.includes(client));
+      expect((await Promise.allSettled(own.map(({ ended }) => ended))).map(({ status }) => status)).toEqual(
+        own.map(() => 'rejected'),
+      );
+      expect(origin.questions).toHaveLength(2);
+      expect(origin.questions[1]?.asked).toMatch(second);
+      await fleet.waitForServing(3);
+      expect(await Promise.all(downloads(fleet, 6).map(({ ended }) => ended))).toEqual(Array(6).fill(sizeBytes));
+      expect(origin.questions).toHaveLength(2);
+    });
+  }
+});

@@ -1,0 +1,124 @@
+/** Who may have a store's directory beside whom, and how a lock ends. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { joinDirectory, lockDirectory, withIndexLock } from '../../src/store/disk/directory-lock.ts';
+import { openTestStore, temporaryDirectory } from '../support/disk-store.ts';
+
+const program = fileURLToPath(new URL('../support/lock-holder.ts', import.meta.url));
+
+/** Another process that has the directory; it is gone when the test ends. */
+async function holdElsewhere(dir: string, how: Holder): Promise<ChildProcess> {
+  const child = spawn(process.execPath, [program, dir, how], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const gone = once(child, 'exit');
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await gone;
+  });
+  await once(child.stdout, 'data');
+  return child;
+}
+
+type Holder = 'owner' | 'member' | 'store';
+
+/** Takes the directory in this process. */
+async function take(dir: string, how: Holder): Promise<() => void> {
+  if (how === 'owner') return (await lockDirectory(dir)).release;
+  if (how === 'member') return joinDirectory(dir).release;
+  const { store } = await openTestStore({ dir });
+  return () => void store.close();
+}
+
+describe.each(['this process', 'another process'])('where %s has the directory', (where) => {
+  const rows: readonly [Holder, Holder, 'refused' | 'taken'][] = [
+    ['owner', 'owner', 'refused'],
+    ['owner', 'store', 'refused'],
+    ['owner', 'member', 'taken'],
+    ['store', 'owner', 'refused'],
+    ['store', 'store', 'refused'],
+    ['member', 'member', 'taken'],
+  ];
+  it.each(rows)('as %s, one that comes as %s is %s', async (first, second, want) => {
+    const dir = await temporaryDirectory();
+    if (where === 'this process') onTestFinished(await take(dir, first));
+    else await holdElsewhere(dir, first);
+    const taking = take(dir, second);
+    if (want === 'taken') {
+      (await taking)();
+    } else {
+      await expect(taking).rejects.toMatchObject({
+        name: 'StoreFault',
+        reason: 'in_use',
+        message: `The directory ${dir} is in use by another process. Choose another one with --dir.`,
+      });
+    }
+  });
+});
+
+it.each(['owner', 'store'] as const)(
+  'a lock ends with the process that holds it as %s, however that ends',
+  async (how) => {
+    const dir = await temporaryDirectory();
+    const holder = await holdElsewhere(dir, how);
+    await expect(lockDirectory(dir)).rejects.toMatchObject({ reason: 'in_use' });
+    const gone = once(holder, 'exit');
+    holder.kill('SIGKILL');
+    await gone;
+    const lock = await lockDirectory(dir);
+    await expect(lockDirectory(dir)).rejects.toMatchObject({ reason: 'in_use' });
+    lock.release();
+    lock.release();
+    (await lockDirectory(dir)).release();
+  },
+);
+
+it('an owner waits for those of an earlier one that are about to end', async () => {
+  const dir = await temporaryDirectory();
+  const member = await holdElsewhere(dir, 'member');
+  // The wait gives nobody a turn, so that somebody else has to end the other one meanwhile.
+  const killer = spawn('sh', ['-c', `sleep 0.3; kill -9 ${member.pid}`], { stdio: 'ignore' });
+  const gone = once(killer, 'exit');
+  const before = performance.now();
+  const lock = await lockDirectory(dir);
+  expect(performance.now() - before).toBeGreaterThan(200);
+  lock.release();
+  await gone;
+});
+
+it('what one may do at a time with the index is done one after the other, also by an owner', async () => {
+  const dir = await temporaryDirectory();
+  const lock = await lockDirectory(dir);
+  using _member = joinDirectory(dir);
+  const order: string[] = [];
+  withIndexLock(dir, () => order.push('one'));
+  expect(() =>
+    withIndexLock(dir, () => {
+      throw new RangeError('ours');
+    }),
+  ).toThrow(RangeError);
+  expect(withIndexLock(dir, () => order.push('two'))).toBe(2);
+  lock.release();
+});
+
+it('the files of the locks are for their owner alone, and have nothing beside them', async () => {
+  const dir = join(await temporaryDirectory(), 'new');
+  using _owner = await lockDirectory(dir);
+  using _member = joinDirectory(dir);
+  expect((await readdir(dir)).sort()).toEqual(['members.lock', 'owner.lock']);
+  for (const path of [dir, join(dir, 'owner.lock'), join(dir, 'members.lock')]) {
+    expect(((await stat(path)).mode & 0o077).toString(8)).toBe('0');
+  }
+});
+
+it('a lock that cannot be had for another reason says so', async () => {
+  const dir = await temporaryDirectory();
+  await mkdir(join(dir, 'owner.lock'));
+  await expect(lockDirectory(dir)).rejects.toMatchObject({
+    reason: 'io',
+    message: expect.stringContaining(`The store in ${dir} cannot be opened`),
+  });
+});

@@ -1,0 +1,73 @@
+/** An index that another process keeps locked: it is no damage, it fails no request, and it does not turn storing off. */
+
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect, it, onTestFinished } from 'vitest';
+import { createSharedDirectory } from '../support/shared-directory.ts';
+import {
+  findFirst,
+  openSampleWriter,
+  readKey,
+  sampleMetadata,
+  storeSample,
+  writeSample,
+} from '../support/stored-sample.ts';
+
+const block = 16 * 1024;
+
+/** A shared store with an entry, and somebody who keeps its index locked for changes until told otherwise. */
+async function lockedStore() {
+  const directory = await createSharedDirectory();
+  const opened = await directory.open();
+  const entry = await storeSample(opened.store, { key: 'k', sizeBytes: 700, seed: 1 });
+  const other = new DatabaseSync(join(directory.dir, 'index.sqlite'));
+  onTestFinished(() => other.close());
+  other.exec('BEGIN IMMEDIATE');
+  return { ...opened, entry, unlock: () => other.exec('ROLLBACK') };
+}
+
+it('costs what was to be stored, is told once, and all is as before when it ends', async () => {
+  const { store, events, unlock } = await lockedStore();
+  const sample = { key: 'new', sizeBytes: 3 * block };
+  await using writer = await openSampleWriter(store, sample).catch((error) => {
+    expect(error).toMatchObject({ name: 'StoreFault', reason: 'io' });
+    return undefined;
+  });
+  if (writer !== undefined) {
+    await writeSample(writer, block, sample);
+    const final = { metadata: sampleMetadata(), sizeBytes: sample.sizeBytes };
+    await expect(writer.commit(final)).rejects.toMatchObject({ name: 'StoreFault', reason: 'io' });
+  }
+  expect(await readKey(store, 'k')).toHaveLength(700);
+  for (let at = 0; at < 3; at += 1) {
+    await expect(storeSample(store, { key: 'more', sizeBytes: 1 })).rejects.toMatchObject({ reason: 'io' });
+  }
+  unlock();
+  await storeSample(store, { key: 'later', sizeBytes: 1 });
+  await writer?.commit({ metadata: sampleMetadata(), sizeBytes: sample.sizeBytes });
+  expect(await store.find('later')).toHaveLength(1);
+  expect(events).toMatchObject([
+    { level: 'warn', message: 'The index of the store was kept locked by another process.' },
+  ]);
+});
+
+it('does not keep what is removed from being gone for those who ask here, and for all in the end', async () => {
+  const { store, entry, unlock } = await lockedStore();
+  await store.removeEntry(entry);
+  expect(await store.find('k')).toEqual([]);
+  await expect(entry.open()).rejects.toMatchObject({ code: 'bytes_gone' });
+  unlock();
+  await storeSample(store, { key: 'k', sizeBytes: 1, seed: 2 });
+  await store.removeKey('other');
+  expect(await store.find('k')).toHaveLength(1);
+  expect(await findFirst(store, 'k')).toMatchObject({ sizeBytes: 1 });
+});
+
+it('is waited for once, and not by each change anew while it lasts', async () => {
+  const { store, unlock } = await lockedStore();
+  await expect(storeSample(store, { key: 'first', sizeBytes: 1 })).rejects.toMatchObject({ reason: 'io' });
+  const before = performance.now();
+  for (let at = 0; at < 20; at += 1) await storeSample(store, { key: 'k', sizeBytes: 1 }).catch(() => {});
+  expect(performance.now() - before).toBeLessThan(900);
+  unlock();
+});

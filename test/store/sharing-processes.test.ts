@@ -1,0 +1,55 @@
+/** Several processes that share one directory, and hammer it: what each of them reads is right, whatever the others do. */
+
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { openTestStore, temporaryDirectory } from '../support/disk-store.ts';
+import { sharedBlockBytes, sharedSizeBytes } from '../support/sharing-messages.ts';
+import { SharingProcesses } from '../support/sharing-processes.ts';
+import { orphanedFiles } from '../support/store-directory.ts';
+
+/** Whether the account of a closed index is right, and what it says of processes. */
+function accountOf(dir: string) {
+  const database = new DatabaseSync(join(dir, 'index.sqlite'));
+  try {
+    return {
+      ...database
+        .prepare(
+          `SELECT allocated_bytes - (SELECT COALESCE(SUM(allocated_bytes), 0) FROM entries) AS excess,
+                  entry_count - (SELECT COUNT(*) FROM entries) AS excessCount,
+                  (SELECT COUNT(*) FROM instances) AS instances, (SELECT COUNT(*) FROM held) AS held
+           FROM room`,
+        )
+        .get(),
+    };
+  } finally {
+    database.close();
+  }
+}
+
+it('two that write, one that is killed, and one in its place read nothing wrong and keep the account', async () => {
+  const dir = await temporaryDirectory();
+  const processes = new SharingProcesses(dir);
+  const first = await processes.start();
+  const second = await processes.start();
+  await setTimeout(900);
+  await second.kill();
+  await setTimeout(200);
+  const third = await processes.start([second.instance]);
+  await setTimeout(900);
+  const ends = await Promise.all([first.end(), third.end()]);
+  for (const { wrong, steps } of ends) {
+    expect(wrong).toEqual([]);
+    expect(steps).toBeGreaterThan(20);
+  }
+  expect(accountOf(dir)).toEqual({ excess: 0, excessCount: 0, instances: 0, held: 0 });
+  expect(await orphanedFiles(dir)).toEqual([]);
+  const { store, events } = await openTestStore({
+    dir,
+    maxSizeBytes: sharedSizeBytes,
+    blockSizeBytes: sharedBlockBytes,
+  });
+  expect(store.readUsage().entryCount).toBeGreaterThan(0);
+  expect(events).toEqual([]);
+});

@@ -1,0 +1,52 @@
+/** How full a store says it is. */
+
+import { describe, expect, it } from 'vitest';
+import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
+import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { openTestStore } from '../support/disk-store.ts';
+import { FailingFileSystem } from '../support/failing-file-system.ts';
+import { sequentialIds } from '../support/sequential-ids.ts';
+import { readKey, storeSample } from '../support/stored-sample.ts';
+
+const sizeBytes = 64 * 1024;
+const maxSizeBytes = 1024 * 1024;
+
+describe('a store', () => {
+  it('in memory has all of it there', async () => {
+    const now = () => 0;
+    const store = createMemoryStore({ maxSizeBytes, blockSizeBytes: 16 * 1024, now, randomId: sequentialIds() });
+    expect(store.readUsage()).toEqual({ entryCount: 0, usedBytes: 0, maxSizeBytes, memoryBytes: 0 });
+    await storeSample(store, { key: 'k', sizeBytes });
+    const { entryCount, usedBytes, memoryBytes } = store.readUsage();
+    expect([entryCount, usedBytes]).toEqual([1, memoryBytes]);
+    expect(usedBytes).toBeGreaterThanOrEqual(sizeBytes);
+    await store.removeKey('k');
+    expect(store.readUsage()).toMatchObject({ entryCount: 0, usedBytes: 0 });
+  });
+
+  it('on a disk has in memory what was used of it', async () => {
+    const { store: disk, clock } = await openTestStore({ maxSizeBytes });
+    const store = createTieredStore(createMemoryTier({ maxSizeBytes }), disk, () => clock.now());
+    expect(store.readUsage()).toEqual({ entryCount: 0, usedBytes: 0, maxSizeBytes, memoryBytes: 0, isWritable: true });
+    await storeSample(disk, { key: 'k', sizeBytes });
+    expect(store.readUsage()).toMatchObject({ entryCount: 1, memoryBytes: 0 });
+    expect(store.readUsage().usedBytes).toBeGreaterThanOrEqual(sizeBytes);
+    await readKey(store, 'k');
+    expect(store.readUsage().memoryBytes).toBeGreaterThanOrEqual(sizeBytes);
+  });
+
+  it('is not writable from a fault of its disk on, until something was written again', async () => {
+    const disk = new FailingFileSystem();
+    const { store, clock } = await openTestStore({ fileSystem: disk.fileSystem });
+    const isWritable = () => store.readUsage().isWritable;
+    disk.writeFault = 'ENOSPC';
+    await expect(storeSample(store, { key: 'k', sizeBytes })).rejects.toMatchObject({ reason: 'no_room' });
+    expect(isWritable()).toBe(false);
+    disk.writeFault = undefined;
+    clock.advance(11_000);
+    expect(isWritable()).toBe(false);
+    await storeSample(store, { key: 'k', sizeBytes });
+    expect(isWritable()).toBe(true);
+  });
+});

@@ -1,0 +1,79 @@
+/** What memory in front of a shared store makes of the changes that others tell. */
+
+import { describe, expect, it, vi } from 'vitest';
+import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
+import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
+import type { StoreChange } from '../../src/store/store-change.ts';
+import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { sequentialIds } from '../support/sequential-ids.ts';
+import { storeTagged } from '../support/stored-sample.ts';
+
+const keys = ['a/1', 'a/2', 'b/1'] as const;
+
+/** A store with memory in front that has all keys, of which the store below has none any more. */
+async function createTier() {
+  const options = { maxSizeBytes: 1_000_000, blockSizeBytes: 1024, now: () => 1_000 };
+  const below = createMemoryStore({ ...options, randomId: sequentialIds() });
+  const heed = vi.spyOn(below, 'heed');
+  const store = createTieredStore(createMemoryTier({ maxSizeBytes: 1_000_000 }), below, options.now);
+  for (const key of keys) {
+    await storeTagged(store, { key, sizeBytes: 1 }, key.endsWith('1') ? ['one'] : []);
+    await store.find(key);
+  }
+  return { below, heed, store, left: () => keys.filter((key) => store.peek(key)?.length === 1) };
+}
+
+const changes: readonly [StoreChange, readonly string[]][] = [
+  [{ kind: 'keys', keys: ['a/1', 'none'] }, ['a/2', 'b/1']],
+  [{ kind: 'tag', tag: 'one' }, ['a/2']],
+  [{ kind: 'tag', tag: 'two' }, keys],
+  [{ kind: 'prefix', prefix: 'a/' }, ['b/1']],
+  [{ kind: 'prefix', prefix: '' }, []],
+  [{ kind: 'generations', generations: ['0000000001'] }, keys],
+  [{ kind: 'lost', generations: ['0000000001'] }, keys],
+  [{ kind: 'fresh' }, []],
+  [{ kind: 'evicting' }, keys],
+  [{ kind: 'fallen', instances: ['w1'] }, keys],
+];
+
+it.each(changes)('%j is heeded', async (change, want) => {
+  const { below, heed, store, left } = await createTier();
+  await below.removePrefixed('');
+  store.heed(change);
+  expect(left()).toEqual(want);
+  expect(heed).toHaveBeenCalledExactlyOnceWith(change);
+});
+
+it.each(changes)('%j of the store below is known in memory, and to nobody below', async (change, want) => {
+  const { below, heed, store, left } = await createTier();
+  await below.removePrefixed('');
+  store.forget(change);
+  expect(left()).toEqual(want);
+  expect(heed).not.toHaveBeenCalled();
+});
+
+describe('a look-up that began before a change and ends after it', () => {
+  const overtaking: readonly StoreChange[] = [
+    { kind: 'keys', keys: ['a/1'] },
+    { kind: 'tag', tag: 'one' },
+    { kind: 'prefix', prefix: 'a' },
+    { kind: 'fresh' },
+  ];
+  it.each(overtaking)('is not kept: %j', async (change) => {
+    const { below, store } = await createTier();
+    store.heed({ kind: 'fresh' });
+    const found = await below.find('a/1');
+    const { promise: gate, resolve: release } = Promise.withResolvers<void>();
+    vi.spyOn(below, 'find').mockImplementationOnce(async () => {
+      await gate;
+      return found;
+    });
+    const overtaken = store.find('a/1');
+    await below.removeKey('a/1');
+    store.heed(change);
+    release();
+    expect(await overtaken).toHaveLength(1);
+    expect(store.peek('a/1')).toEqual([]);
+    expect(await store.find('a/1')).toEqual([]);
+  });
+});

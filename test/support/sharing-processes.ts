@@ -1,0 +1,111 @@
+/** Starts processes that share a store's directory, and passes on what they tell each other. */
+
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+import type { FromSharing, ToSharing } from './sharing-messages.ts';
+
+const program = fileURLToPath(new URL('./sharing-program.ts', import.meta.url));
+
+/** What a process says at its end. */
+export type Ended = Extract<FromSharing, { kind: 'ended' }>;
+
+/** One of the processes. */
+export interface SharingProcess {
+  readonly instance: string;
+  /** Ends it in order; rejects when it has died before. */
+  end(): Promise<Ended>;
+  /** Kills it, and tells the others of it when it is gone. */
+  kill(): Promise<void>;
+}
+
+/** Starts processes on one directory. All are gone when the running test ends. */
+export class SharingProcesses {
+  readonly #dir: string;
+  readonly #children = new Map<string, ChildProcess>();
+  /** Those that have to heed a message yet, and what is to be done when none is left. */
+  readonly #heeding = new Map<number, { readonly waiting: Set<string>; readonly done: () => void }>();
+  #ids = 0;
+  #count = 0;
+
+  constructor(dir: string) {
+    this.#dir = dir;
+    onTestFinished(async () => {
+      for (const child of this.#children.values()) {
+        const gone = once(child, 'exit');
+        child.kill('SIGKILL');
+        await gone;
+      }
+    });
+  }
+
+  /** Starts one more; resolves when it has opened the store. */
+  async start(fallen: readonly string[] = []): Promise<SharingProcess> {
+    this.#count += 1;
+    const instance = `p${this.#count}`;
+    const args = [this.#dir, instance, String(this.#count), String(this.#count === 1), fallen.join(',')];
+    const child = fork(program, args, { serialization: 'advanced', execArgv: [] });
+    this.#children.set(instance, child);
+    child.once('exit', () => this.#lose(instance));
+    const ready = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<Ended>();
+    ended.promise.catch(() => {});
+    child.once('exit', (code, signal) => {
+      const error = new Error(`${instance} is gone: ${code ?? signal}`);
+      ready.reject(error);
+      ended.reject(error);
+    });
+    child.on('message', (message: FromSharing) => {
+      if (message.kind === 'ready') ready.resolve();
+      if (message.kind === 'ended') ended.resolve(message);
+      if (message.kind === 'heeded') this.#heeded(instance, message.id);
+      if (message.kind === 'tell') {
+        this.#tell(instance, message.change, () => send(child, { kind: 'told', id: message.id }));
+      }
+    });
+    await ready.promise;
+    return {
+      instance,
+      end: async () => {
+        send(child, { kind: 'end' });
+        return await ended.promise;
+      },
+      kill: async () => {
+        const gone = once(child, 'exit');
+        child.kill('SIGKILL');
+        await gone;
+        await new Promise<void>((resolve) => this.#tell(instance, { kind: 'fallen', instances: [instance] }, resolve));
+      },
+    };
+  }
+
+  #tell(by: string, change: Extract<FromSharing, { kind: 'tell' }>['change'], done: () => void): void {
+    this.#ids += 1;
+    const others = [...this.#children].filter(([instance]) => instance !== by);
+    if (others.length === 0) {
+      done();
+      return;
+    }
+    this.#heeding.set(this.#ids, { waiting: new Set(others.map(([instance]) => instance)), done });
+    for (const [, child] of others) send(child, { kind: 'heed', id: this.#ids, change });
+  }
+
+  #heeded(instance: string, id: number): void {
+    const heeding = this.#heeding.get(id);
+    heeding?.waiting.delete(instance);
+    if (heeding?.waiting.size !== 0) return;
+    this.#heeding.delete(id);
+    heeding.done();
+  }
+
+  #lose(instance: string): void {
+    this.#children.delete(instance);
+    for (const id of [...this.#heeding.keys()]) this.#heeded(instance, id);
+  }
+}
+
+function send(child: ChildProcess, message: ToSharing): void {
+  // To one that has just died nothing can be said, which its exit tells too.
+  if (child.connected) child.send(message, () => {});
+}

@@ -1,0 +1,24 @@
+/** Which process has an end of a TCP connection, as Linux tells it. */
+
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+
+/** The one of these processes that has the end with these ports; undefined where none has. */
+export function ownerOf(localPort: number, remotePort: number, pids: readonly number[]): number | undefined {
+  const socket = `socket:[${inodeOf(localPort, remotePort)}]`;
+  return pids.find((pid) => readdirSync(`/proc/${pid}/fd`).some((fd) => linkOf(`/proc/${pid}/fd/${fd}`) === socket));
+}
+
+function inodeOf(localPort: number, remotePort: number): string | undefined {
+  const ends = [localPort, remotePort].map((port) => port.toString(16).toUpperCase().padStart(4, '0'));
+  const lines = readFileSync('/proc/net/tcp', 'utf8').split('\n');
+  const fields = lines.map((line) => line.trim().split(/\s+/));
+  return fields.find(([, local, remote]) => local?.endsWith(`:${ends[0]}`) && remote?.endsWith(`:${ends[1]}`))?.[9];
+}
+
+function linkOf(path: string): string | undefined {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return undefined;
+  }
+}
