@@ -17,7 +17,7 @@ function blocks(language: string): string[] {
   return [...readme.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)\\n\`\`\`$`, 'gms'))].map(([, text = '']) => text);
 }
 
-const [demo = '', ask = '', inFrontOfYours = '', check = '', ...otherLines] = blocks('sh');
+const [demo = '', ask = '', inFrontOfYours = '', check = '', operate = '', ...otherLines] = blocks('sh');
 const [shown = ''] = blocks('http');
 
 /** Fields that are another time, or on another machine, not the same; the README may leave them out. */
@@ -29,6 +29,9 @@ describe('the commands of the README', () => {
     expect(ask).toMatch(/^curl .* http:\/\/127\.0\.0\.1:8080\/\S+$/);
     expect(inFrontOfYours).toMatch(/^npm start -- http:\/\/127\.0\.0\.1:3000 --listen 8080$/);
     expect(check).toBe('npm start -- check config.example.json');
+    expect(operate).toMatch(
+      /^npm start -- http:\S+ --workers auto --admin unix:\S+\nnpm start -- ls --admin unix:\S+$/,
+    );
     expect(otherLines).toEqual([]);
   });
 
@@ -55,6 +58,16 @@ describe('the commands of the README', () => {
     const [, url = ''] = await started.waitFor(/ready on (http:[^\s",]+),/);
     // Nobody is there to be proxied.
     expect((await fetch(url)).status).toBe(502);
+  });
+
+  itWith(['npm'], 'npm start with workers, and npm start -- ls', async () => {
+    const here = operate.replaceAll('unix:./', `unix:${dir}/`).replace(' --workers', ' --listen 127.0.0.1:0 --workers');
+    const [serve = '', list = ''] = here.split('\n');
+    await using started = startLine(serve);
+    await started.waitFor(/ready on http:\S+,.* administered on unix:/);
+    await using listed = startLine(list);
+    expect(await listed.ended(), listed.output()).toBe(0);
+    expect(listed.output()).toMatch(/nothing is stored|SIZE/i);
   });
 
   itWith(['npm'], 'npm start -- check', async () => {
