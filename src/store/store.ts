@@ -116,7 +116,10 @@ export interface EntryWriter extends BlockSource, AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Which entries: those whose keys begin with a text, or that have a tag. */
+/**
+ * Which entries: those whose keys begin with a text of whole characters (half a surrogate pair begins none), or that have
+ * a tag.
+ */
 export type EntryChoice =
   | { readonly kind: 'prefix'; readonly prefix: string }
   | { readonly kind: 'tag'; readonly tag: string };
@@ -160,7 +163,7 @@ export interface Store {
   /**
    * Opens an entry whose blocks are not all there for writing the rest. Undefined when its generation has been replaced
    * or removed meanwhile. One writer at a time has a generation open (`Error` otherwise: a mistake of the caller). Throws
-   * `StoreFault`.
+   * `StoreFault`, `io` also where another process is writing the generation.
    */
   resume(entry: StoredEntry): Promise<EntryWriter | undefined>;
   /**
@@ -178,11 +181,15 @@ export interface Store {
    * in part, and pinned ones too. Tells the keys under which such an entry could be found, each once, so that what is
    * running for them can be kept from being stored. What is published or committed before the promise resolves may be
    * among what is removed. A store that cannot read its index now removes nothing.
+   *
+   * Where several processes share the store, this and all other changes are known to each of them when the promise
+   * resolves.
    */
   removeTagged(tag: string): Promise<readonly string[]>;
   /**
    * The next entries of a choice, at most `limit` of them, from where `after` says; from the first one without it. No use
-   * of them. What changes meanwhile may be told or not. A store that cannot read its index now tells none.
+   * of them. What changes meanwhile may be told or not. A store that cannot read its index now tells none. Throws
+   * `RangeError` when `after` is nothing that was told of such a choice.
    */
   list(choice: EntryChoice, limit: number, after?: string): Promise<EntryPage>;
   /** As `removeTagged`, for entries whose keys begin with a text. */

@@ -44,7 +44,6 @@ const openTwo =
     return alternating([first.front, second.front]);
   };
 
-storeContract('two disk stores on one directory, bodies inline', openTwo(), { blockSizeBytes: 1024 });
 storeContract('two disk stores on one directory, bodies in files', openTwo(), { blockSizeBytes: 40_000 });
 storeContract(
   'two tiered disk stores on one directory',

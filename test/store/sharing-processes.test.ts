@@ -1,5 +1,6 @@
 /** Several processes that share one directory, and hammer it: what each of them reads is right, whatever the others do. */
 
+import { open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
@@ -28,6 +29,29 @@ function accountOf(dir: string) {
   }
 }
 
+it('two that find the index damaged go on with one fresh index, and read nothing wrong', async () => {
+  const dir = await temporaryDirectory();
+  const processes = new SharingProcesses(dir);
+  const both = [await processes.start(), await processes.start()];
+  await setTimeout(500);
+  const index = join(dir, 'index.sqlite');
+  // Opened before the first is damaged, for both files may be set aside as soon as that is found.
+  const files = await Promise.all([index, `${index}-wal`].map((path) => open(path, 'r+')));
+  for (const file of files) {
+    const { size } = await file.stat();
+    await file.write(Buffer.alloc(Math.max(0, size - 4096), 0xa5), { position: 4096 });
+    await file.close();
+  }
+  await expect.poll(async () => (await readdir(dir)).includes('index.sqlite.damaged'), { timeout: 5_000 }).toBe(true);
+  await setTimeout(500);
+  const ends = await Promise.all(both.map((each) => each.end()));
+  const isDamage = (wrong: string) => /"level":"(?:warn|error)".*damaged/.test(wrong);
+  const others = ends.flatMap(({ wrong }) => wrong).filter((wrong) => !isDamage(wrong));
+  expect(others.slice(0, 3)).toEqual([]);
+  expect(accountOf(dir)).toEqual({ excess: 0, excessCount: 0, instances: 0, held: 0 });
+  expect(await orphanedFiles(dir)).toEqual([]);
+});
+
 it('two that write, one that is killed, and one in its place read nothing wrong and keep the account', async () => {
   const dir = await temporaryDirectory();
   const processes = new SharingProcesses(dir);
@@ -40,7 +64,7 @@ it('two that write, one that is killed, and one in its place read nothing wrong 
   await setTimeout(900);
   const ends = await Promise.all([first.end(), third.end()]);
   for (const { wrong, steps } of ends) {
-    expect(wrong).toEqual([]);
+    expect(wrong.slice(0, 3)).toEqual([]);
     expect(steps).toBeGreaterThan(20);
   }
   expect(accountOf(dir)).toEqual({ excess: 0, excessCount: 0, instances: 0, held: 0 });

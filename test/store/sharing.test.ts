@@ -409,3 +409,24 @@ it('what is stored alone is shared later, and the reverse', async () => {
     'owner.lock',
   ]);
 });
+
+it('a part that another store removes just as it is opened for writing does not turn storing off', async () => {
+  const directory = await createSharedDirectory();
+  const [first, second] = [await directory.open(), await directory.open()];
+  const part = await storePart(first.store, sample, [1]);
+  const release = directory.hold();
+  const removing = first.store.removeKey('k');
+  await expect.poll(() => bodyFiles(directory.dir)).toEqual([]);
+  const writer = await second.store.resume(part).catch((error) => {
+    expect(error).toMatchObject({ name: 'StoreFault' });
+    return undefined;
+  });
+  await writer?.writeBlock(0, blockOf(sample, block, 0)).catch((error) => {
+    expect(error).toMatchObject({ name: 'StoreFault', reason: 'removed' });
+  });
+  release();
+  await removing;
+  await storeSample(second.store, { ...sample, key: 'other' });
+  await writer?.[Symbol.asyncDispose]();
+  expect([...first.events, ...second.events]).toEqual([]);
+});

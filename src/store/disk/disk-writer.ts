@@ -9,6 +9,7 @@ import { DiskBody } from './disk-body.ts';
 import { createDiskEntry } from './disk-entry.ts';
 import type { DiskParts } from './disk-parts.ts';
 import type { Reservation } from './disk-space.ts';
+import { systemCode } from './file-system.ts';
 import { isBusy } from './index-failure.ts';
 import type { IndexedEntry } from './index-row.ts';
 import { toStoreFault } from './storing-switch.ts';
@@ -218,13 +219,19 @@ export class DiskWriter implements EntryWriter {
       storing.succeeded();
       return result;
     } catch (error) {
-      const fault = toStoreFault(error);
+      const fault = this.#isRemovedElsewhere(error) ? removedFault(this.generation) : toStoreFault(error);
       // That others were faster, or have kept the index locked, says nothing about the disk.
       if (fault.reason === 'removed' || isBusy(fault.cause)) throw fault;
       storing.failed(fault);
       if (fault.reason === 'no_room') await space.measure();
       throw fault;
     }
+  }
+
+  /** Whether a file is gone because another process has removed the generation, of which this one may not have heard. */
+  #isRemovedElsewhere(error: unknown): boolean {
+    const isGone = this.#standing !== 'hidden' && systemCode(error) === 'ENOENT';
+    return isGone && !this.#parts.index.has(this.generation);
   }
 
   #allocated(isInFiles: boolean, sizeBytes: number, blockCount: number): number {
