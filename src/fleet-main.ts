@@ -17,6 +17,8 @@ import { createLeaseTable } from './fleet/lease-table.ts';
 import { peerSocketPath } from './fleet/peer-server.ts';
 import { Supervisor } from './fleet/supervisor.ts';
 import { forkWorker } from './fleet/worker-process.ts';
+import { longestPathBytes } from './listener/bind.ts';
+import { ListenFault } from './listener/listen-fault.ts';
 import { type PassedSocket, takePassedSockets } from './listener/passed-sockets.ts';
 import { type Admin, openAdmin } from './setup/admin.ts';
 import { describeConfig } from './setup/config-view.ts';
@@ -35,6 +37,9 @@ import type { Emit } from './telemetry/events.ts';
 /** The executable, as source and when built. */
 const program = fileURLToPath(new URL('../bin/rangeway.js', import.meta.url));
 
+/** How many characters tell one worker from all others that there were. */
+const idLength = 16;
+
 /** As many workers as a configuration asks for. */
 export function countWorkers({ workers }: Pick<Config, 'workers'>): number {
   return workers === 'auto' ? availableParallelism() : workers;
@@ -52,6 +57,19 @@ export async function startFleet(config: Config, source: ConfigSource, options: 
   const fleet = new Fleet({ config, source }, told, telemetry);
   await fleet.open();
   return fleet;
+}
+
+/**
+ * Creates the directory of the sockets by which workers reach each other, which nobody else can enter. Rejects where there is no
+ * room for it in the path of a socket.
+ */
+async function createPeersDir(): Promise<string> {
+  const parent = tmpdir();
+  const longest = peerSocketPath(join(parent, 'rangeway-XXXXXX'), `w9999${'x'.repeat(idLength)}`);
+  if (Buffer.byteLength(longest) > longestPathBytes) {
+    throw new ListenFault(`cannot start: the path ${parent} is too long for sockets in it; choose another with TMPDIR`);
+  }
+  return await mkdtemp(join(parent, 'rangeway-'));
 }
 
 /** A server of several processes. */
@@ -134,7 +152,7 @@ class Fleet implements RunningServer {
     this.#passed = takePassedSockets(process.env, process.pid);
     const sockets = resources.adopt(new FleetSockets(workers), (opened) => opened.close());
     await sockets.open(listenPlaces(config, this.#passed));
-    const peersDir = await mkdtemp(join(tmpdir(), 'rangeway-'));
+    const peersDir = await createPeersDir();
     const removePeersDir = () => rmSync(peersDir, { recursive: true, force: true });
     resources.defer(removePeersDir);
 
@@ -162,7 +180,7 @@ class Fleet implements RunningServer {
       fork: (calls) => forkWorker(program, ['worker'], calls),
       clock: monotonicClock,
       random: randomFraction,
-      randomId: () => randomId().slice(0, 16),
+      randomId: () => randomId().slice(0, idLength),
       emit: this.#options.emit,
       backoff: workerBackoff,
       heartbeat: workerHeartbeat,
@@ -225,7 +243,7 @@ class Fleet implements RunningServer {
   async #close(graceMs: number): Promise<void> {
     const { emit } = this.#options;
     const { addresses } = this;
-    await this.#reloads.end();
+    this.#reloads.end();
     const stopped = this.#supervisor?.stop(graceMs);
     emit({ kind: 'life', stage: 'stopping', addresses, message: 'stopping: no new connections' });
     await stopped;

@@ -95,7 +95,7 @@ class SoleProcess implements RunningServer {
   }
 
   async #close(graceMs: number | undefined): Promise<void> {
-    await this.#reloads.end();
+    this.#reloads.end();
     await this.#server?.close(graceMs);
     await this.#admin?.close(0);
   }

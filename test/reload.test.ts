@@ -97,6 +97,16 @@ describe('a reload', () => {
     expect(await (await fetch(started.server.url)).text()).toBe('the key is b');
   });
 
+  it('that hangs keeps no server from stopping, and changes nothing that comes after', async () => {
+    const read = Promise.withResolvers<ReturnType<typeof reading>>();
+    const started = await running(configured(), { readAgain: () => read.promise });
+    const reloaded = started.server.reload();
+    await started.server.close({ graceMs: 0 });
+    expect(started.stages()).toEqual(['ready', 'reloading', 'stopping', 'stopped']);
+    read.resolve(reading(configured()));
+    await expect(reloaded).rejects.toMatchObject({ reason: 'unavailable' });
+  });
+
   it('is refused once the server stops', async () => {
     const started = await running(configured());
     const closed = started.server.close({ graceMs: 0 });

@@ -2,6 +2,7 @@
 
 import * as z from 'zod';
 import type { EntrySearch, LogLevel } from './operations.ts';
+import { maxUrls } from './warming.ts';
 
 /** Schemas that have a name in OpenAPI, and stand there once. */
 export const namedSchemas = z.registry<{ id: string }>();
@@ -129,7 +130,7 @@ export const purgeReport = z
 /** What to warm. */
 export const warmOrder = z
   .strictObject({
-    urls: z.array(z.string().min(1).max(longestKey)).min(1).max(1000).describe('URLs as clients ask for them.'),
+    urls: z.array(z.string().min(1).max(longestKey)).min(1).max(maxUrls).describe('URLs as clients ask for them.'),
     fields: z
       .array(z.tuple([z.string(), z.string()]))
       .max(50)

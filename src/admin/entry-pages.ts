@@ -53,11 +53,25 @@ async function listSource(
   limit: number,
   after: string | undefined,
 ): Promise<EntryPage> {
-  if (source.kind !== 'key') return await store.list(source, limit, after);
+  if (source.kind !== 'key') return await listChoice(store, source, limit, after);
+  if (after !== undefined && !/^\d{1,9}$/.test(after)) throw noPlace();
   const start = Number(after ?? 0);
   const entries = await store.find(source.key);
   const end = start + limit;
   return { entries: entries.slice(start, end), next: end < entries.length ? String(end) : undefined };
+}
+
+async function listChoice(
+  store: Pick<Store, 'list'>,
+  choice: EntryChoice,
+  limit: number,
+  after: string | undefined,
+): Promise<EntryPage> {
+  try {
+    return await store.list(choice, limit, after);
+  } catch (thrown) {
+    throw thrown instanceof RangeError && after !== undefined ? noPlace() : thrown;
+  }
 }
 
 function formatPlace({ at, after }: Place): string {
@@ -72,5 +86,9 @@ function readPlace(text: string): Place {
   } catch {
     // It is none either.
   }
-  throw new OperationFault('invalid', 'the place that the page is to begin at is not one that was told before');
+  throw noPlace();
+}
+
+function noPlace(): OperationFault {
+  return new OperationFault('invalid', 'the place that the page is to begin at is not one that was told before');
 }

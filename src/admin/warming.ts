@@ -15,7 +15,7 @@ export interface WarmingParts {
 }
 
 /** The most URLs of one order. */
-const MAX_URLS = 10_000;
+export const maxUrls = 1000;
 
 /** So many are fetched at a time. */
 const CONCURRENT = 4;
@@ -35,8 +35,8 @@ const ownNames: ReadonlySet<string> = new Set(['host', 'content-length', 'transf
  * `OperationFault` `invalid`.
  */
 export async function warm({ urls, fields = [] }: WarmOrder, parts: WarmingParts): Promise<readonly WarmReport[]> {
-  if (urls.length > MAX_URLS)
-    throw new OperationFault('invalid', `expected at most ${MAX_URLS} URLs, got ${urls.length}`);
+  if (urls.length > maxUrls)
+    throw new OperationFault('invalid', `expected at most ${maxUrls} URLs, got ${urls.length}`);
   const sent = fields.map(([name, value]) => [name.toLowerCase(), value] as const);
   const unfit = sent.find(([name, value]) => !fieldName.test(name) || !fieldText.test(value) || ownNames.has(name));
   if (unfit !== undefined) throw new OperationFault('invalid', `a field ${JSON.stringify(unfit[0])} cannot be sent`);

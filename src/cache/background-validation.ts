@@ -3,8 +3,8 @@
 import type { StoredEntry } from '../store/store.ts';
 import type { Candidate } from './exchange.ts';
 import type { ExchangeContext } from './exchange-context.ts';
-import type { Flight } from './flight.ts';
 import type { Lease, Right } from './fleet.ts';
+import type { Flight } from './flight.ts';
 import type { Flights } from './flights.ts';
 import type { Inquiry } from './inquiry.ts';
 import { isBeingValidated, unattended } from './meanwhile.ts';

@@ -1,12 +1,16 @@
 /** What a request gets where another process may have the lease of its key: under the lease here, or from the one that has it. */
 
 import { changedRequest } from '../http/changed-request.ts';
+import type { BodyStream } from '../http/message.ts';
+import { ProxyError } from '../http/proxy-error.ts';
 import type { Answer } from './answer.ts';
 import { fillFields } from './asked.ts';
 import { createContinuedRepresentation } from './continued-representation.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import { type HeldAnswer, type Holder, HolderLost, type Lease, type Right } from './fleet.ts';
 import type { Inquiry } from './inquiry.ts';
+import { withoutCredentials } from './open-generation.ts';
+import type { Relay } from './representation.ts';
 import type { Version } from './version.ts';
 
 /**
@@ -42,8 +46,9 @@ export class Company {
    */
   async ask(inquiry: Inquiry, first: Right | Promise<Right>, given?: Version): Promise<Answer | undefined> {
     const { key, request } = inquiry;
-    let asked: Right | Promise<Right> = first;
+    let lost: Holder | undefined;
     for (let round = 1; round <= MAX_ROUNDS; round += 1) {
+      const asked = round === 1 ? first : this.#context.fleet.acquire(key, request.signal, lost);
       const right = await this.#granted(asked, inquiry);
       if (right === undefined) return undefined;
       if (right.kind === 'ours') return await this.#answerUnder(right.lease, inquiry, given);
@@ -52,7 +57,7 @@ export class Company {
         this.#learn(key, held);
         return held.answer && this.#continuing(held.answer, right.holder, inquiry);
       }
-      asked = this.#context.fleet.acquire(key, request.signal, held === 'lost' ? right.holder : undefined);
+      lost = held === 'lost' ? right.holder : undefined;
     }
     return undefined;
   }
@@ -77,20 +82,44 @@ export class Company {
 
   /** An answer that outlives the process that gives it, as far as its bytes can be had elsewhere. */
   #continuing(answer: Answer, holder: Holder, inquiry: Inquiry): Answer {
-    if (answer.kind === 'relay') return answer;
+    if (answer.kind === 'relay') return { ...answer, relay: severable(answer.relay) };
     const { fleet, clock } = this.#context;
     const { key, request } = inquiry;
+    const { response } = answer.representation;
     const elsewhere = async (given: Version, lost: Holder) => {
-      const next = await this.ask(wholeOf(inquiry), fleet.acquire(key, request.signal, lost), given);
-      console.error('fillA3', next?.kind, next?.reason, next?.outcome, JSON.stringify(next?.status)); if (next?.kind === 'representation') return next.representation;
+      const whole = withoutCredentials(wholeOf(inquiry), response);
+      const next = await this.ask(whole, fleet.acquire(key, request.signal, lost), given);
+      if (next?.kind === 'representation') return next.representation;
       next?.relay.response.body.close();
-      return undefined;
+      // What is passed on is nothing to go on with: the store takes no more, or the origin says something else.
+      const isOther = next !== undefined && next.relay.response.status !== 200;
+      throw new ProxyError(isOther ? 'origin_failed_rest' : 'bytes_gone', {
+        detail: 'it cannot be had from elsewhere',
+      });
     };
     return {
       ...answer,
       representation: createContinuedRepresentation(answer.representation, { holder, elsewhere, clock }),
     };
   }
+}
+
+/** What is passed on comes once: it breaks off with the process that it comes through. */
+function severable(relay: Relay): Relay {
+  const { body } = relay.response;
+  const severed: BodyStream = {
+    trailers: body.trailers,
+    close: () => body.close(),
+    async *[Symbol.asyncIterator]() {
+      try {
+        yield* body;
+      } catch (thrown) {
+        if (!(thrown instanceof HolderLost)) throw thrown;
+        throw new ProxyError('origin_reset', { detail: 'the process that has passed it on is lost' });
+      }
+    },
+  };
+  return { ...relay, response: { ...relay.response, body: severed } };
 }
 
 /** The question of one who has its head already: the part that it wants is a matter of its reader. */

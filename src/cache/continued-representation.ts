@@ -12,8 +12,8 @@ import { isSameVersion, type Version, versionOf } from './version.ts';
 export interface Continuation {
   /** The process that gives it first. */
   readonly holder: Holder;
-  /** Has the representation from elsewhere; undefined where it cannot be had. Rejects with `ProxyError`, or the signal's reason. */
-  readonly elsewhere: (given: Version, lost: Holder) => Promise<Representation | undefined>;
+  /** Has a representation from elsewhere, of this version if that can be had. Rejects with `ProxyError`, or the signal's reason. */
+  readonly elsewhere: (given: Version, lost: Holder) => Promise<Representation>;
   readonly clock: Pick<Clock, 'now'>;
 }
 
@@ -62,12 +62,14 @@ class ContinuedRepresentation implements Representation {
     const { elsewhere, holder, clock } = this.#continuation;
     const given = versionOf(this, clock.now());
     const next = await elsewhere(given, holder);
-    if (next === undefined) throw broken('origin_failed_rest');
+    const { sizeBytes = Number.POSITIVE_INFINITY } = next;
     try {
-      if (isSameVersion(given, versionOf(next, clock.now()))) return await next.open(passed.rest, signal);
-      const reader = await passed.openProven(next, signal, clock.now());
+      const isSame = isSameVersion(given, versionOf(next, clock.now()));
+      const reader = isSame
+        ? await next.open(passed.restWithin(sizeBytes), signal)
+        : await passed.openProven(next, signal, clock.now());
       if (reader === undefined) throw broken('generation_changed');
-      return reader;
+      return readWithin(reader, sizeBytes);
     } finally {
       next.close();
     }
@@ -100,7 +102,16 @@ function createContinuedReader(first: ByteReader, passed: Passed, goOn: () => Pr
   };
 }
 
-function broken(code: 'bytes_gone' | 'generation_changed' | 'origin_failed_rest'): ProxyError {
+/** The first one was perhaps opened before its length was known: it is read to its end, wherever that is. */
+function readWithin(reader: ByteReader, sizeBytes: number): ByteReader {
+  return {
+    peek: (offset, end) => (offset < sizeBytes ? reader.peek(offset, Math.min(end, sizeBytes)) : undefined),
+    read: async (offset, end) => (offset < sizeBytes ? reader.read(offset, Math.min(end, sizeBytes)) : undefined),
+    close: () => reader.close(),
+  };
+}
+
+function broken(code: 'bytes_gone' | 'generation_changed'): ProxyError {
   return new ProxyError(code, { detail: 'the process that fetched it is lost' });
 }
 

@@ -9,6 +9,7 @@ import type { Generation } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
 import type { Relay, Representation } from './representation.ts';
 import { Revocation } from './revocation.ts';
+import { Steps } from './steps.ts';
 
 /** What of a response is for the one that started the flight alone, though the rest is shared. */
 interface Personal {
@@ -105,7 +106,7 @@ export class Flight implements Clearance {
   #newer: StoredResponse | undefined;
   #expiredAt: number | undefined;
   #waiting = 0;
-  readonly #storing = new Set<Promise<void>>();
+  readonly #storing = new Steps();
   readonly #revocation = new Revocation();
 
   constructor({ key, onAbort, exchange, reopens, mayPublish, startedAt }: FlightOptions) {
@@ -214,16 +215,12 @@ export class Flight implements Clearance {
   }
 
   storing<T>(step: () => Promise<T>): Promise<T> {
-    const taken = step();
-    const over = (): void => void this.#storing.delete(ended);
-    const ended: Promise<void> = taken.then(over, over);
-    this.#storing.add(ended);
-    return taken;
+    return this.#storing.take(step);
   }
 
   /** Waits for the steps of storing that have been begun. */
-  async settled(): Promise<void> {
-    await Promise.all(this.#storing);
+  settled(): Promise<void> {
+    return this.#storing.settled();
   }
 
   /** Ends the lifetime of what it brings: that is stored, and validated before it is given to others. */

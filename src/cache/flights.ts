@@ -6,6 +6,7 @@ import type { StoredEntry } from '../store/store.ts';
 import type { Fleet, Lease } from './fleet.ts';
 import { type Exchange, Flight, type Landing } from './flight.ts';
 import { Revocation } from './revocation.ts';
+import { Steps } from './steps.ts';
 
 /** What flights work with. */
 export interface FlightsContext {
@@ -21,6 +22,7 @@ export class Flights {
   readonly #byKey = new Map<string, Set<Flight>>();
   /** What is asked for outside of flights, and its key. */
   readonly #watched = new Map<Revocation, string>();
+  readonly #storing = new Steps();
 
   constructor(context: FlightsContext) {
     this.#context = context;
@@ -84,7 +86,7 @@ export class Flights {
   }
 
   /** Whether something runs for a key that may be stored. */
-  hasOpen(key: string): boolean {
+  isRunning(key: string): boolean {
     return this.#byKey.has(key);
   }
 
@@ -135,9 +137,14 @@ export class Flights {
     for (const revocation of this.#watched.keys()) revocation.revokeTagged(tag);
   }
 
+  /** Takes a step outside of flights that changes what is found; see `Clearance.storing`. */
+  storing<T>(step: () => Promise<T>): Promise<T> {
+    return this.#storing.take(step);
+  }
+
   /** Waits until what was about to become findable is, or is not; what is invalid by then does not become so later. */
   async settled(): Promise<void> {
-    await Promise.all([...this.#running].map((flight) => flight.settled()));
+    await Promise.all([this.#storing, ...this.#running].map((each) => each.settled()));
   }
 
   #keysFrom(prefix: string): readonly string[] {

@@ -24,7 +24,7 @@ async function refresh(
 ): Promise<void> {
   if (change.kind !== 'keys') return;
   for (const key of change.keys) {
-    if (!flights.hasOpen(key)) continue;
+    if (!flights.isRunning(key)) continue;
     for (const entry of await store.find(key)) flights.freshen(entry);
   }
 }

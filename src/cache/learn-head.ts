@@ -31,7 +31,8 @@ export async function learnFromHead(
     // It has been purged meanwhile, and what is learnt was asked for before.
     if (since.concerns(entry.metadata.tags)) return;
     const metadata = learnt(entry, inquiry, received);
-    const updated = metadata === undefined ? undefined : await context.store.replaceMetadata(entry, metadata);
+    if (metadata === undefined) continue;
+    const updated = await flights.storing(() => context.store.replaceMetadata(entry, metadata));
     if (updated === undefined) continue;
     flights.freshen(updated);
     if (updated.metadata.isInvalid !== true)
@@ -44,14 +45,16 @@ function isNewer({ metadata }: StoredEntry, { requestAt, responseAt }: Received)
   return metadata.responseAt >= requestAt && metadata.responseAt <= responseAt;
 }
 
-/** What is known of an entry after the HEAD; undefined where nothing of that may be stored. */
+/** What is known of an entry after the HEAD; undefined where that is nothing new, or nothing that may be stored. */
 function learnt(
   { metadata, sizeBytes }: StoredEntry,
   inquiry: Inquiry,
   { response, requestAt, responseAt }: Received,
 ): StoredEntry['metadata'] | undefined {
   const { originFields, policy } = inquiry;
-  if (decideHeadEffect(metadata, sizeBytes, response.fields) === 'invalidate') return { ...metadata, isInvalid: true };
+  const effect = decideHeadEffect(metadata, sizeBytes, response.fields);
+  if (effect === 'invalidate') return { ...metadata, isInvalid: true };
+  if (effect === 'none') return undefined;
   const newer = { fields: withoutOriginEcho(originFields, response.fields) };
   const fresh = withTags(freshened(metadata, newer, requestAt, responseAt, policy), inquiry);
   const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });

@@ -69,7 +69,7 @@ export async function openGeneration(
   const isRevoked = () => clearance.isRevoked;
   const written = { writer, place, previous, pinSeconds: policy.pinSeconds, isRevoked };
   return new Generation({
-    ...commonOptions(context, inquiry, stored, sizeBytes, writer, false),
+    ...commonOptions(context, inquiry, stored, sizeBytes, writer, clearance, false),
     response: isUndecided ? described : stored,
     isPublished: !clearance.mayPublish,
     check,
@@ -96,7 +96,7 @@ export function reopenGeneration(
   const { metadata, sizeBytes } = entry;
   const isRevoked = () => clearance.isRevoked;
   return new Generation({
-    ...commonOptions(context, withoutCredentials(inquiry, metadata), metadata, sizeBytes, writer, true),
+    ...commonOptions(context, withoutCredentials(inquiry, metadata), metadata, sizeBytes, writer, clearance, true),
     response: metadata,
     isPublished: true,
     check: new BodyCheck(
@@ -120,7 +120,7 @@ export function reopenGeneration(
  * What comes for a request with Authorization may be stored by permission only (RFC 9111 §3.5): where the stored response
  * has none, it was asked for without, and so is the rest of it.
  */
-function withoutCredentials(inquiry: Inquiry, response: StoredResponse): Inquiry {
+export function withoutCredentials(inquiry: Inquiry, response: StoredResponse): Inquiry {
   const { originFields, policy } = inquiry;
   const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response, policy });
   if (decision.kind === 'store' || decision.reason !== 'authorization') return inquiry;
@@ -135,6 +135,7 @@ function commonOptions(
   stored: StoredResponse,
   sizeBytes: number | undefined,
   writer: EntryWriter,
+  clearance: Clearance,
   isAwaited: boolean,
 ): Omit<GenerationOptions, 'response' | 'isPublished' | 'check' | 'first' | 'isRevoked' | 'publish' | 'commit'> {
   const { store, clock, emit, windowBytes, readAhead, unshared, refusals } = context;
@@ -152,7 +153,7 @@ function commonOptions(
     retry: { maxAttempts: policy.fill.resumeAttempts, firstDelayMs: FIRST_DELAY_MS, maxDelayMs: MAX_DELAY_MS },
     clock,
     source,
-    learn: (response, head) => learn(context, inquiry, writer.generation, response, head),
+    learn: (response, head) => clearance.storing(() => learn(context, inquiry, writer.generation, response, head)),
     onFillStart: (kind) => emit({ kind, what: 'fill' }),
     onFill: ({ result, bytes, resumptions, durationMs, error }) => {
       // Where a strong validator names the bytes, those that have come are stored; and what was refused before had a reason.

@@ -44,10 +44,13 @@ export class Passed {
     this.#offset = offset;
   }
 
-  /** What is left to be given. */
-  get rest(): readonly Span[] {
+  /** What is left to be given of a representation of this length. */
+  restWithin(sizeBytes: number): readonly Span[] {
     const span = this.#spans[this.#at];
-    return span === undefined ? [] : [{ start: this.#offset, end: span.end }, ...this.#spans.slice(this.#at + 1)];
+    if (span === undefined) return [];
+    return [{ start: this.#offset, end: span.end }, ...this.#spans.slice(this.#at + 1)]
+      .map(({ start, end }) => ({ start, end: Math.min(end, sizeBytes) }))
+      .filter(({ start, end }) => start < end);
   }
 
   /**
@@ -58,7 +61,8 @@ export class Passed {
     const { response } = next;
     const isOpen = compareVersions(this.#response, response, now) === 'unknown' && this.#isSameForm(response);
     if (this.#hash === undefined || !isOpen) return undefined;
-    const reader = await next.open([...this.#given, ...this.rest], signal);
+    const rest = this.restWithin(next.sizeBytes ?? Number.POSITIVE_INFINITY);
+    const reader = await next.open([...this.#given, ...rest], signal);
     try {
       if (await this.#isRepeatedBy(reader)) return reader;
     } catch (thrown) {
@@ -79,20 +83,21 @@ export class Passed {
         offset += chunk.length;
       }
     }
-    return this.#hash !== undefined && this.#hash.copy().digest().equals(hash.digest());
+    return this.#hash?.copy().digest().equals(hash.digest()) === true;
   }
 
   get #given(): readonly Span[] {
     const span = this.#spans[this.#at];
     const whole = this.#spans.slice(0, this.#at);
-    return span === undefined || span.start === this.#offset ? whole : [...whole, { start: span.start, end: this.#offset }];
+    return span === undefined || this.#offset === span.start
+      ? whole
+      : [...whole, { start: span.start, end: this.#offset }];
   }
 
   #isSameForm({ status, fields }: StoredResponse): boolean {
     const known = this.#response;
     return (
-      status === known.status &&
-      formFields.every((name) => fieldValue(fields, name) === fieldValue(known.fields, name))
+      status === known.status && formFields.every((name) => fieldValue(fields, name) === fieldValue(known.fields, name))
     );
   }
 

@@ -62,6 +62,13 @@ export function printable(text: string): string {
   return text.replace(/[^\P{Cc}\n]/gu, '\u{fffd}').replace(/\p{Cf}/gu, '\u{fffd}');
 }
 
+/** JSON without such signs: they are escaped where JSON does not ask for that, so that it says the same. */
+export function printableJson(value: unknown, indent?: number): string {
+  return JSON.stringify(value, null, indent).replace(/[^\P{Cc}\n]|\p{Cf}/gu, (sign) =>
+    sign.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
+  );
+}
+
 const sizeUnits = ['B', 'KB', 'MB', 'GB', 'TB'] as const;
 
 /** A number of bytes in the largest decimal unit that leaves something before the point: `1.5 MB`, `12 KB`, `999 B`. */

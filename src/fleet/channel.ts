@@ -112,7 +112,7 @@ export function openChannel<C>(end: ChannelEnd, local: Calls): Channel<C> {
   };
 
   end.on('message', (message, handle) => {
-    const { kind } = message as { kind?: unknown };
+    const { kind } = Object(message) as { kind?: unknown };
     if (kind === 'call') void answer(message as Call, handle);
     if (kind === 'reply') settle(message as Reply);
   });

@@ -2,23 +2,27 @@
 
 import type { ConfigSource, WorkerCalls } from './calls.ts';
 import { ChannelGone, type Remote } from './channel.ts';
-import type { WorkerSlot } from './worker-slot.ts';
+import type { Incumbent, WorkerSlot } from './worker-slot.ts';
+
+/** One of those that are changed, in its slot: who comes after it there has nothing to do with the change. */
+export interface Member {
+  readonly slot: WorkerSlot;
+  readonly incumbent: Incumbent;
+}
 
 /**
  * Has all of them make it ready; `begin` is called for each before. Rejects where one cannot, when all
  * have answered. Who dies meanwhile is no hindrance: another one comes, and begins with what is in use by then.
  */
 export async function prepareAll(
-  slots: readonly WorkerSlot[],
+  members: readonly Member[],
   config: ConfigSource,
   begin: (slot: WorkerSlot) => void,
 ): Promise<void> {
   const outcomes = await Promise.allSettled(
-    slots.map(async (slot) => {
-      const remote = slot.incumbent?.process.remote;
-      if (remote === undefined) return;
+    members.map(async ({ slot, incumbent }) => {
       begin(slot);
-      await unlessGone(remote.prepareReload(config));
+      await unlessGone(incumbent.process.remote.prepareReload(config));
     }),
   );
   const failed = outcomes.find((outcome) => outcome.status === 'rejected');
@@ -26,17 +30,19 @@ export async function prepareAll(
 }
 
 /** Has all of them give up what they have made ready, if they have. */
-export async function abandonAll(slots: readonly WorkerSlot[]): Promise<void> {
+export async function abandonAll(members: readonly Member[]): Promise<void> {
   await Promise.all(
-    slots.map((slot) => withWorker(slot, 'it could not give up a configuration', (remote) => remote.abandonReload())),
+    members.map((member) =>
+      withWorker(member, 'it could not give up a configuration', (remote) => remote.abandonReload()),
+    ),
   );
 }
 
 /** Has all of them use what they have made ready; gives the addresses that they serve. Who cannot is replaced. */
-export async function commitAll(slots: readonly WorkerSlot[]): Promise<readonly string[] | undefined> {
+export async function commitAll(members: readonly Member[]): Promise<readonly string[] | undefined> {
   const addresses = await Promise.all(
-    slots.map((slot) =>
-      withWorker(slot, 'it could not go on with another configuration', (remote) => remote.commitReload()),
+    members.map((member) =>
+      withWorker(member, 'it could not go on with another configuration', (remote) => remote.commitReload()),
     ),
   );
   return addresses.find((each) => each !== undefined);
@@ -44,16 +50,15 @@ export async function commitAll(slots: readonly WorkerSlot[]): Promise<readonly 
 
 /** Whoever fails is in a state that nobody knows, and is ended. */
 async function withWorker<T>(
-  slot: WorkerSlot,
+  { slot, incumbent }: Member,
   complaint: string,
   ask: (remote: Remote<WorkerCalls>) => Promise<T>,
 ): Promise<T | undefined> {
-  const { incumbent } = slot;
-  if (incumbent === undefined) return undefined;
   try {
     return await ask(incumbent.process.remote);
   } catch (error) {
-    if (!(error instanceof ChannelGone)) slot.kill(`${complaint}: ${(error as Error).message}`);
+    const isThere = slot.incumbent === incumbent && !(error instanceof ChannelGone);
+    if (isThere) slot.kill(`${complaint}: ${(error as Error).message}`);
     await incumbent.process.ended;
     return undefined;
   }

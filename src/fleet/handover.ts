@@ -25,9 +25,10 @@ export class Handover {
     handOver(this.#takerOf(slot), this.#sockets.socketsOf(slot, names));
   }
 
-  /** Has a worker give up its sockets of these places. */
+  /** Has a worker give up its sockets of these places, and those of the workers that it covers. */
   takeBack(slot: number, names: readonly string[]): void {
-    takeBack(this.#takerOf(slot), this.#sockets.socketsOf(slot, names));
+    const covered = [...this.#covers].flatMap(([each, by]) => (by === slot ? [each] : []));
+    for (const each of [slot, ...covered]) takeBack(this.#takerOf(slot), this.#sockets.socketsOf(each, names));
   }
 
   /** Has connections taken by others where a worker cannot take them. */

@@ -2,8 +2,8 @@
 
 import { untilAborted } from '../cache/abandonable.ts';
 import type { Holder, Lease, Right } from '../cache/fleet.ts';
-import type { Remote } from './channel.ts';
 import type { LeaseReply, SupervisorCalls } from './calls.ts';
+import type { Remote } from './channel.ts';
 
 /** What a process asks for leases. */
 export type LeaseSupervisor = Pick<Remote<SupervisorCalls>, 'acquireLease' | 'releaseLease'>;

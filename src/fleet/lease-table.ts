@@ -21,8 +21,10 @@ export interface LeaseTable {
   acquire(key: string, asker: LeaseHolder, lost?: string): LeaseReply | Promise<LeaseReply>;
   /** Takes back a lease; does nothing where that process does not have it. */
   release(key: string, instance: string): void;
-  /** A process has died: takes back all of its leases, and tells their keys. */
-  fall(instance: string): readonly string[];
+  /** The keys that a process has the leases of. */
+  keysOf(instance: string): readonly string[];
+  /** A process has died: its leases are free, and it gets none any more. */
+  fall(instance: string): void;
 }
 
 /** How long somebody waits for a process that could not be reached and has not died, in milliseconds. */
@@ -72,15 +74,18 @@ class Leases implements LeaseTable {
     this.#tell(key);
   }
 
-  fall(instance: string): readonly string[] {
+  keysOf(instance: string): readonly string[] {
+    return [...(this.#keys.get(instance) ?? [])];
+  }
+
+  fall(instance: string): void {
     this.#noteFall(instance);
     for (const waiters of this.#waiters.values()) {
       for (const waiter of waiters) if (waiter.asker.instance === instance) waiter.leave();
     }
-    const keys = [...(this.#keys.get(instance) ?? [])];
+    const keys = this.keysOf(instance);
     for (const key of keys) this.#takeBack(key, instance);
     for (const key of keys) this.#tell(key);
-    return keys;
   }
 
   #grant(key: string, asker: LeaseHolder): LeaseReply {

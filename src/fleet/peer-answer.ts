@@ -3,8 +3,8 @@
 import type { Answer, AnswerFacts } from '../cache/answer.ts';
 import type { HeldAnswer } from '../cache/fleet.ts';
 import type { Relay } from '../cache/representation.ts';
-import { errorKinds, type ErrorCode, ProxyError } from '../http/proxy-error.ts';
 import type { Fields } from '../http/fields.ts';
+import { type ErrorCode, errorKinds, ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 

@@ -22,6 +22,8 @@ export class PeerBytes {
   readonly #line: PeerLine;
   readonly #closing = new AbortController();
   #data: DataFrame | undefined;
+  /** Up to where of it was given. */
+  #givenTo = 0;
   /** What was told at the end, once that has come. */
   end: ToldEnd | undefined;
   /** Bytes of body that the origin has sent because of this request. */
@@ -34,7 +36,9 @@ export class PeerBytes {
   /** Bytes from `offset` on that have come. */
   peek(offset: number, end: number): Uint8Array | undefined {
     this.#moveTo(offset);
-    return this.#data === undefined ? undefined : cut(this.#data, offset, end);
+    const chunk = this.#data === undefined ? undefined : cut(this.#data, offset, end);
+    if (chunk !== undefined) this.#givenTo = offset + chunk.length;
+    return chunk;
   }
 
   /** Undefined at the end. Rejects with `ProxyError`, or with `HolderLost`. */
@@ -60,9 +64,12 @@ export class PeerBytes {
     this.#line.close();
   }
 
-  /** Drops what lies before a place that was asked for. */
+  /** Drops what was given, where the next place that is asked for is not in it: the next span may lie anywhere. */
   #moveTo(offset: number): void {
-    if (this.#data !== undefined && offset >= this.#data.offset + this.#data.bytes.length) this.#data = undefined;
+    if (this.#data === undefined) return;
+    const dataEnd = this.#data.offset + this.#data.bytes.length;
+    const isIn = this.#data.offset <= offset && offset < dataEnd;
+    if (!isIn && (offset >= dataEnd || this.#givenTo >= dataEnd)) this.#data = undefined;
   }
 
   async #receive(): Promise<void> {
@@ -70,6 +77,7 @@ export class PeerBytes {
     switch (frame.kind) {
       case frameKinds.data:
         this.#data = readData(frame);
+        this.#givenTo = 0;
         this.originBytes = this.#data.originBytes;
         break;
       case frameKinds.end:

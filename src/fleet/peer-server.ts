@@ -3,21 +3,14 @@
 import { chmod, stat, unlink } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import type { Cache } from '../cache/cache.ts';
-import type { AdmissionContext } from '../guard/admit.ts';
-import type { Clock } from '../http/clock.ts';
-import { PeerSession } from './peer-session.ts';
+import { PeerSession, type PeerSessionOptions } from './peer-session.ts';
 
 /** What a peer server is opened with. */
-export interface PeerServerOptions {
+export interface PeerServerOptions extends PeerSessionOptions {
   /** The directory of the sockets: nobody else may enter it. */
   readonly dir: string;
   /** Names this process among all that there were. */
   readonly instance: string;
-  readonly cache: Pick<Cache, 'answerPeer'>;
-  /** The rules that serve now. */
-  readonly admission: () => Pick<AdmissionContext, 'router' | 'gateOf'>;
-  readonly clock: Pick<Clock, 'after'>;
 }
 
 /** Accepts what other processes ask. */
@@ -60,7 +53,9 @@ export async function openPeerServer(options: PeerServerOptions): Promise<PeerSe
 async function expectOwn(dir: string): Promise<void> {
   const { mode, uid } = await stat(dir);
   if ((mode & 0o077) !== 0 || uid !== process.geteuid?.()) {
-    throw new Error(`The directory ${dir} of the sockets between processes must belong to this user alone (mode 0700).`);
+    throw new Error(
+      `The directory ${dir} of the sockets between processes must belong to this user alone (mode 0700).`,
+    );
   }
 }
 

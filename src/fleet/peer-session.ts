@@ -3,14 +3,24 @@
 import type { Socket } from 'node:net';
 import type { Span } from '../bytes/span.ts';
 import type { Answer } from '../cache/answer.ts';
+import type { Cache } from '../cache/cache.ts';
 import type { Relay, Representation } from '../cache/representation.ts';
+import type { AdmissionContext } from '../guard/admit.ts';
+import type { Clock } from '../http/clock.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { describeAnswer, describeFailure } from './peer-answer.ts';
-import { type Frame, type FrameKind, FrameReader, formatDataHead, formatFrame, frameKinds, readValue } from './peer-frames.ts';
+import {
+  type Frame,
+  type FrameKind,
+  FrameReader,
+  formatDataHead,
+  formatFrame,
+  frameKinds,
+  readValue,
+} from './peer-frames.ts';
 import { type PeerInquiry, type PeerQuestion, takeUpQuestion } from './peer-question.ts';
 import type { ToldEnd } from './peer-reader.ts';
 import type { ToldPresence } from './peer-representation.ts';
-import type { PeerServerOptions } from './peer-server.ts';
 
 /** How often it is told that somebody is there, whatever there is to tell, in milliseconds. */
 const BEAT_MS = 3_000;
@@ -18,7 +28,12 @@ const BEAT_MS = 3_000;
 const MAX_DATA_BYTES = 256 * 1024;
 
 /** What a session works with. */
-export type PeerSessionOptions = Pick<PeerServerOptions, 'cache' | 'admission' | 'clock'>;
+export interface PeerSessionOptions {
+  readonly cache: Pick<Cache, 'answerPeer'>;
+  /** The rules that serve now. */
+  readonly admission: () => Pick<AdmissionContext, 'router' | 'gateOf'>;
+  readonly clock: Pick<Clock, 'after'>;
+}
 
 /** One connection. */
 export class PeerSession {

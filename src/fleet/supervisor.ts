@@ -1,5 +1,7 @@
 /** Keeps the workers of a fleet running and together: it holds no store and serves no client. */
 
+import { OperationFault } from '../admin/operations.ts';
+import type { News } from '../cache/fleet.ts';
 import type { Clock } from '../http/clock.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { BackoffOptions } from './backoff.ts';
@@ -104,7 +106,7 @@ export class Supervisor {
   /**
    * Goes on with another configuration, which listens at these places: all workers make it ready before the first one uses it.
    * Rejects, and leaves everything as it is, where a place cannot be bound, a worker cannot use it, or `confirm` rejects, which
-   * is called when all have.
+   * is called when all have; and with `OperationFault` `unavailable` where all stop.
    */
   async reload(
     config: ConfigSource,
@@ -145,20 +147,30 @@ export class Supervisor {
   ): Promise<readonly string[] | undefined> {
     const { sockets } = this.#parts;
     const added = await sockets.open(places);
-    const serving = this.#slots.filter(({ state }) => state === 'serving');
+    // Whoever has been started has the store open, and serves at the latest by the time that this is heard.
+    const members = this.#slots.flatMap((slot) => {
+      const { incumbent } = slot;
+      return incumbent !== undefined && this.#holding.has(incumbent) ? [{ slot, incumbent }] : [];
+    });
     try {
-      await prepareAll(serving, config, ({ id }) => this.#handover.give(id, added));
+      this.#expectToStay();
+      await prepareAll(members, config, ({ id }) => this.#handover.give(id, added));
       await confirm();
+      this.#expectToStay();
     } catch (error) {
-      await abandonAll(serving);
-      for (const { id } of serving) this.#handover.takeBack(id, added);
+      await abandonAll(members);
+      for (const { slot } of members) this.#handover.takeBack(slot.id, added);
       sockets.close(added);
       throw error;
     }
-    const addresses = await commitAll(serving);
+    // Before they leave the other places: from now on nobody is to cover there one that dies.
     const kept = new Set(places.map(({ name }) => name));
     sockets.close(sockets.names.filter((name) => !kept.has(name)));
-    return addresses;
+    return await commitAll(members);
+  }
+
+  #expectToStay(): void {
+    if (this.#isStopping) throw new OperationFault('unavailable', 'The server is stopping.');
   }
 
   #createSlot(id: number): WorkerSlot {
@@ -184,7 +196,7 @@ export class Supervisor {
 
   /** What a worker can ask for. */
   #callsOf(instance: string): SupervisorCalls {
-    const { leases, peerSocket, clock } = this.#parts;
+    const { leases, peerSocket } = this.#parts;
     const asker = { instance, socket: peerSocket(instance) };
     return {
       acquireLease: async (key, lost) => leases.acquire(key, asker, lost),
@@ -194,13 +206,15 @@ export class Supervisor {
         this.#noteDrained();
         return this.#allDrained.promise;
       },
-      tell: (news) => {
-        const others = this.#slots.filter(
-          ({ incumbent }) => incumbent !== undefined && incumbent.instance !== instance && this.#holding.has(incumbent),
-        );
-        return relayNews(news, others, clock);
-      },
+      tell: (news) => this.#tellOthers(instance, news),
     };
+  }
+
+  #tellOthers(instance: string, news: News): Promise<void> {
+    const others = this.#slots.filter(
+      ({ incumbent }) => incumbent !== undefined && incumbent.instance !== instance && this.#holding.has(incumbent),
+    );
+    return relayNews(news, others, this.#parts.clock);
   }
 
   /** Brings a process to serve. Only one opens a store that nobody has open, and nobody begins while all are changed. */
@@ -242,12 +256,26 @@ export class Supervisor {
   }
 
   #forget(incumbent: Incumbent): void {
-    this.#parts.leases.fall(incumbent.instance);
+    void this.#passLeasesOn(incumbent.instance);
     if (this.#holding.delete(incumbent)) this.#fallen.add(incumbent.instance);
     // What one of the oldest has left is removed with the rest when the store is next opened by a first one.
     const [oldest] = this.#fallen;
     if (this.#fallen.size > MOST_FALLEN && oldest !== undefined) this.#fallen.delete(oldest);
     this.#noteDrained();
+  }
+
+  /**
+   * A lease of a dead process passes on when all know that nothing of it is being written any more, and that what is stored
+   * under its keys may be another than they know: it may have died before it could tell.
+   */
+  async #passLeasesOn(instance: string): Promise<void> {
+    const { leases } = this.#parts;
+    const keys = leases.keysOf(instance);
+    if (!this.#isStopping)
+      await this.#tellOthers(instance, { kind: 'store', change: { kind: 'fallen', instances: [instance] } });
+    if (!this.#isStopping && keys.length > 0)
+      await this.#tellOthers(instance, { kind: 'store', change: { kind: 'keys', keys } });
+    leases.fall(instance);
   }
 
   #noteDrained(): void {

@@ -27,8 +27,8 @@ export interface SocketAddress {
 /** Nobody but the owner can connect in the moment before the permissions are set. */
 const ownerOnly = 0o177;
 
-/** What all systems have room for. */
-const longestPathBytes = 103;
+/** The longest path of a Unix socket that all systems have room for. */
+export const longestPathBytes = 103;
 
 /**
  * Binds the server and listens. Rejects with Node's error, its `code` such as EADDRINUSE or EACCES included, or with

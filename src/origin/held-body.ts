@@ -42,17 +42,25 @@ export class LentBody implements BodyStream {
 /** What became of a response's body: read to its end, broken off by the origin, or given up on our side. */
 export type BodyEnd = 'whole' | 'broken' | 'closed';
 
-/** A response's body that tells its end, once. */
+/** Who watches a body. */
+export interface BodyWatch {
+  onChunk?(chunk: Uint8Array): void;
+  /** Called once; `thrown` is what it broke off with, where it did. */
+  onEnd(end: BodyEnd, thrown?: unknown): void;
+}
+
+/** A response's body that tells what comes, and its end. */
 export class WatchedBody implements BodyStream, AsyncIterator<Uint8Array> {
   readonly #body: BodyStream;
   readonly trailers: BodyStream['trailers'];
   #chunks: AsyncIterator<Uint8Array> | undefined;
-  #onEnd: ((end: BodyEnd) => void) | undefined;
+  readonly #watch: BodyWatch;
+  #isOver = false;
 
-  constructor(body: BodyStream, onEnd: (end: BodyEnd) => void) {
+  constructor(body: BodyStream, watch: BodyWatch) {
     this.#body = body;
     this.trailers = body.trailers;
-    this.#onEnd = onEnd;
+    this.#watch = watch;
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
@@ -64,9 +72,10 @@ export class WatchedBody implements BodyStream, AsyncIterator<Uint8Array> {
     try {
       const next = (await this.#chunks?.next()) ?? { done: true, value: undefined };
       if (next.done === true) this.#tell('whole');
+      else this.#watch.onChunk?.(next.value);
       return next;
     } catch (thrown) {
-      this.#tell(isOriginFailure(thrown) ? 'broken' : 'closed');
+      this.#tell(isOriginFailure(thrown) ? 'broken' : 'closed', thrown);
       throw thrown;
     }
   }
@@ -81,8 +90,9 @@ export class WatchedBody implements BodyStream, AsyncIterator<Uint8Array> {
     this.#tell('closed');
   }
 
-  #tell(end: BodyEnd): void {
-    this.#onEnd?.(end);
-    this.#onEnd = undefined;
+  #tell(end: BodyEnd, thrown?: unknown): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#watch.onEnd(end, thrown);
   }
 }

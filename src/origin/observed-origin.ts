@@ -1,9 +1,9 @@
 /** An origin whose exchanges are told of, and traced. */
 
 import type { Fields } from '../http/fields.ts';
-import type { BodyStream } from '../http/message.ts';
 import { type ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { BegunEvent, Emit } from '../telemetry/events.ts';
+import { WatchedBody } from './held-body.ts';
 import type { Origin, OriginRequest, OriginResponse } from './origin.ts';
 
 /** What came of an exchange. */
@@ -71,7 +71,7 @@ class ObservedExchange {
   readonly #startedAt: number;
   #headMs: number | undefined;
   #status: number | undefined;
-  #body: CountedBody | undefined;
+  #receivedBytes = 0;
   #isOver = false;
 
   constructor(
@@ -94,15 +94,20 @@ class ObservedExchange {
       this.end(undefined);
       return response;
     }
-    this.#body = new CountedBody(response.body, (error) => this.end(error));
-    return { ...response, body: this.#body };
+    const body = new WatchedBody(response.body, {
+      onChunk: ({ length }) => {
+        this.#receivedBytes += length;
+      },
+      onEnd: (_end, thrown) => this.end(thrown === undefined ? undefined : toProxyError(thrown)),
+    });
+    return { ...response, body };
   }
 
   end(error: ProxyError | undefined): void {
     if (this.#isOver) return;
     this.#isOver = true;
     const { route, emit, now } = this.#options;
-    const end = { status: this.#status, receivedBytes: this.#body?.receivedBytes ?? 0, error };
+    const end = { status: this.#status, receivedBytes: this.#receivedBytes, error };
     this.#trace?.end(end);
     emit({
       kind: 'exchange',
@@ -118,47 +123,5 @@ class ObservedExchange {
       error: error?.code,
       errorDetail: error?.detail,
     });
-  }
-}
-
-/** A body whose bytes are counted, and that tells its end, perhaps more than once: with the error that it broke off with. */
-class CountedBody implements BodyStream, AsyncIterator<Uint8Array> {
-  readonly trailers: BodyStream['trailers'];
-  receivedBytes = 0;
-  readonly #body: BodyStream;
-  readonly #onEnd: (error: ProxyError | undefined) => void;
-  #chunks: AsyncIterator<Uint8Array> | undefined;
-
-  constructor(body: BodyStream, onEnd: (error: ProxyError | undefined) => void) {
-    this.#body = body;
-    this.trailers = body.trailers;
-    this.#onEnd = onEnd;
-  }
-
-  [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
-    this.#chunks = this.#body[Symbol.asyncIterator]();
-    return this;
-  }
-
-  async next(): Promise<IteratorResult<Uint8Array>> {
-    try {
-      const next = (await this.#chunks?.next()) ?? { done: true, value: undefined };
-      if (next.done === true) this.#onEnd(undefined);
-      else this.receivedBytes += next.value.length;
-      return next;
-    } catch (thrown) {
-      this.#onEnd(toProxyError(thrown));
-      throw thrown;
-    }
-  }
-
-  return(): Promise<IteratorResult<Uint8Array>> {
-    this.close();
-    return Promise.resolve({ done: true, value: undefined });
-  }
-
-  close(): void {
-    this.#body.close();
-    this.#onEnd(undefined);
   }
 }

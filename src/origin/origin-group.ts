@@ -232,9 +232,11 @@ class Group implements OriginGroup {
   #watch(member: Member, { method, target }: OriginRequest, response: OriginResponse): OriginResponse {
     const isKept = method === 'GET' && (response.status === 200 || response.status === 206);
     const attachment = isKept ? this.#attachments.note(target, member) : undefined;
-    const body = new WatchedBody(response.body, (end) => {
-      member.load -= 1;
-      if (end === 'broken') attachment?.noteBreak();
+    const body = new WatchedBody(response.body, {
+      onEnd(end) {
+        member.load -= 1;
+        if (end === 'broken') attachment?.noteBreak();
+      },
     });
     return { ...response, body };
   }

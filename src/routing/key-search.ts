@@ -2,7 +2,7 @@
 
 import { selectParameters } from '../semantics/query.ts';
 import { normaliseAuthority } from './authority.ts';
-import { type CacheKeyParts, cacheKey, originScope, type ScopedRoute } from './cache-key.ts';
+import { cacheKey, originScope, type ScopedRoute } from './cache-key.ts';
 import { normaliseTarget } from './target.ts';
 
 /** What of a URL names a resource whatever the scheme: the authority in its normal form, and the target as it is written. */
@@ -32,10 +32,10 @@ export function parsePlace(url: string): Place | undefined {
 /** The keys of a resource, by those of these routes; each once. */
 export function keysOf({ authority, target }: Place, routes: readonly ScopedRoute[]): readonly string[] {
   const { path, query } = normaliseTarget(target);
-  return under(routes, (scope, route) =>
+  return under(routes, authority, (scope, name, route) =>
     schemes.map((scheme) => {
       const counted = selectParameters(query, route.cache.key.query);
-      return cacheKey({ originScope: scope, scheme, authority, path, query: counted });
+      return cacheKey({ originScope: scope, scheme, authority: name, path, query: counted });
     }),
   );
 }
@@ -47,33 +47,34 @@ export function keysOf({ authority, target }: Place, routes: readonly ScopedRout
 export function prefixesOf({ authority, target }: Place, routes: readonly ScopedRoute[]): readonly string[] {
   // The last segment is only begun: dots at its end remove nothing.
   const { path, query } = normaliseTarget(`${target}x`);
-  return under(routes, (scope) =>
-    schemes.map((scheme) => cacheKey({ originScope: scope, scheme, authority, path, query }).slice(0, -1)),
+  return under(routes, authority, (scope, name) =>
+    schemes.map((scheme) => cacheKey({ originScope: scope, scheme, authority: name, path, query }).slice(0, -1)),
   );
 }
 
 /**
- * What the keys of all resources of a host begin with: of all its ports where none is named, of that one otherwise.
- * Undefined for what is no host.
+ * What the keys of all resources of a host begin with: of all its ports where none is named, of that one otherwise. Undefined
+ * for what is no host.
  */
 export function prefixesOfHost(text: string, routes: readonly ScopedRoute[]): readonly string[] | undefined {
   const written = text.trim();
   const hasPort = /:\d*$/.test(written.replace(/^\[[^\]]*\]/, ''));
   const authority = readAuthority(written, 'http');
   if (authority === undefined) return undefined;
-  // Where the port is named it counts as it is written: 80 is the one that http leaves out, 443 that of https.
-  const authorities = hasPort
-    ? [authority, readAuthority(written, 'https') ?? authority]
-    : [authority, `${authority}:`];
-  return under(routes, (scope) =>
-    schemes.flatMap((scheme, at) => {
-      const root: Omit<CacheKeyParts, 'authority'> = { originScope: scope, scheme, path: '/', query: '' };
-      if (hasPort) return [cacheKey({ ...root, authority: authorities[at] as string })];
-      return authorities.map((name) => {
-        const prefix = cacheKey({ ...root, authority: name });
-        return name.endsWith(':') ? prefix.slice(0, -1) : prefix;
-      });
-    }),
+  const root = { path: '/', query: '' };
+  if (!hasPort) {
+    return under(routes, authority, (originScope, name) =>
+      schemes.flatMap((scheme) => [
+        cacheKey({ ...root, originScope, scheme, authority: name }),
+        cacheKey({ ...root, originScope, scheme, authority: `${name}:` }).slice(0, -1),
+      ]),
+    );
+  }
+  // The port counts as it is written: 80 is the one that http leaves out, 443 that of https.
+  return schemes.flatMap((scheme) =>
+    under(routes, readAuthority(written, scheme) ?? authority, (originScope, name) => [
+      cacheKey({ ...root, originScope, scheme, authority: name }),
+    ]),
   );
 }
 
@@ -84,9 +85,20 @@ function readAuthority(written: string, scheme: 'http' | 'https'): string | unde
   return /[@/?#\\]/.test(written) || !URL.canParse(url) ? undefined : normaliseAuthority(new URL(url).host, scheme);
 }
 
+/** What is written for these routes and the spellings of an authority, each once. */
 function under(
   routes: readonly ScopedRoute[],
-  write: (scope: string, route: ScopedRoute) => readonly string[],
+  authority: string,
+  write: (scope: string, authority: string, route: ScopedRoute) => readonly string[],
 ): readonly string[] {
-  return [...new Set(routes.flatMap((route) => write(originScope(route), route)))];
+  const keys = spellings(authority).flatMap((name) =>
+    routes.flatMap((route) => write(originScope(route), name, route)),
+  );
+  return [...new Set(keys)];
+}
+
+/** Routes take a name with the dot of the root at its end for the same as without; keys keep them apart. */
+function spellings(authority: string): readonly string[] {
+  const [, host = '', port = ''] = /^(.*?)\.?(:\d+)?$/.exec(authority) ?? [];
+  return host === '' || host.endsWith(']') ? [authority] : [host + port, `${host}.${port}`];
 }

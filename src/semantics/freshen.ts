@@ -109,8 +109,8 @@ export function freshenFields(stored: Fields, notModified: Fields, responseAt: n
 
 /**
  * A stored response that a 304, or the head of a newer 200, has freshened: its age counts from that exchange, and it is
- * valid again, unless its lifetime was ended at or after `requestAt`. Ask `mayFreshen` before, and `decideStoring` about the result: the 304 may have brought a `no-store` or
- * `private`.
+ * valid again, unless its lifetime was ended at or after `requestAt`. Ask `mayFreshen` before, and `decideStoring` about the
+ * result: the 304 may have brought a `no-store` or `private`.
  */
 export function freshened(
   { isInvalid: _isInvalid, expiredAt, ...stored }: StoredResponse,

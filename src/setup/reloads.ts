@@ -18,8 +18,8 @@ export interface Reloads {
    * where it could not be used, `unavailable` after the end.
    */
   reload(): Promise<void>;
-  /** No further one begins. Resolves when the one that is under way is over. */
-  end(): Promise<void>;
+  /** No further one begins. One that is under way is not waited for: what it reads, and whom it asks, may hang. */
+  end(): void;
 }
 
 /** Creates them. Who asks while one is under way shares the next one with all others who do: it reads what is there by then. */
@@ -52,13 +52,14 @@ export function createReloads({ emit, addresses, perform }: ReloadsOptions): Rel
   };
   return {
     reload() {
+      // The one before may be over, and this one about to begin.
+      if (next !== undefined) return next;
       if (running === undefined) return begin();
-      next ??= running.catch(() => undefined).then(begin);
+      next = running.catch(() => undefined).then(begin);
       return next;
     },
-    async end() {
+    end() {
       hasEnded = true;
-      await running?.catch(() => undefined);
     },
   };
 }

@@ -31,7 +31,7 @@ const table = {
   ]),
   rangeway_collapsed_requests_total: counter('Requests that waited for what another one had started.', routed),
   rangeway_sent_bytes_total: counter('Bytes of bodies that clients were sent.', routed),
-  rangeway_refusals_total: counter('Connections that were refused or cut before there was a request.', ['error']),
+  rangeway_refusals_total: counter('What listeners refused or cut before it had a route.', ['error']),
   rangeway_connections_total: counter('Connections of clients that were accepted.', ['scheme']),
   rangeway_connections_open: gauge('Connections of clients that are open.', ['scheme']),
   rangeway_tunnels_total: counter('Tunnels (WebSocket) that have ended or were refused.', ['status']),

@@ -9,7 +9,11 @@ const scope = 'http://origin.test/';
 const other = 'http://other.test/';
 const routes = [routeWith(), routeWith({ originUrl: new URL(other) })];
 const nothing = { keys: [], prefixes: [], tags: [] };
-const under = (...texts: readonly string[]) => [scope, other].flatMap((each) => texts.map((text) => `${each} ${text}`));
+/** Of both routes; and of the name with the dot of the root at its end. */
+const under = (...texts: readonly string[]) =>
+  ['a.test', 'a.test.'].flatMap((name) =>
+    [scope, other].flatMap((each) => texts.map((text) => `${each} ${text.replace('a.test', name)}`)),
+  );
 
 describe('resolveSearch', () => {
   it.each<[EntrySearch, unknown]>([
@@ -24,7 +28,7 @@ describe('resolveSearch', () => {
     ],
     [
       { kind: 'host', host: 'a.test:8080' },
-      { ...nothing, prefixes: under('http://a.test:8080/', 'https://a.test:8080/') },
+      { ...nothing, prefixes: [...under('http://a.test:8080/'), ...under('https://a.test:8080/')] },
     ],
     [
       { kind: 'tag', tag: 'a b' },

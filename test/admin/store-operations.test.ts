@@ -83,6 +83,17 @@ describe('listEntries', () => {
     await expect(operations().listEntries({ kind: 'all' }, 10, after)).rejects.toMatchObject({ reason: 'invalid' });
   });
 
+  it.each([{ kind: 'all' }, { kind: 'tag', tag: 'a' }, { kind: 'url', url: 'http://files.example/file' }] as const)(
+    'refuses as a place in %j what the store has not told',
+    async (search) => {
+      for (const inner of ['x', '', '-5', '\0\ud800', 'WzAsIngiXQ']) {
+        const after = Buffer.from(JSON.stringify([0, inner])).toString('base64url');
+        const listed = operations().listEntries(search, 10, after);
+        await expect(listed, inner).rejects.toMatchObject({ name: 'OperationFault', reason: 'invalid' });
+      }
+    },
+  );
+
   it('tells of each what is to be known', async () => {
     const fields = { ...fresh, 'content-type': 'text/plain', 'last-modified': 'Thu, 01 Jan 2026 12:00:00 GMT' };
     await fetched(proxy, { fields: { ...fields, 'cache-tag': 'a,\u00c3\u00a4', 'cache-groups': '"g"' } });

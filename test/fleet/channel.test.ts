@@ -51,6 +51,14 @@ describe('a call over a channel', () => {
     expect(await call('slow', 'done')).toBe('done!');
   });
 
+  it('is no harm where it is none', async () => {
+    const { left, right } = createPipe();
+    openChannel(right, { here: () => 'here' });
+    const { remote } = openChannel<{ here: () => string }>(left, {});
+    for (const message of [null, undefined, 'call', 7, [], {}, { kind: 'reply', id: 99 }]) left.send?.(message);
+    expect(await remote.here()).toBe('here');
+  });
+
   it('gets its own answer, whichever comes first', async () => {
     const waiting: ((value: string) => void)[] = [];
     const { call } = open({ ask: () => new Promise((resolve) => waiting.push(resolve)) });

@@ -350,7 +350,7 @@ describe('a reload', () => {
     { name: 'more', place: web },
   ];
 
-  it('is prepared by all before one of them uses it; sockets come first, and go last', async () => {
+  it('is prepared by all before one of them uses it; sockets come first, and go when all are ready', async () => {
     const { supervisor, workers, closed } = await openGround();
     const prepared = Promise.withResolvers<void>();
     workers[1]?.plan({ prepareReload: () => prepared.promise });
@@ -410,6 +410,8 @@ describe('a reload', () => {
     await reloaded;
     await turn();
     expect(startOf(workers[2]).config).toEqual(next);
+    // It has made nothing ready that it could go on with.
+    expect(workers[2]?.asked).not.toContain('commitReload');
     expect(workers[2]?.asked.filter((call) => call.startsWith('take'))).toEqual([
       'takeSocket web 2',
       'takeSocket more 2',
@@ -441,6 +443,53 @@ describe('a reload', () => {
     for (const worker of [workers[0], workers[2]]) {
       expect(worker?.asked.filter((call) => call.endsWith('Reload'))).toEqual(steps);
     }
+  });
+});
+
+describe('a reload while a worker comes or goes', () => {
+  const next = { value: { is: 'new' }, directory: '/etc' };
+  const same = [
+    { name: 'web', place: web },
+    { name: 'local', place: local },
+  ];
+
+  it('changes one that comes to serve at the moment when it goes on', async () => {
+    const { supervisor, workers, fakes } = await openGround();
+    const started = Promise.withResolvers<{ addresses: string[] }>();
+    fakes.plan({ start: () => started.promise });
+    workers[1]?.die();
+    await turn();
+    const reloaded = supervisor.reload(next, same);
+    await turn();
+    started.resolve({ addresses: [] });
+    await reloaded;
+    expect(workers[2]?.asked.filter((call) => call.endsWith('Reload'))).toEqual(['prepareReload', 'commitReload']);
+  });
+
+  it('gives no socket of a place that is left to who covers one that dies meanwhile: nobody would take its connections', async () => {
+    const { supervisor, workers } = await openGround();
+    const committed = Promise.withResolvers<string[]>();
+    workers[1]?.plan({ commitReload: () => committed.promise });
+    const reloaded = supervisor.reload(next, [{ name: 'local', place: local }]);
+    await turn();
+    workers[1]?.die();
+    await reloaded;
+    expect(workers[0]?.asked).toContain('commitReload');
+    expect(workers[0]?.asked).not.toContain('takeSocket web 2');
+  });
+
+  it('takes the sockets of a place that is given up from who covers another one, too', async () => {
+    const { supervisor, workers } = await openGround();
+    const prepared = Promise.withResolvers<void>();
+    workers[0]?.plan({ prepareReload: () => prepared.promise });
+    const reloaded = supervisor.reload(next, [...same, { name: 'more', place: web }]);
+    await turn();
+    workers[1]?.die();
+    await turn();
+    prepared.reject(new Error('no such file'));
+    await expect(reloaded).rejects.toThrow('no such file');
+    const about = workers[0]?.asked.filter((call) => call.includes('Socket more 2'));
+    expect(about?.at(-1)).not.toBe('takeSocket more 2');
   });
 });
 
@@ -505,12 +554,21 @@ describe('the end of a fleet', () => {
   it('during a reload is the end of both', async () => {
     const { supervisor, workers } = await openGround();
     workers[0]?.plan({ prepareReload: never });
-    const reloaded = supervisor.reload({ value: {}, directory: '/' }, []);
+    const reloaded = expect(supervisor.reload({ value: {}, directory: '/' }, [])).rejects.toThrow('is stopping');
     await turn();
     await supervisor.stop(1000);
     await reloaded;
     expect(workers.filter(({ isAlive }) => isAlive)).toEqual([]);
     expect(workers.length).toBe(2);
+  });
+
+  it('leaves no socket behind of a reload that comes too late', async () => {
+    const { supervisor, closed } = await openGround();
+    await supervisor.stop(1000);
+    const places = [{ name: 'web', place: web }];
+    const reloaded = supervisor.reload({ value: {}, directory: '/' }, places);
+    await expect(reloaded).rejects.toMatchObject({ reason: 'unavailable' });
+    expect(closed).toEqual(['tcp', 'unix', 'tcp']);
   });
 
   it('at once is the end of those, too, who come to serve at that moment', async () => {

@@ -56,7 +56,10 @@ function ask(
 }
 
 const nothing = { keys: [], prefixes: [], tags: [], mode: 'hard' };
-const url = { ...nothing, keys: ['http://origin.test/ http://a.test/a', 'http://origin.test/ https://a.test/a'] };
+/** Under either scheme and either spelling of the name. */
+const under = (text: string, names = ['a.test', 'a.test.']) =>
+  names.flatMap((name) => ['http', 'https'].map((scheme) => `http://origin.test/ ${scheme}://${name}${text}`));
+const url = { ...nothing, keys: under('/a') };
 
 describe('who may purge', () => {
   it.each<[string, Asked, 'may' | 'may not']>([
@@ -111,25 +114,24 @@ describe('who may purge', () => {
 });
 
 describe('what a request purges', () => {
-  const prefixes = (text: string) => ['http', 'https'].map((scheme) => `http://origin.test/ ${scheme}://a.test${text}`);
   it.each<[Asked, unknown]>([
     [{}, url],
     [{ authority: 'A.test:80', target: '/x/../%61' }, url],
-    [{ target: '/a?b=1' }, { ...nothing, keys: prefixes('/a?b=1') }],
+    [{ target: '/a?b=1' }, { ...nothing, keys: under('/a?b=1') }],
     [
       { authority: '', target: '/a' },
-      { ...nothing, keys: prefixes('/a').map((key) => key.replace('a.test', '')) },
+      { ...nothing, keys: under('/a', ['']) },
     ],
     [{ fields: ['Rangeway-Purge: soft'] }, { ...url, mode: 'soft' }],
-    [{ fields: ['Rangeway-Purge: prefix'] }, { ...nothing, prefixes: prefixes('/a') }],
+    [{ fields: ['Rangeway-Purge: prefix'] }, { ...nothing, prefixes: under('/a') }],
     [
       { fields: ['Rangeway-Purge: prefix'], target: '/a/.' },
-      { ...nothing, prefixes: prefixes('/a/') },
+      { ...nothing, prefixes: under('/a/') },
     ],
-    [{ fields: ['Rangeway-Purge: soft, prefix'] }, { ...nothing, prefixes: prefixes('/a'), mode: 'soft' }],
+    [{ fields: ['Rangeway-Purge: soft, prefix'] }, { ...nothing, prefixes: under('/a'), mode: 'soft' }],
     [
       { fields: ['Rangeway-Purge: prefix', 'Rangeway-Purge: soft'] },
-      { ...nothing, prefixes: prefixes('/a'), mode: 'soft' },
+      { ...nothing, prefixes: under('/a'), mode: 'soft' },
     ],
     [{ fields: ['Surrogate-Key: a b'] }, { ...nothing, tags: ['tag:a', 'tag:b'] }],
     [{ fields: ['Cache-Tag: a b,c'] }, { ...nothing, tags: ['tag:a b', 'tag:c'] }],

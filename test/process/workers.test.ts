@@ -127,6 +127,16 @@ describe('several workers', () => {
     expect(await readdir(temporary)).toEqual([]);
   });
 
+  it('need a directory for temporary files whose path leaves room for their sockets', async () => {
+    const TMPDIR = join(dir, 'x'.repeat(80));
+    await mkdir(TMPDIR);
+    const args = [originUrl, '--workers', '2', '--dir', join(dir, 'store'), '--listen', '0'];
+    await using started = startRangeway(args, { TMPDIR });
+    expect(await started.ended()).toBe(1);
+    expect(started.output()).toContain(`the path ${TMPDIR} is too long for sockets in it; choose another with TMPDIR`);
+    expect(await readdir(TMPDIR)).toEqual([]);
+  });
+
   it('listen on a Unix socket, too, which has its permissions and is removed at the end', async () => {
     const path = join(dir, 'web.sock');
     const listen = ['127.0.0.1:0', { address: `unix:${path}`, mode: '0660' }];

@@ -24,6 +24,11 @@ function keyOfRequest(route: Route, scheme: 'http' | 'https', authority: string,
   return createInquiry(request as Parameters<typeof createInquiry>[0], routeRequest(request, router), router, rest).key;
 }
 
+/** And the same of the name with the dot of the root at its end, by which routes do not tell it apart. */
+function withDot(texts: readonly string[]): readonly string[] {
+  return [...new Set([...texts, ...texts.map((text) => text.replace(/(.*:\/\/[^/:[]+)/, '$1.'))])];
+}
+
 describe('parsePlace', () => {
   it.each([
     ['https://example.org/a?b', 'example.org', '/a?b'],
@@ -75,18 +80,24 @@ describe('keysOf', () => {
     const route = routeWith(given);
     const place = parsePlace(url);
     const keys = place && keysOf(place, [route]);
-    expect(keys?.map((key) => splitKey(key).uri)).toEqual([uri.replace('https:', 'http:'), uri]);
-    expect(keys).toContain(keyOfRequest(route, 'https', 'a.test', new URL(url).pathname + new URL(url).search));
+    expect(keys?.map((key) => splitKey(key).uri)).toEqual(withDot([uri.replace('https:', 'http:'), uri]));
+    const { pathname, search } = new URL(url);
+    for (const name of ['a.test', 'A.TEST.', 'a.test.:443']) {
+      expect(keys).toContain(keyOfRequest(route, 'https', name, pathname + search));
+    }
   });
 
   it('are of each route once', () => {
     const other = routeWith({ originUrl: new URL('http://other.test/') });
-    expect(keysOf({ authority: 'a.test', target: '/' }, [plain, other, routeWith()])).toEqual([
+    const keys = [
       'http://origin.test/ http://a.test/',
       'http://origin.test/ https://a.test/',
       'http://other.test/ http://a.test/',
       'http://other.test/ https://a.test/',
-    ]);
+    ];
+    for (const authority of ['a.test', 'a.test.']) {
+      expect(keysOf({ authority, target: '/' }, [plain, other, routeWith()])).toEqual(withDot(keys));
+    }
   });
 });
 
@@ -106,10 +117,8 @@ describe('prefixesOf', () => {
     ['http://a.test/a%2', '/a%2'],
   ])('%s: %s', (url, path) => {
     const place = parsePlace(url);
-    expect(place && prefixesOf(place, [plain])).toEqual([
-      `http://origin.test/ http://a.test${path}`,
-      `http://origin.test/ https://a.test${path}`,
-    ]);
+    const prefixes = [`http://origin.test/ http://a.test${path}`, `http://origin.test/ https://a.test${path}`];
+    expect(place && prefixesOf(place, [plain])).toEqual(withDot(prefixes));
   });
 
   it('are what the keys of requests begin with whose targets begin so', () => {
@@ -141,7 +150,7 @@ describe('prefixesOfHost', () => {
     ['[::1]:81', ['http://[::1]:81/', 'https://[::1]:81/']],
     ['bücher.example', ['http', 'https'].flatMap((s) => ['/', ':'].map((end) => `${s}://xn--bcher-kva.example${end}`))],
   ])('%s', (host, want) => {
-    expect(uris(host)).toEqual(want);
+    expect(uris(host)?.toSorted()).toEqual(withDot(want).toSorted());
   });
 
   it.each(['', 'https://a.test', 'a.test/', 'u@a.test', '::1', '*.a.test', 'a b'])('%j is none', (host) => {
@@ -152,7 +161,7 @@ describe('prefixesOfHost', () => {
     const prefixes = prefixesOfHost('a.test', [plain]) ?? [];
     const isFound = (authority: string) =>
       prefixes.some((prefix) => keyOfRequest(plain, 'https', authority, '/x').startsWith(prefix));
-    expect(['a.test', 'a.test:8443'].every(isFound)).toBe(true);
+    expect(['a.test', 'a.test:8443', 'A.test.', 'a.test.:8443'].every(isFound)).toBe(true);
     expect(['a.test.evil.test', 'xa.test', 'a.tes'].some(isFound)).toBe(false);
   });
 });

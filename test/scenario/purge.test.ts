@@ -2,6 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type News, noFleet } from '../../src/cache/fleet.ts';
+import type { PurgeChoice } from '../../src/cache/purge.ts';
 import { keysOf, prefixesOf } from '../../src/routing/key-search.ts';
 import { storedTag } from '../../src/semantics/cache-tags.ts';
 import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
@@ -29,14 +30,26 @@ afterEach(async () => {
 type By = 'key' | 'prefix' | 'tag';
 const ways: readonly By[] = ['key', 'prefix', 'tag'];
 
-function purge(by: By, mode: 'hard' | 'soft' = 'hard'): Promise<number> {
+function orderBy(by: By): PurgeChoice {
   const place = { authority: 'files.example', target: '/file' };
-  return proxy.cache.purge({
+  return {
     keys: by === 'key' ? keysOf(place, [proxy.route]) : [],
     prefixes: by === 'prefix' ? prefixesOf({ ...place, target: '/f' }, [proxy.route]) : [],
     tags: by === 'tag' ? [storedTag('red')] : [],
-    mode,
-  });
+  };
+}
+
+function purge(by: By, mode: 'hard' | 'soft' = 'hard'): Promise<number> {
+  return proxy.cache.purge({ ...orderBy(by), mode });
+}
+
+/** A HEAD that reaches the origin, and what it is answered with besides what is stored. */
+async function headed(fields: Record<string, string>): Promise<void> {
+  const client = proxy.send({ method: 'HEAD', fields: { 'cache-control': 'no-cache' } });
+  const head = { 'cache-control': 'max-age=100', 'content-length': '3000', ...fields };
+  (await proxy.origin.next()).head({ framing: 'none', fields: head });
+  await client.response;
+  await settled();
 }
 
 /** The next request is answered by the origin, with other bytes, and they are stored. */
@@ -262,6 +275,58 @@ describe.each(ways)('a soft purge by %s', (by) => {
     await client.bytes();
     await settled();
     await fetched(proxy, { fields: newer }, {}, newerBody);
+  });
+
+  it.each([
+    ['is over with a HEAD that names the version', { etag: '"v1"' }, true],
+    ['outlives a HEAD that names none', {}, false],
+  ])('%s', async (_name, head, isOver) => {
+    await fetched(proxy, { fields: tagged });
+    await purge(by, 'soft');
+    proxy.clock.advance(1);
+    await headed(head);
+    if (isOver) await reused(proxy);
+    else await fetched(proxy, { fields: newer }, {}, newerBody);
+  });
+
+  it('waits for what a HEAD has told before', async () => {
+    await fetched(proxy, { fields: tagged });
+    proxy.clock.advance(1);
+    const held = store.hold('replaceMetadata');
+    const heading = headed({ etag: '"v1"' });
+    await held.reached;
+    let isHeeded = false;
+    const news = { kind: 'invalidated', ...orderBy(by), expiredAt: proxy.clock.now() } as const;
+    const heeding = proxy.cache.heed(news).then(() => {
+      isHeeded = true;
+    });
+    await settled();
+    expect(isHeeded).toBe(false);
+    held.release();
+    await heeding;
+    await heading;
+  });
+
+  it('waits for what a part has told before', async () => {
+    await proxy.close();
+    start({ originRanges: 'auto' });
+    const origin = createRangeOrigin(proxy.origin, { fields: tagged });
+    const first = proxy.send({ fields: { range: 'bytes=0-99' } });
+    await origin.give();
+    await first.bytes();
+    await settled();
+    const held = store.hold('replaceMetadata');
+    const second = proxy.send({ fields: { range: 'bytes=2000-2999' } });
+    const giving = origin.give();
+    await held.reached;
+    let isHeeded = false;
+    const heeding = proxy.cache.heed({ kind: 'invalidated', ...orderBy(by) }).then(() => {
+      isHeeded = true;
+    });
+    await settled();
+    expect(isHeeded).toBe(false);
+    held.release();
+    await Promise.all([heeding, giving, second.bytes()]);
   });
 
   it('removes pinned generations, which nothing validates', async () => {

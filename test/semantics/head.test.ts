@@ -31,6 +31,21 @@ describe('decideHeadEffect, RFC 9111 §4.3.5', () => {
     expect(decideHeadEffect(storedWith(stored), sizeBytes, fieldsOf(...head))).toBe(effect);
   });
 
+  const ended: readonly (readonly [stored: readonly string[], head: readonly string[], effect: string])[] = [
+    [[tag], [tag], 'freshen'],
+    [[modified], [modified], 'freshen'],
+    [[tag, modified], [modified], 'freshen'],
+    [[tag], [], 'none'],
+    [[], ['Content-Length: 100'], 'none'],
+    [[tag], ['ETag: "b"'], 'invalidate'],
+    [[], ['Content-Length: 99'], 'invalidate'],
+  ];
+  it.each(ended)('stored %j and purged, or outdated, told %j: %s', (stored, head, effect) => {
+    for (const facts of [{ expiredAt: 1 }, { isInvalid: true } as const]) {
+      expect(decideHeadEffect(storedWith(stored, facts), sizeBytes, fieldsOf(...head))).toBe(effect);
+    }
+  });
+
   it.each([203, 301, 404, 503])('a stored %d is not what a 200 is about', (status) => {
     expect(decideHeadEffect(storedWith([tag], { status }), sizeBytes, fieldsOf(tag))).toBe('invalidate');
   });

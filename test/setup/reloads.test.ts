@@ -74,19 +74,27 @@ describe('createReloads', () => {
     expect(begun).toHaveLength(3);
   });
 
-  it('ends with the one that is under way', async () => {
+  it('begins no two at once, whoever asks in the moment between them', async () => {
+    const { reloads, begun } = createSteered();
+    const first = reloads.reload();
+    const atItsEnd = first.then(() => reloads.reload());
+    const second = reloads.reload();
+    begun[0]?.resolve();
+    await first;
+    await expect.poll(() => begun.length).toBeGreaterThan(1);
+    expect(begun).toHaveLength(2);
+    begun[1]?.resolve();
+    await Promise.all([atItsEnd, second]);
+    expect(begun).toHaveLength(2);
+  });
+
+  it('begins none after the end; the one that is under way is told of all the same', async () => {
     const { reloads, told, begun } = createSteered();
     const first = reloads.reload();
     const second = reloads.reload();
-    let hasEnded = false;
-    const ended = reloads.end().then(() => {
-      hasEnded = true;
-    });
-    await Promise.resolve();
-    expect(hasEnded).toBe(false);
+    reloads.end();
     begun[0]?.resolve();
     await first;
-    await ended;
     await expect(second).rejects.toMatchObject({ reason: 'unavailable' });
     await expect(reloads.reload()).rejects.toMatchObject({ reason: 'unavailable' });
     expect(told.map((line) => line.split(':')[0])).toEqual(['reloading', 'reloaded']);

@@ -1,10 +1,14 @@
 /** The eviction of the disk store: SIEVE over the rows of its index, what it keeps over a restart, and whom it spares. */
 
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { DiskIndex } from '../../src/store/disk/disk-index.ts';
 import { Eviction } from '../../src/store/disk/eviction.ts';
 import { IndexConnection } from '../../src/store/disk/index-connection.ts';
+import { Instances } from '../../src/store/disk/instances.ts';
+import type { Sharing } from '../../src/store/sharing.ts';
 import { temporaryDirectory } from '../support/disk-store.ts';
 import { SieveModel } from '../support/eviction-models.ts';
 import { sampleMetadata } from '../support/stored-sample.ts';
@@ -16,14 +20,15 @@ class EvictedIndex {
   readonly #index: DiskIndex;
   readonly #eviction: Eviction;
 
-  constructor(dir: string) {
+  constructor(dir: string, sharing?: Pick<Sharing, 'instance' | 'isFirst' | 'fallen'>) {
     const emit = () => {};
     const none = () => {};
     const isHeld = (generation: string) => this.held.has(generation);
-    this.#connection = new IndexConnection({ dir, blockSizeBytes: 1024, emit });
+    this.#connection = new IndexConnection({ dir, blockSizeBytes: 1024, emit, isShared: sharing !== undefined });
     const connection = this.#connection;
+    const instances = new Instances(connection, sharing);
     this.#index = new DiskIndex({ connection, now: () => 1, emit, onRemoved: none, onFilesUnneeded: none });
-    this.#eviction = new Eviction({ connection, index: this.#index, isHeld });
+    this.#eviction = new Eviction({ connection, index: this.#index, instances, isHeld });
   }
 
   get allocatedBytes(): number {
@@ -45,6 +50,17 @@ class EvictedIndex {
     const before = this.allocatedBytes;
     while (this.allocatedBytes === before && this.#eviction.step(1));
     return names.filter((name) => this.#index.has(name));
+  }
+
+  /** Takes so many steps, or fewer where none is worth it any more; tells how many. */
+  steps(most: number): number {
+    for (let steps = 1; steps < most; steps += 1) if (!this.#eviction.step(1)) return steps;
+    return most;
+  }
+
+  /** Writes what is in use. */
+  flush(): void {
+    this.#eviction.flush();
   }
 
   close(): void {
@@ -140,6 +156,22 @@ it('of many entries that are used, a few at a time are passed', async () => {
   for (const name of names) if (name !== 'n250') index.touch(name);
   expect(index.evict(names)).toEqual(names.filter((name) => name !== 'n250'));
   expect(index.evict(names)).toEqual(names.filter((name) => name !== 'n250' && name !== 'n0'));
+});
+
+it('comes to an end while another process keeps the index locked, although all are in use', async () => {
+  const dir = await temporaryDirectory();
+  const index = new EvictedIndex(dir, { instance: 'w1', isFirst: true, fallen: [] });
+  onTestFinished(() => index.close());
+  const names = Array.from({ length: 200 }, (_, at) => `n${at}`);
+  for (const name of names) index.put(name);
+  for (const name of names) index.touch(name);
+  index.flush();
+  const other = new DatabaseSync(join(dir, 'index.sqlite'));
+  onTestFinished(() => other.close());
+  other.exec('BEGIN IMMEDIATE');
+  expect(index.steps(100)).toBeLessThan(100);
+  other.exec('ROLLBACK');
+  expect(index.evict(names).length).toBeLessThan(names.length);
 });
 
 it('more uses than are kept in memory are not forgotten', async () => {

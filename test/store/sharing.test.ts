@@ -1,13 +1,14 @@
 /** Stores that share a directory: what the others see of what one of them does, and what becomes of one that dies. */
 
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { DatabaseSync } from 'node:sqlite';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
 import type { StoreChange } from '../../src/store/store-change.ts';
 import { createTieredStore } from '../../src/store/tiered-store.ts';
-import { trashTable } from '../support/damage.ts';
+import { overwrite, trashTable } from '../support/damage.ts';
 import { bodyFiles, openTestStore } from '../support/disk-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createSharedDirectory } from '../support/shared-directory.ts';
@@ -214,6 +215,50 @@ describe('a generation that one store writes', () => {
     expect(second.events).toEqual([]);
   });
 
+  it('is held again by the one that takes it up again, although its end could not be noted', async () => {
+    const directory = await createSharedDirectory();
+    const [first, second] = [await directory.open(), await directory.open()];
+    const part = await storePart(first.store, sample, [1]);
+    const other = await storePart(first.store, { ...sample, key: 'other' }, [1]);
+    const [writer, otherWriter] = [await first.store.resume(part), await first.store.resume(other)];
+    const lock = new DatabaseSync(join(directory.dir, 'index.sqlite'));
+    onTestFinished(() => lock.close());
+    lock.exec('BEGIN IMMEDIATE');
+    await writer?.[Symbol.asyncDispose]();
+    lock.exec('ROLLBACK');
+    await using again = await first.store.resume(part);
+    await otherWriter?.[Symbol.asyncDispose]();
+    await expect(second.store.resume(part)).rejects.toMatchObject({ name: 'StoreFault', reason: 'io' });
+    await again?.writeBlock(2, blockOf(sample, block, 2));
+  });
+
+  it('is not held by one whose entries may not be as large as it is', async () => {
+    const directory = await createSharedDirectory();
+    const [first, second] = [await directory.open(), await directory.open({ maxEntryBytes: 2 * block })];
+    const part = await storePart(first.store, sample, [1]);
+    await expect(second.store.resume(part)).rejects.toMatchObject({ name: 'StoreFault', reason: 'too_large' });
+    await using writer = await first.store.resume(part);
+    expect(writer?.hasBlock(1)).toBe(true);
+  });
+
+  it('is read by another store that has found a block damaged, when that has been written anew', async () => {
+    const directory = await createSharedDirectory();
+    const [first, second] = [await directory.open(), await directory.open()];
+    const entry = await storeSample(first.store, sample);
+    const reader = await entry.open();
+    const [body = ''] = await bodyFiles(directory.dir);
+    await overwrite(body, block + 100, Buffer.alloc(100, 0xa5));
+    await expect(reader.readBlock(1)).rejects.toMatchObject({ code: 'bytes_gone' });
+    const [, sums = ''] = await bodyFiles(directory.dir);
+    await expect.poll(async () => (await readFile(sums)).readUInt32LE(8)).toBe(0);
+    await using writer = await second.store.resume((await findFirst(second.store, 'k')) as StoredEntry);
+    await writer?.writeBlock(1, blockOf(sample, block, 1));
+    await writer?.commit({ metadata: sampleMetadata(1), sizeBytes });
+    expect(Buffer.from(await reader.readBlock(1))).toEqual(Buffer.from(blockOf(sample, block, 1)));
+    reader.close();
+    expect(await findFirst(first.store, 'k')).toMatchObject({ isComplete: true });
+  });
+
   it('takes room that no other one has, until it is given up or its process has died', async () => {
     const directory = await createSharedDirectory();
     const limits = { maxSizeBytes: 64 * block, maxEntryBytes: 40 * block };
@@ -324,6 +369,26 @@ describe('an index that turns out to be damaged', () => {
     expect([...first.events, ...second.events].filter(({ level }) => level === 'error')).toHaveLength(1);
     await expect.poll(() => orphanedFiles(directory.dir)).toEqual([]);
     expect(await bodyFiles(directory.dir)).toHaveLength(6);
+  });
+
+  it('for one that opens it is set aside, and those who had it open go on with the fresh one', async () => {
+    const directory = await createSharedDirectory();
+    const [first] = [await directory.open({}, { wrap: tiered })];
+    await storeSample(first.front, sample);
+    const path = join(directory.dir, 'index.sqlite');
+    const other = new DatabaseSync(path);
+    other.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    other.close();
+    await overwrite(path, 0, Buffer.alloc(100, 0xa5));
+    const second = await directory.open({}, { wrap: tiered });
+    await expect.poll(() => directory.told.some(({ change }) => change.kind === 'fresh')).toBe(true);
+    await storeSample(second.front, { ...sample, seed: 2 });
+    for (const { front } of [first, second]) {
+      expect(await readKey(front, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 2)));
+    }
+    await first.front.removeKey('k');
+    for (const { front } of [first, second]) expect(await front.find('k')).toEqual([]);
+    await expect.poll(() => bodyFiles(directory.dir)).toEqual([]);
   });
 
   it('that two find at once is set aside once, and the fresh one is not', async () => {

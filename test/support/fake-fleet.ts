@@ -4,6 +4,7 @@ import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Answer } from '../../src/cache/answer.ts';
 import type { Cache } from '../../src/cache/cache.ts';
 import { type Fleet, type HeldAnswer, HolderLost } from '../../src/cache/fleet.ts';
 import type { Inquiry } from '../../src/cache/inquiry.ts';
@@ -19,12 +20,18 @@ import {
   peerSocketPath,
 } from '../../src/fleet/peer-server.ts';
 import type { Clock } from '../../src/http/clock.ts';
+import type { BodyStream } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
+import { moving } from './peer-quiet.ts';
+
+type RelayAnswer = Extract<Answer, { kind: 'relay' }>;
 
 /** One of them. */
 export interface FakeMember {
   readonly instance: string;
   readonly isDead: boolean;
+  /** Of how many keys it has the lease, or asks for it. */
+  readonly leaseCount: number;
   readonly fleet: Fleet;
   /** Tells which cache answers for it, and by which rules. */
   attach(cache: Cache, admission: PeerServerOptions['admission']): void;
@@ -53,7 +60,7 @@ export class FakeFleet {
   /** Ends all of them in order. */
   async close(): Promise<void> {
     await Promise.all([...this.#members.values()].map((member) => member.leave()));
-    if (this.dir !== undefined) await rm(this.dir, { recursive: true, force: true });
+    if (this.dir !== undefined) await moving(rm(this.dir, { recursive: true, force: true }));
   }
 
   join(instance: string): FakeMember {
@@ -113,11 +120,15 @@ class Member implements FakeMember {
     return this.dying.signal.aborted;
   }
 
+  get leaseCount(): number {
+    return this.isDead ? 0 : this.leases.size;
+  }
+
   attach(cache: Cache, admission: PeerServerOptions['admission']): void {
     this.#cache = cache;
     const { dir, clock } = this.#all;
     const { instance } = this;
-    if (dir !== undefined) this.#server = openPeerServer({ dir, instance, cache, admission, clock });
+    if (dir !== undefined) this.#server = moving(openPeerServer({ dir, instance, cache, admission, clock }));
   }
 
   /** Resolves when others can reach it. */
@@ -126,14 +137,16 @@ class Member implements FakeMember {
   }
 
   async leave(): Promise<void> {
-    await (await this.#server)?.close();
+    const server = await this.#server;
+    if (server !== undefined) await moving(server.close());
     await this.#cache?.close();
   }
 
   async die(): Promise<void> {
     this.dying.abort(new ProxyError('client_gone'));
-    this.#all.forget(this.instance);
     await this.leave();
+    // What a dead process was writing has been let go of when its leases pass on.
+    this.#all.forget(this.instance);
   }
 
   #reachOver(instance: string, path: string): NamedHolder {
@@ -183,7 +196,8 @@ async function untilLost<T>(promise: Promise<T>, dying: AbortSignal, holder: Nam
 }
 
 function severable({ answer, ...learned }: HeldAnswer, dying: AbortSignal, holder: NamedHolder): HeldAnswer {
-  if (answer?.kind !== 'representation') return { ...learned, answer };
+  if (answer?.kind === 'relay') return { ...learned, answer: severableRelay(answer, dying, holder) };
+  if (answer === undefined) return { ...learned, answer };
   const { representation } = answer;
   const severed: Representation = {
     response: representation.response,
@@ -198,6 +212,25 @@ function severable({ answer, ...learned }: HeldAnswer, dying: AbortSignal, holde
     close: () => representation.close(),
   };
   return { ...learned, answer: { ...answer, representation: severed } };
+}
+
+function severableRelay(answer: RelayAnswer, dying: AbortSignal, holder: NamedHolder): RelayAnswer {
+  const { relay } = answer;
+  const { body } = relay.response;
+  dying.addEventListener('abort', () => body.close(), { once: true });
+  const severed: BodyStream = {
+    trailers: body.trailers,
+    close: () => body.close(),
+    async *[Symbol.asyncIterator]() {
+      const chunks = body[Symbol.asyncIterator]();
+      for (;;) {
+        const { done, value } = await untilLost(chunks.next(), dying, holder);
+        if (done === true) return;
+        yield value;
+      }
+    },
+  };
+  return { ...answer, relay: { ...relay, response: { ...relay.response, body: severed } } };
 }
 
 function severableReader(reader: ByteReader, dying: AbortSignal, holder: NamedHolder): ByteReader {

@@ -8,6 +8,7 @@ const quietTurns = 6;
 
 const sockets = new Set<Socket>();
 let ended = 0;
+let underway = 0;
 let isWatching = false;
 
 /** Begins to watch connections. To be called before the first one is made. */
@@ -26,13 +27,23 @@ export function watchPeers(): void {
   }
 }
 
+/** Counts something as moving until it is over: what the file system is asked for takes its time. */
+export async function moving<T>(step: Promise<T>): Promise<T> {
+  underway += 1;
+  try {
+    return await step;
+  } finally {
+    underway -= 1;
+  }
+}
+
 /** Passes turns of the event loop until all that was sent has had its consequences. */
 export async function peersQuiet(): Promise<void> {
   let last = '';
   for (let same = 0; same < quietTurns; ) {
     await new Promise((resolve) => setImmediate(resolve));
     const state = stateOfAll();
-    same = state === last ? same + 1 : 0;
+    same = state === last && underway === 0 ? same + 1 : 0;
     last = state;
   }
 }

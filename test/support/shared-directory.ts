@@ -37,11 +37,12 @@ export async function createSharedDirectory(): Promise<SharedDirectory> {
   const dir = await temporaryDirectory();
   const told: { by: string; change: StoreChange }[] = [];
   const members = new Map<string, Store>();
+  const dead = new Set<string>();
   let gate: Promise<void> | undefined;
   let count = 0;
 
   const tellFrom = (by: string) => async (change: StoreChange) => {
-    if (!members.has(by)) return;
+    if (dead.has(by)) return;
     told.push({ by, change });
     // As a message takes its time, and is not what its sender changes later.
     const copy = structuredClone(change);
@@ -84,6 +85,9 @@ export async function createSharedDirectory(): Promise<SharedDirectory> {
         resolve();
       };
     },
-    cut: ({ instance }) => void members.delete(instance),
+    cut: ({ instance }) => {
+      dead.add(instance);
+      members.delete(instance);
+    },
   };
 }

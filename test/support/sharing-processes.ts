@@ -58,7 +58,10 @@ export class SharingProcesses {
     });
     child.on('message', (message: FromSharing) => {
       if (message.kind === 'ready') ready.resolve();
-      if (message.kind === 'ended') ended.resolve(message);
+      if (message.kind === 'ended') {
+        ended.resolve(message);
+        child.disconnect();
+      }
       if (message.kind === 'heeded') this.#heeded(instance, message.id);
       if (message.kind === 'tell') {
         this.#tell(instance, message.change, () => send(child, { kind: 'told', id: message.id }));

@@ -16,7 +16,8 @@ import { StoreHammer } from './store-hammer.ts';
 await run(process.argv.slice(2));
 
 async function run([dir = '', instance = '', seed = '', isFirst = '', fallen = '']: string[]): Promise<void> {
-  const send = (message: FromSharing) => process.send?.(message);
+  // Whoever has started this may be gone, which the end of the channel tells.
+  const send = (message: FromSharing) => process.send?.(message, undefined, undefined, () => {});
   const wrong: string[] = [];
   const waiting = new Map<number, () => void>();
   let ids = 0;
@@ -30,7 +31,7 @@ async function run([dir = '', instance = '', seed = '', isFirst = '', fallen = '
     store?.heed(message.change);
     send({ kind: 'heeded', id: message.id });
   });
-  process.on('disconnect', () => process.exit(1));
+  process.on('disconnect', () => process.exit());
   void end.then(() => {
     isEnding = true;
   });
@@ -60,5 +61,4 @@ async function run([dir = '', instance = '', seed = '', isFirst = '', fallen = '
   while (!isEnding) await hammer.step();
   await store.close();
   send({ kind: 'ended', steps: hammer.steps, faults: hammer.faults, wrong });
-  process.disconnect?.();
 }

@@ -13,6 +13,7 @@ export type Step =
   | 'removeTagged'
   | 'removePrefixed'
   | 'publish'
+  | 'replaceMetadata'
   | 'resume';
 
 export interface Held {
@@ -146,6 +147,7 @@ export function createSteeredStore({
       return writer === undefined ? undefined : wrapWriter(writer);
     },
     replaceMetadata: async (entry, metadata) => {
+      await pass('replaceMetadata');
       const replaced = await below.replaceMetadata(entry, metadata);
       return replaced === undefined ? undefined : wrapEntry(replaced);
     },

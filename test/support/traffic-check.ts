@@ -124,6 +124,8 @@ export function possibleErrors({ steps, ranges: manner, digest, maxSizeBytes, un
     ...(has('refuse') ? ['origin_refused'] : []),
     ...(has('break', 'swap', 'status') || isLie ? ['origin_reset', 'origin_body_short', 'origin_failed_rest'] : []),
     ...(has('change', 'swap', 'status') || isPut || isLie ? ['generation_changed'] : []),
+    // What is passed on for one client alone may come through another process, and breaks off with that.
+    ...(has('die') ? ['origin_reset'] : []),
     ...(digest === 'none' ? [] : ['generation_changed', 'origin_digest_mismatch']),
     ...(has(...storeFaults) || maxSizeBytes < 64 * 1024 * unit ? ['bytes_gone'] : []),
   ];

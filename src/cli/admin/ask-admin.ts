@@ -5,6 +5,7 @@ import { request as httpsRequest } from 'node:https';
 import { exitCode } from '../exit-code.ts';
 import { fail } from '../failure.ts';
 import type { CliIo } from '../io.ts';
+import { readText } from '../message-text.ts';
 import { printable } from '../text-sections.ts';
 import { type AdminServer, formatAdminPlace } from './admin-server.ts';
 
@@ -29,9 +30,6 @@ export type AdminReply =
   | { readonly kind: 'refused'; readonly status: number; readonly detail: string }
   /** There was no answer of a Rangeway; the detail is for people. */
   | { readonly kind: 'failed'; readonly detail: string };
-
-/** No answer is longer; in characters. */
-const MAX_LENGTH = 64 * 1024 * 1024;
 
 /** Asks. Never rejects. */
 export async function askAdmin(server: AdminServer, question: AdminQuestion): Promise<AdminReply> {
@@ -72,16 +70,6 @@ function send({ place, token }: AdminServer, question: AdminQuestion): Promise<I
 
 function urlOf(base: URL, path: string): URL {
   return new URL(base.pathname.replace(/\/$/, '') + path, base);
-}
-
-async function readText(message: IncomingMessage): Promise<string> {
-  let text = '';
-  message.setEncoding('utf8');
-  for await (const chunk of message) {
-    text += chunk;
-    if (text.length > MAX_LENGTH) throw new Error('the answer is too long');
-  }
-  return text;
 }
 
 function readReply(

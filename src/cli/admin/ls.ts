@@ -4,6 +4,7 @@ import type { EntryDetails, EntryList, EntryStatus } from '../../admin/operation
 import { exitCode } from '../exit-code.ts';
 import { fail } from '../failure.ts';
 import type { CliIo } from '../io.ts';
+import { printableJson } from '../text-sections.ts';
 import { type AdminFlags, type AdminServer, chooseAdminServer } from './admin-server.ts';
 import { type AdminReply, askAdmin, failWith } from './ask-admin.ts';
 import { formatEntry, formatTableHead } from './entry-table.ts';
@@ -41,7 +42,7 @@ export async function ls(prefix: string | undefined, flags: LsFlags, io: CliIo, 
     const { entries, next } = reply.value as EntryList;
     if (!json && left === limit && entries.length > 0) io.stdout.write(formatTableHead());
     for (const entry of entries) {
-      io.stdout.write(json ? `${JSON.stringify(entry)}\n` : formatEntry(entry, await presentOf(entry, server), now()));
+      io.stdout.write(json ? `${printableJson(entry)}\n` : formatEntry(entry, await presentOf(entry, server), now()));
     }
     left -= entries.length;
     if (left <= 0 && next !== undefined) {

@@ -3,6 +3,7 @@
 import { type ClientRequestArgs, request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import type { Explanation } from '../../delivery/deliver-explanation.ts';
+import { readText } from '../message-text.ts';
 
 /** A request to be explained. */
 export interface Question {
@@ -22,9 +23,6 @@ export type Reply =
   | { readonly kind: 'failed'; readonly detail: string };
 
 const TIMEOUT_MS = 30_000;
-
-/** No explanation is longer; in characters. */
-const MAX_LENGTH = 64 * 1024 * 1024;
 
 /** The form that is known here. */
 const KNOWN_VERSION: Explanation['version'] = 1;
@@ -82,16 +80,6 @@ async function readReply(message: IncomingMessage): Promise<Reply | undefined> {
   if (!isOurs || !(statusCode < 500 || statusCode === 501 || statusCode === 508)) return undefined;
   const { detail } = JSON.parse(await readText(message)) as { detail: string };
   return { kind: 'refused', status: statusCode, detail };
-}
-
-async function readText(message: IncomingMessage): Promise<string> {
-  let text = '';
-  message.setEncoding('utf8');
-  for await (const chunk of message) {
-    text += chunk;
-    if (text.length > MAX_LENGTH) throw new Error('the answer is too long');
-  }
-  return text;
 }
 
 function failed(detail: string): Reply {

@@ -10,7 +10,7 @@ import { createRouteOrigins } from '../../setup/origin.ts';
 import { exitCode } from '../exit-code.ts';
 import { fail } from '../failure.ts';
 import type { CliIo } from '../io.ts';
-import { formatSections, printable, type Section } from '../text-sections.ts';
+import { formatSections, printable, printableJson, type Section } from '../text-sections.ts';
 import type { Finding } from './finding.ts';
 import { findAll } from './findings.ts';
 import { type Failure, type Observations, observeOrigin } from './questions.ts';
@@ -130,7 +130,7 @@ function describeFailure(url: URL, { code, detail }: Failure): string {
 
 function jsonText({ originUrl, target }: Place, { whole }: Observations, findings: readonly Finding[]): string {
   const value = { version: VERSION, origin: originUrl, target, status: whole.status, findings };
-  return `${JSON.stringify(value, null, 2)}\n`;
+  return `${printableJson(value, 2)}\n`;
 }
 
 function formatFindings({ originUrl, target }: Place, findings: readonly Finding[]): string {

@@ -49,6 +49,8 @@ export class BlockFile {
   readonly #file: OpenFile;
   readonly #sums: Sidecar;
   readonly #lost = new Set<number>();
+  /** Those of them of which the sidecar may still say what it said before. */
+  readonly #unerased = new Set<number>();
   readonly #reading = new Set<Promise<Uint8Array>>();
   #sizeBytes: number | undefined;
   #erasing: Promise<void> = Promise.resolve();
@@ -173,7 +175,7 @@ export class BlockFile {
     const sums = await this.#sums.readAgain(start, end, reopen).catch(() => undefined);
     for (let index = start; sums !== undefined && index < end; index += 1) {
       const sum = sums.get(index - start);
-      if (sum !== undefined && !this.has(index) && !this.#lost.has(index)) this.#sums.set(index, sum);
+      if (sum !== undefined && !this.has(index) && !this.#unerased.has(index)) this.note(index, sum);
     }
   }
 
@@ -202,8 +204,10 @@ export class BlockFile {
     const { fileSystem, paths } = this.#options;
     this.#sums.set(index, undefined);
     this.#lost.add(index);
+    this.#unerased.add(index);
+    const erase = () => eraseSum(fileSystem, paths.sums, index).then(() => void this.#unerased.delete(index));
     // What the sidecar cannot be told is found out again by the next one who reads the block.
-    this.#erasing = this.#erasing.then(() => eraseSum(fileSystem, paths.sums, index)).catch(() => {});
+    this.#erasing = this.#erasing.then(erase).catch(() => {});
   }
 }
 

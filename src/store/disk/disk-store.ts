@@ -105,7 +105,9 @@ class DiskStore implements Store {
     this.#sweeper = new Sweeper({ ...this.#parts, instances: this.#instances, isWritten, emit: options.emit, signal });
     this.#connection.onFresh((reason) => this.#startAfresh(reason));
     const isLeftBehind = sharing === undefined || sharing.isFirst || sharing.fallen.length > 0;
-    if (isLeftBehind) this.#background.add(this.#sweeper.sweepAll());
+    // Those who have the damaged index open may not have noticed it yet.
+    if (this.#connection.isBegunAfresh) this.#startAfresh('replaced');
+    else if (isLeftBehind) this.#background.add(this.#sweeper.sweepAll());
     this.#background.add(this.#parts.space.makeRoom());
   }
 
@@ -133,7 +135,6 @@ class DiskStore implements Store {
     const found = this.#parts.index.get(key, generation);
     if (found === undefined || found.entry.pinnedUntil !== undefined) return undefined;
     if (this.#writers.has(generation)) throw new Error(`Generation ${generation} is being written already.`);
-    this.#parts.index.hold(generation);
     const writer = this.#addWriter(generation, found.entry);
     const failure = await writer.resume(found.entry, found.allocatedBytes).then(
       () => undefined,
@@ -142,6 +143,7 @@ class DiskStore implements Store {
     if (failure === undefined && !writer.isRemoved) return writer;
     await writer[Symbol.asyncDispose]();
     if (failure === undefined || !this.#parts.index.has(generation)) return undefined;
+    if (failure instanceof StoreFault) throw failure;
     throw new StoreFault('io', `Generation ${generation} cannot be opened now.`, { cause: failure });
   }
 

@@ -65,12 +65,16 @@ export class DiskWriter implements EntryWriter {
     });
   }
 
-  /** Begins with what there is of an entry in the index, which counts so many bytes for it. Throws `ProxyError`. */
-  resume({ isInline, sizeBytes }: IndexedEntry, allocatedBytes: number): Promise<void> {
+  /**
+   * Begins with what there is of an entry in the index, which counts so many bytes for it. Throws `ProxyError`, and
+   * `StoreFault` when another process writes it.
+   */
+  async resume({ isInline, sizeBytes }: IndexedEntry, allocatedBytes: number): Promise<void> {
+    this.#parts.index.hold(this.generation);
     // At once, or a removal could come before it.
     this.#standing = 'current';
     this.#room.count(allocatedBytes);
-    return this.#step(async () => {
+    await this.#step(async () => {
       const { blockSizeBytes, index } = this.#parts;
       const inline = isInline ? index.body(this.generation) : undefined;
       if (!isInline) await this.#body.open(sizeBytes);

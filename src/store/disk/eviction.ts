@@ -52,6 +52,8 @@ export class Eviction {
   readonly #uses = new Set<string>();
   /** The id of the row that the hand has passed last. */
   #hand = 0;
+  /** Whether the index says where it stands. */
+  #isHandWritten = true;
   /** How often the hand has come to the end of the rows since an entry left. */
   #rounds = 0;
   /** In how many steps in turn what was to leave was gone already. */
@@ -75,7 +77,8 @@ export class Eviction {
   /** Takes a step toward so many free bytes; tells whether it is worth taking another one. What is expired goes first. */
   step(bytes: number): boolean {
     if (this.#index.removeExpired() > 0) return true;
-    if (this.#options.instances?.isShared === true) this.#readHand();
+    // While the index cannot be changed, it would set the hand back to the same rows again and again.
+    if (this.#options.instances?.isShared === true && this.#isHandWritten) this.#readHand();
     const rows = this.#connection.ask([], ({ afterHand }) => afterHand.all(this.#hand, passedAtOnce));
     const queue = rows.map((row) => this.#sieved(row));
     const { evicted, spared, passed } = sieve(queue, bytes);
@@ -140,9 +143,10 @@ export class Eviction {
   /** Writes where the hand stands, and that those it spared count as unused. Where that fails, the next step goes on. */
   #spare(spared: readonly EntryId[]): void {
     for (const { generation } of spared) this.#uses.delete(generation);
-    this.#connection.attempt(undefined, ({ deleteUse, updateHand }) => {
+    this.#isHandWritten = this.#connection.attempt(false, ({ deleteUse, updateHand }) => {
       for (const { row } of spared) deleteUse.run(row);
       updateHand.run(this.#hand);
+      return true;
     });
   }
 
@@ -166,5 +170,6 @@ export class Eviction {
   #startAfresh(): void {
     this.#uses.clear();
     this.#hand = 0;
+    this.#isHandWritten = true;
   }
 }

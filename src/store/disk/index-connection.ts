@@ -32,6 +32,8 @@ export type FreshReason = 'replaced' | 'reopened';
  * told once, until a change succeeds again.
  */
 export class IndexConnection {
+  /** Whether the index was damaged when it was opened, and was set aside, of which no listener could be told. */
+  readonly isBegunAfresh: boolean;
   readonly #options: IndexConnectionOptions;
   readonly #isShared: boolean;
   readonly #freshListeners: ((reason: FreshReason) => void)[] = [];
@@ -44,12 +46,14 @@ export class IndexConnection {
   constructor(options: IndexConnectionOptions) {
     this.#options = options;
     this.#isShared = options.isShared ?? false;
-    this.#alone(() => {
+    this.isBegunAfresh = this.#alone(() => {
       try {
         this.#open = this.#openIndex();
+        return false;
       } catch (error) {
         if (!isUnusable(error)) throw error;
         this.#replace(error);
+        return true;
       }
     });
   }

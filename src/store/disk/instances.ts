@@ -99,6 +99,7 @@ export class Instances {
   noteHeld({ hold }: IndexStatements, generation: string): void {
     if (this.#name === undefined) return;
     this.#held.add(generation);
+    this.#unreleased.delete(generation);
     hold.run(generation, this.#name);
   }
 

@@ -1,0 +1,441 @@
+/** What one process asks another one over its socket: answers and their bytes, failures, and the ends of both. */
+
+import { once } from 'node:events';
+import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Span } from '../../src/bytes/span.ts';
+import type { Answer } from '../../src/cache/answer.ts';
+import { type HeldAnswer, HolderLost } from '../../src/cache/fleet.ts';
+import type { Inquiry } from '../../src/cache/inquiry.ts';
+import type { Representation } from '../../src/cache/representation.ts';
+import type { Version } from '../../src/cache/version.ts';
+import { createPeerHolder } from '../../src/fleet/peer-client.ts';
+import { openPeerServer, type PeerServer, peerSocketPath } from '../../src/fleet/peer-server.ts';
+import { createGate } from '../../src/guard/gate.ts';
+import { plainPresentation } from '../../src/guard/presentation.ts';
+import type { ProxyRequest } from '../../src/http/message.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import { createInquiry, routeRequest } from '../../src/routing/inquiry.ts';
+import type { Route } from '../../src/routing/route.ts';
+import { createRouter } from '../../src/routing/router.ts';
+import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
+import { boundlessAllowances, openAccess } from '../support/open-gate.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createWholeProxy } from '../support/whole-proxy.ts';
+
+type Answering = (inquiry: Inquiry, given: Version | undefined) => Promise<HeldAnswer | undefined>;
+
+const facts = {
+  outcome: 'miss',
+  reason: 'uri-miss',
+  collapsed: true,
+  status: { fwd: 'uri-miss', fwdStatus: 200, stored: true, collapsed: true, ttlSeconds: Number.POSITIVE_INFINITY },
+} as const;
+const response = {
+  status: 200,
+  fields: [
+    ['etag', '"v1"'],
+    ['x-text', 'ä\u00ff'],
+  ],
+  nominated: [['accept', null]],
+  requestAt: 1,
+  responseAt: 2,
+} as const;
+const learned = { unshared: undefined, refusal: undefined };
+
+let dir: string;
+let clock: FakeClock;
+let server: PeerServer | undefined;
+let route: Route;
+let leaving: AbortController;
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'rangeway-peer-'));
+  clock = createFakeClock();
+  leaving = new AbortController();
+  const proxy = createWholeProxy({});
+  route = proxy.route;
+  await proxy.close();
+});
+afterEach(async () => {
+  await server?.close();
+  server = undefined;
+  await rm(dir, { recursive: true, force: true });
+});
+
+async function serve(answerPeer: Answering, served: Route = route): Promise<void> {
+  const gate = createGate({ access: openAccess, allowances: boundlessAllowances, presentation: plainPresentation });
+  const admission = () => ({ router: createRouter([served]), gateOf: () => gate });
+  server = await openPeerServer({ dir, instance: 'a', cache: { answerPeer }, admission, clock });
+}
+
+const holder = () => createPeerHolder('a', peerSocketPath(dir, 'a'), clock);
+
+/** A question as it comes from a request. */
+function ask(changes: Partial<ProxyRequest> = {}, onInterim: Inquiry['onInterim'] = () => {}): Inquiry {
+  const request: ProxyRequest = {
+    method: 'GET',
+    scheme: 'http',
+    authority: 'files.example',
+    target: '/file?q=1',
+    version: '1.1',
+    fields: [['range', 'bytes=0-9']],
+    body: undefined,
+    bodySizeBytes: undefined,
+    peer: { address: '192.0.2.1', port: 1 },
+    receivedAt: 5,
+    signal: leaving.signal,
+    sendInterim: () => {},
+    ...changes,
+  };
+  const router = createRouter([route]);
+  return createInquiry(request, routeRequest(request, router), router, {
+    origin: route.origin,
+    client: '192.0.2.1',
+    originFields: [['via', '1.1 rangeway'], ...request.fields],
+    onInterim,
+  });
+}
+
+/** A representation of a pattern, and what becomes of it. */
+function createSource(sizeBytes: number, more: Partial<Representation> = {}) {
+  const seen = { opened: [] as Span[][], closed: 0, readerClosed: 0, readTo: 0 };
+  const note = (what: 'closed' | 'readerClosed') => {
+    seen[what] += 1;
+  };
+  const representation: Representation = {
+    response,
+    generation: 'g1',
+    sizeBytes,
+    peek: () => undefined,
+    open: async (spans) => {
+      seen.opened.push([...spans]);
+      return {
+        peek: () => undefined,
+        read: async (offset, end) => {
+          const to = Math.min(offset + 50_000, end, sizeBytes);
+          seen.readTo = to;
+          return offset < sizeBytes ? patternBytes(offset, to) : undefined;
+        },
+        close: () => note('readerClosed'),
+      };
+    },
+    whenPresent: async () => true,
+    close: () => note('closed'),
+    ...more,
+  };
+  return { representation, seen };
+}
+
+const give = (representation: Representation): HeldAnswer => ({
+  ...learned,
+  answer: { ...facts, kind: 'representation', representation, isReuse: true, originBytes: () => 42 },
+});
+
+async function received(held: Promise<HeldAnswer | undefined>): Promise<Extract<Answer, { kind: 'representation' }>> {
+  const answer = (await held)?.answer;
+  if (answer?.kind !== 'representation') throw new Error('no representation');
+  return answer;
+}
+
+async function readAll(representation: Representation, spans: readonly Span[]): Promise<Buffer> {
+  const reader = await representation.open(spans, leaving.signal);
+  const chunks: Uint8Array[] = [];
+  for (const { start, end } of spans) {
+    for (let offset = start; offset < end; ) {
+      const chunk = reader.peek(offset, end) ?? (await reader.read(offset, end));
+      if (chunk === undefined) break;
+      chunks.push(chunk);
+      offset += chunk.length;
+    }
+  }
+  reader.close();
+  return Buffer.concat(chunks);
+}
+
+const until = (isSo: () => boolean) => expect.poll(isSo).toBe(true);
+
+describe('a question', () => {
+  it('is taken up with all that counts, and with nothing that is not told', async () => {
+    let taken: Inquiry | undefined;
+    let given: Version | undefined;
+    await serve(async (inquiry, version) => {
+      taken = inquiry;
+      given = version;
+      return undefined;
+    });
+    const asked = ask();
+    const version = { generation: 'g0', validator: '"v0"', sizeBytes: undefined };
+    expect(await holder().answer(asked, version)).toBeUndefined();
+    const told = ({ request, key, uriOrigin, client, originTarget, originFields, policy }: Inquiry) => {
+      const { method, scheme, authority, target, fields, peer, receivedAt } = request;
+      const { query, ...rest } = { ...policy, query: undefined };
+      return {
+        method,
+        scheme,
+        authority,
+        target,
+        fields,
+        peer,
+        receivedAt,
+        key,
+        uriOrigin,
+        client,
+        originTarget,
+        originFields,
+        rest,
+      };
+    };
+    expect(told(taken as Inquiry)).toEqual(told(asked));
+    expect(given).toEqual(version);
+  });
+
+  const others: readonly (readonly [string, (known: Route) => Route])[] = [
+    ['another origin', (known) => ({ ...known, originUrl: new URL('http://elsewhere.example') })],
+    ['another rule', (known) => ({ ...known, cache: { ...known.cache, pinSeconds: 1 } })],
+    ['another prefix', (known) => ({ ...known, match: { hosts: [], pathPrefix: '/only' } })],
+  ];
+  it.each(others)('is not answered by %s', async (_, change) => {
+    await serve(() => Promise.reject(new Error('it was asked')), change(route));
+    expect(await holder().answer(ask())).toBeUndefined();
+  });
+
+  it('that goes its own way learns why', async () => {
+    const refusal = { reason: 'private', status: 200, at: 7 };
+    await serve(async () => ({ answer: undefined, unshared: 'personal', refusal }));
+    expect(await holder().answer(ask())).toEqual({ answer: undefined, unshared: 'personal', refusal });
+  });
+
+  it('fails as it has failed there', async () => {
+    const fields = [['retry-after', '3']] as const;
+    await serve(() => Promise.reject(new ProxyError('origin_busy', { detail: 'why', fields })));
+    const failure = await holder()
+      .answer(ask())
+      .catch((thrown: unknown) => thrown);
+    expect(failure).toBeInstanceOf(ProxyError);
+    expect(failure).toMatchObject({ code: 'origin_busy', status: 503, detail: 'why', fields });
+  });
+
+  it('is told the interim responses that come before its answer', async () => {
+    await serve(async ({ onInterim }) => {
+      onInterim({ status: 103, fields: [['link', '</style.css>']] });
+      return undefined;
+    });
+    const interim: unknown[] = [];
+    await holder().answer(ask({}, (told) => interim.push(told)));
+    expect(interim).toEqual([{ status: 103, fields: [['link', '</style.css>']] }]);
+  });
+
+  it('ends there when its client leaves', async () => {
+    let signal: AbortSignal | undefined;
+    await serve(({ request }) => {
+      ({ signal } = request);
+      return new Promise(() => {});
+    });
+    const answer = holder().answer(ask());
+    await until(() => signal !== undefined);
+    leaving.abort(new ProxyError('client_gone'));
+    await expect(answer).rejects.toMatchObject({ code: 'client_gone' });
+    await until(() => signal?.aborted === true);
+  });
+});
+
+describe('a representation', () => {
+  it('has its head and its facts, and the bytes of its spans in their order', async () => {
+    const { representation, seen } = createSource(400_000);
+    await serve(async () => give(representation));
+    const { representation: got, isReuse, originBytes, ...told } = await received(holder().answer(ask()));
+    expect({ ...told, isReuse }).toEqual({ ...facts, kind: 'representation', isReuse: true });
+    expect(got.response).toEqual(response);
+    expect([got.generation, got.sizeBytes]).toEqual(['g1', 400_000]);
+    const spans = [
+      { start: 10, end: 300_000 },
+      { start: 0, end: 5 },
+    ];
+    expect(await readAll(got, spans)).toEqual(Buffer.concat(spans.map(({ start, end }) => patternBytes(start, end))));
+    expect(originBytes()).toBe(42);
+    expect(seen.opened).toEqual([spans]);
+    await until(() => seen.readerClosed > 0 && seen.closed > 0);
+  });
+
+  it('of unknown length ends where it ends, and has its length then', async () => {
+    const { representation } = createSource(60_000);
+    const growing = Object.defineProperty({ ...representation }, 'sizeBytes', { value: undefined, writable: true });
+    await serve(async () => give(growing));
+    const { representation: got } = await received(holder().answer(ask()));
+    expect(got.sizeBytes).toBeUndefined();
+    Object.assign(growing, { sizeBytes: 60_000 });
+    expect(await readAll(got, [{ start: 0, end: Number.POSITIVE_INFINITY }])).toEqual(
+      Buffer.from(patternBytes(0, 60_000)),
+    );
+    expect(got.sizeBytes).toBe(60_000);
+  });
+
+  it('tells when bytes are present, and is opened while that is still waited for', async () => {
+    const asked: number[] = [];
+    let isWaitOver = false;
+    const { representation } = createSource(1000, {
+      whenPresent: (end, signal) => {
+        asked.push(end);
+        if (Number.isFinite(end)) return Promise.resolve(true);
+        return new Promise((_, reject) => {
+          signal.addEventListener('abort', () => {
+            isWaitOver = true;
+            reject(signal.reason);
+          });
+        });
+      },
+    });
+    await serve(async () => give(representation));
+    const { representation: got } = await received(holder().answer(ask()));
+    expect(await got.whenPresent(7, leaving.signal)).toBe(true);
+    const patience = new AbortController();
+    const waiting = got.whenPresent(Number.POSITIVE_INFINITY, patience.signal);
+    patience.abort(new Error('for too long'));
+    await expect(waiting).rejects.toThrow('for too long');
+    expect(await readAll(got, [{ start: 0, end: 1000 }])).toEqual(Buffer.from(patternBytes(0, 1000)));
+    expect(asked).toEqual([7, Number.POSITIVE_INFINITY]);
+    expect(isWaitOver).toBe(true);
+  });
+
+  it('is let go of there when nobody opens it', async () => {
+    const { representation, seen } = createSource(10);
+    await serve(async () => give(representation));
+    (await received(holder().answer(ask()))).representation.close();
+    await until(() => seen.closed > 0);
+    expect(seen.opened).toEqual([]);
+  });
+
+  it('is read no faster than its client reads, and no further when that leaves', async () => {
+    const { representation, seen } = createSource(100_000_000);
+    await serve(async () => give(representation));
+    const { representation: got } = await received(holder().answer(ask()));
+    const reader = await got.open([{ start: 0, end: 100_000_000 }], leaving.signal);
+    await reader.read(0, 100_000_000);
+    let last = -1;
+    await expect
+      .poll(
+        () => {
+          const isStill = last === seen.readTo;
+          last = seen.readTo;
+          return isStill;
+        },
+        { interval: 50 },
+      )
+      .toBe(true);
+    expect(seen.readTo).toBeLessThan(8_000_000);
+    reader.close();
+    await until(() => seen.readerClosed > 0);
+  });
+
+  it('breaks off as it has broken off there', async () => {
+    const { representation } = createSource(100, {
+      open: async () => ({
+        peek: () => undefined,
+        read: () => Promise.reject(new ProxyError('generation_changed', { detail: 'another validator' })),
+        close: () => {},
+      }),
+    });
+    await serve(async () => give(representation));
+    const { representation: got } = await received(holder().answer(ask()));
+    await expect(readAll(got, [{ start: 0, end: 100 }])).rejects.toMatchObject({
+      code: 'generation_changed',
+      detail: 'another validator',
+    });
+  });
+});
+
+it('passes a response on with its body, its trailers, and what it has cost', async () => {
+  let isClosed = false;
+  const trailers = [['x-sum', '1']] as const;
+  const body = {
+    trailers: () => trailers,
+    close: () => {
+      isClosed = true;
+    },
+    async *[Symbol.asyncIterator]() {
+      yield patternBytes(0, 70_000);
+      yield patternBytes(70_000, 70_001);
+    },
+  };
+  const head = { status: 201, fields: [['x', 'y']], version: '2', framing: 'chunked', sizeBytes: undefined } as const;
+  const relay = { response: { ...head, body }, requestAt: 1, responseAt: 2, evaluated: true };
+  await serve(async () => ({ ...learned, answer: { ...facts, kind: 'relay', relay, originBytes: () => 70_001 } }));
+  const answer = (await holder().answer(ask()))?.answer;
+  if (answer?.kind !== 'relay') throw new Error('no relay');
+  const { body: got, ...told } = answer.relay.response;
+  expect(told).toEqual(head);
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of got) chunks.push(chunk);
+  expect(Buffer.concat(chunks)).toEqual(Buffer.from(patternBytes(0, 70_001)));
+  expect(got.trailers?.()).toEqual(trailers);
+  expect(answer.originBytes()).toBe(70_001);
+  expect(isClosed).toBe(true);
+});
+
+describe('a process', () => {
+  it('that is not there is lost', async () => {
+    await expect(holder().answer(ask())).rejects.toBeInstanceOf(HolderLost);
+  });
+
+  it('that ends while it answers, or is read from, is lost', async () => {
+    let isAsked = false;
+    await serve(() => {
+      isAsked = true;
+      return new Promise(() => {});
+    });
+    const lost = expect(holder().answer(ask())).rejects.toBeInstanceOf(HolderLost);
+    await until(() => isAsked);
+    await server?.close();
+    await lost;
+    const { representation } = createSource(10_000_000);
+    await serve(async () => give(representation));
+    const { representation: got } = await received(holder().answer(ask()));
+    const reading = readAll(got, [{ start: 0, end: Number.POSITIVE_INFINITY }]);
+    const cut = expect(reading).rejects.toBeInstanceOf(HolderLost);
+    await server?.close();
+    await cut;
+  });
+
+  it('that does not react is lost after a time; one that says that it is there is not', async () => {
+    const silent = createServer(() => {}).listen(peerSocketPath(dir, 'a'));
+    await once(silent, 'listening');
+    const lost = holder().answer(ask());
+    await clock.whenPending(1);
+    clock.advance(15_000);
+    await expect(lost).rejects.toBeInstanceOf(HolderLost);
+    silent.close();
+    await once(silent, 'close');
+
+    const answering = Promise.withResolvers<HeldAnswer | undefined>();
+    await serve(() => answering.promise);
+    const patient = holder().answer(ask());
+    await clock.whenPending(2);
+    for (let seconds = 0; seconds < 60; seconds += 3) {
+      clock.advance(3_000);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    answering.resolve(undefined);
+    expect(await patient).toBeUndefined();
+  });
+
+  it('is not disturbed by what is no question', async () => {
+    await serve(async () => undefined);
+    for (const noise of ['GET / HTTP/1.1\r\n\r\n', '\x01\0\0\0\x04{}[]', '\x02\0\0\0\0', '\xff\xff\xff\xff\xff\xff']) {
+      const socket = connect(peerSocketPath(dir, 'a'));
+      socket.on('error', () => {});
+      socket.resume();
+      socket.write(noise, 'latin1');
+      setTimeout(() => socket.destroy(), 50);
+      await once(socket, 'close');
+    }
+    expect(await holder().answer(ask())).toBeUndefined();
+  });
+
+  it('opens no socket where others could reach it', async () => {
+    await chmod(dir, 0o755);
+    await expect(serve(async () => undefined)).rejects.toThrow('mode 0700');
+  });
+});

@@ -1,0 +1,440 @@
+/** Two or three processes over one store, whatever is under way in one of them: leases, answers, invalidations. */
+
+import { afterEach, describe, expect, it } from 'vitest';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import type { Sent } from '../support/direct-client.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
+import { turn } from '../support/turn.ts';
+import { type Client, createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+
+const size = 10_000;
+const whole = patternBytes(0, size);
+const none = new Uint8Array();
+
+let proxy: WholeProxy;
+let origin: RangeOrigin;
+afterEach(async () => {
+  await proxy.closeCache();
+  await turn();
+  expect(proxy.clock.pending).toBe(0);
+  expect(proxy.origin.untaken).toBe(0);
+  for (const { member } of proxy.processes) expect(member.leaseCount).toBe(0);
+  await proxy.close();
+});
+
+function begin(options: WholeProxyOptions = {}, file: Parameters<typeof createRangeOrigin>[1] = {}): void {
+  proxy = createWholeProxy({ processes: 2, ...options });
+  origin = createRangeOrigin(proxy.origin, { sizeBytes: size, ...file });
+}
+
+/** A request to one of the processes. */
+function send(process: number, sent: Sent = {}): Client {
+  const client = proxy.processes[process]?.send(sent);
+  if (client === undefined) throw new Error(`there is no process ${process}`);
+  return client;
+}
+
+const collapsed = () => proxy.requestEvents().map((event) => event.collapsed);
+const status = (client: Client) => client.field('cache-status');
+
+describe('a stored response', () => {
+  it('is served by every process, which asks nobody', async () => {
+    begin();
+    const first = send(0);
+    (await origin.give()).finish();
+    await expectWhole(first);
+    for (const { member } of proxy.processes) member.isCutOff = true;
+    expect(await status(send(1))).toBe('rangeway; hit; ttl=60');
+    await expectWhole(send(1));
+    expect(proxy.origin.requests).toBe(1);
+  });
+});
+
+describe('a miss in one process', () => {
+  it('is joined by the others, whose clients get the bytes as they come, at their places', async () => {
+    begin({ processes: 3 });
+    const first = send(0);
+    const transfer = await origin.begin();
+    const second = send(1);
+    const part = send(2, { fields: { range: 'bytes=4000-4099' } });
+    void transfer.sendTo(3000);
+    await expectUntil(first, 3000);
+    await expectUntil(second, 3000);
+    expect(await part.status()).toBe(206);
+    transfer.finish();
+    await expectWhole(first);
+    await expectWhole(second);
+    await expectPart(part, 4000, 4100);
+    expect(proxy.origin.requests).toBe(1);
+    expect(await status(first)).toBe('rangeway; fwd=uri-miss; fwd-status=200; stored');
+    expect(await status(second)).toBe('rangeway; fwd=uri-miss; fwd-status=200; stored; collapsed');
+    await turn();
+    expect(collapsed().toSorted()).toEqual([false, true, true]);
+  });
+
+  it('is joined before its head is there, and fails for all as it fails', async () => {
+    begin();
+    const clients = [send(0), send(1)];
+    const exchange = await proxy.origin.next();
+    await turn();
+    exchange.fail(new ProxyError('origin_reset', { detail: 'why' }));
+    for (const client of clients) expect(await client.status()).toBe(502);
+    for (const client of clients) await client.bytes();
+    expect(proxy.requestEvents().map(({ error, errorDetail }) => [error, errorDetail])).toEqual([
+      ['origin_reset', 'why'],
+      ['origin_reset', 'why'],
+    ]);
+    expect(proxy.origin.requests).toBe(1);
+  });
+
+  it('tells a range in another one its length when it is known', async () => {
+    begin();
+    const first = send(0);
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: { 'cache-control': 'max-age=60', etag: '"v1"' } });
+    const tail = send(1, { fields: { range: 'bytes=-100' } });
+    const early = send(1, { fields: { range: 'bytes=0-99' } });
+    await exchange.send(whole.subarray(0, 5000));
+    expect(await early.field('content-range')).toBe('bytes 0-99/*');
+    await exchange.send(whole.subarray(5000));
+    exchange.end();
+    await expectPart(tail, size - 100, size);
+    await expectWhole(first);
+    expect(proxy.origin.requests).toBe(1);
+  });
+
+  it('goes on for readers in another one when its own client leaves', async () => {
+    begin({ fill: { onAbort: 'stop' } });
+    const first = send(0);
+    const transfer = await origin.begin();
+    const second = send(1);
+    void transfer.sendTo(3000);
+    await expectUntil(second, 3000);
+    await first.leave();
+    transfer.finish();
+    await expectWhole(second);
+  });
+
+  it('ends when the readers in all of them have left', async () => {
+    begin({ fill: { onAbort: 'stop' } });
+    const clients = [send(0), send(1)];
+    const transfer = await origin.begin();
+    void transfer.sendTo(3000);
+    for (const client of clients) await expectUntil(client, 3000);
+    for (const client of clients) await client.leave();
+    await turn();
+    expect(transfer.exchange.isClosed || transfer.exchange.request.signal.aborted).toBe(true);
+  });
+
+  it('is not joined by who wants a stored response or none (RFC 9111 §5.2.1.7)', async () => {
+    begin();
+    const first = send(0);
+    const transfer = await origin.begin();
+    expect(await send(1, { fields: { 'cache-control': 'only-if-cached' } }).status()).toBe(504);
+    transfer.finish();
+    await expectWhole(first);
+  });
+
+  it('gives a HEAD in another one what the response tells', async () => {
+    begin();
+    const first = send(0);
+    const transfer = await origin.begin();
+    const head = send(1, { method: 'HEAD' });
+    expect(await head.response).toMatchObject({ status: 200, body: { sizeBytes: size } });
+    transfer.finish();
+    await expectWhole(first);
+    expect(proxy.origin.requests).toBe(1);
+  });
+
+  it('is nothing for another variant, which is fetched meanwhile', async () => {
+    begin({}, { fields: { 'cache-control': 'max-age=60', etag: '"v1"', vary: 'accept-language' } });
+    const german = send(0, { fields: { 'accept-language': 'de' } });
+    const first = await origin.begin();
+    await turn();
+    const french = send(1, { fields: { 'accept-language': 'fr' } });
+    const second = await origin.begin();
+    expect(second.exchange.request.fields).toContainEqual(['accept-language', 'fr']);
+    for (const transfer of [first, second]) transfer.finish();
+    for (const client of [german, french]) await expectWhole(client);
+    expect(proxy.origin.requests).toBe(2);
+  });
+});
+
+describe('what is for one client alone', () => {
+  it('is not given to those who waited in another process, which learns it', async () => {
+    begin();
+    const fields = { 'cache-control': 'private' };
+    const clients = [send(0), send(1)];
+    const first = await proxy.origin.next();
+    await turn();
+    first.respond({ fields: { ...fields, 'x-for': 'first' } }, none);
+    const second = await proxy.origin.next();
+    second.respond({ fields: { ...fields, 'x-for': 'second' } }, none);
+    expect(await Promise.all(clients.map((client) => client.field('x-for')))).toEqual(['first', 'second']);
+    // Two who come at once do not wait for each other any more.
+    const later = [send(1), send(1)];
+    const exchanges = [await proxy.origin.next(), await proxy.origin.next()];
+    for (const exchange of exchanges) exchange.respond({ fields }, none);
+    for (const client of later) expect(await client.status()).toBe(200);
+  });
+
+  it('of an unsafe method goes its own way, whoever has the lease', async () => {
+    begin();
+    const first = send(0);
+    const transfer = await origin.begin();
+    const posted = send(1, { method: 'POST' });
+    (await proxy.origin.next()).respond({ status: 204, framing: 'none' }, none);
+    expect(await posted.status()).toBe(204);
+    transfer.finish();
+    await expectWhole(first);
+  });
+});
+
+describe('a stale response', () => {
+  const stale = { 'cache-control': 'max-age=10, stale-while-revalidate=30', etag: '"v1"' };
+  async function store(fields: Readonly<Record<string, string>> = stale): Promise<void> {
+    begin({}, { fields });
+    const first = send(0);
+    (await origin.give()).finish();
+    await expectWhole(first);
+    proxy.clock.advance(20_000);
+  }
+
+  it('is validated once in the background, however many processes serve it', async () => {
+    await store();
+    for (const process of [0, 1, 1, 0]) await expectWhole(send(process));
+    (await proxy.origin.next()).respond({ status: 304, fields: stale, framing: 'none' }, none);
+    await turn();
+    expect(await status(send(1))).toBe('rangeway; hit; ttl=10');
+    expect(proxy.origin.requests).toBe(2);
+  });
+
+  it('is validated once for those who wait in several processes', async () => {
+    const fields = { 'cache-control': 'max-age=10', etag: '"v1"' };
+    await store(fields);
+    const clients = [send(0), send(1), send(1)];
+    const exchange = await proxy.origin.next();
+    await turn();
+    exchange.respond({ status: 304, fields, framing: 'none' }, none);
+    for (const client of clients) await expectWhole(client);
+    expect(await status(clients[1] as Client)).toBe('rangeway; fwd=stale; fwd-status=304; ttl=10; stored; collapsed');
+    expect(proxy.origin.requests).toBe(2);
+  });
+
+  it('is served where the origin fails, to those who wait in several processes', async () => {
+    await store({ 'cache-control': 'max-age=10, stale-if-error=600', etag: '"v1"' });
+    const clients = [send(0), send(1)];
+    const exchange = await proxy.origin.next();
+    await turn();
+    exchange.fail(new ProxyError('origin_refused'));
+    for (const client of clients) await expectWhole(client);
+    expect(proxy.origin.requests).toBe(2);
+  });
+});
+
+describe('a generation that is there in part', () => {
+  it('is opened by one process at a time, for the readers of all', async () => {
+    begin({ originRanges: 'auto' });
+    const first = send(0, { fields: { range: 'bytes=0-1023' } });
+    (await origin.give()).finish();
+    await expectPart(first, 0, 1024);
+    await turn();
+    const middle = send(0, { fields: { range: 'bytes=4096-5119' } });
+    const one = await origin.begin();
+    const later = send(1, { fields: { range: 'bytes=8192-9215' } });
+    const two = await origin.begin();
+    for (const transfer of [one, two]) transfer.finish();
+    await expectPart(middle, 4096, 5120);
+    await expectPart(later, 8192, 9216);
+    expect(origin.asked).toEqual(['bytes=0-1023', 'bytes=4096-5119 if "v1"', 'bytes=8192-9215 if "v1"']);
+    expect((await proxy.store.find((await entryKey()) as string)).length).toBe(1);
+  });
+
+  it('has a reader far ahead in another process get a transfer of its own', async () => {
+    begin({ originRanges: 'auto', fill: { seekAheadBytes: 1024 } });
+    const plain = send(0);
+    const first = await origin.begin();
+    void first.sendTo(1024);
+    await expectUntil(plain, 1024);
+    const ahead = send(1, { fields: { range: 'bytes=8192-8300' } });
+    const second = await origin.begin();
+    second.finish();
+    await expectPart(ahead, 8192, 8301);
+    first.finish();
+    await expectWhole(plain);
+    expect(origin.asked[1]).toMatch(/^bytes=8192-/);
+  });
+});
+
+/** The key of the one file. */
+async function entryKey(): Promise<string | undefined> {
+  const { entries } = await proxy.store.list({ kind: 'prefix', prefix: '' }, 1);
+  return entries[0]?.key;
+}
+
+describe('an invalidation in one process', () => {
+  it('keeps what runs in another one from being stored or joined, while its readers get it all', async () => {
+    begin();
+    const reader = send(0);
+    const transfer = await origin.begin();
+    void transfer.sendTo(3000);
+    await expectUntil(reader, 3000);
+    const put = send(1, { method: 'PUT' });
+    (await proxy.origin.next()).respond({ status: 204, framing: 'none' }, none);
+    expect(await put.status()).toBe(204);
+    origin.file = { ...origin.file, seed: 2, fields: { ...origin.file.fields, etag: '"v2"' } };
+    const later = [send(1), send(0)];
+    const second = await origin.begin();
+    await turn();
+    expect(proxy.origin.untaken).toBe(0);
+    transfer.finish();
+    await expectWhole(reader);
+    second.finish();
+    for (const client of later) expect(await client.bytes()).toEqual(Buffer.from(patternBytes(0, size, 2)));
+    expect(await send(0).field('etag')).toBe('"v2"');
+  });
+});
+
+describe('a process that dies', () => {
+  const rows: readonly (readonly [string, WholeProxyOptions, Parameters<typeof createRangeOrigin>[1]])[] = [
+    ['at an origin with ranges', { originRanges: 'auto' }, { hasRanges: true }],
+    ['at a legacy origin', {}, { hasRanges: false }],
+    ['at one that names nothing', {}, { hasRanges: false, fields: { 'cache-control': 'max-age=60' } }],
+  ];
+
+  for (const [name, options, file] of rows) {
+    it.each([0, 100, 1024, 5000])(
+      `after %i bytes leaves its readers elsewhere with all of them, ${name}`,
+      async (bytes) => {
+        begin(options, file);
+        const own = send(0);
+        const first = await origin.begin();
+        const other = send(1);
+        const part = send(1, { fields: { range: 'bytes=6000-6999' } });
+        void first.sendTo(bytes);
+        await expectUntil(own, bytes);
+        await expectUntil(other, bytes);
+        await proxy.processes[0]?.member.die();
+        origin.serve();
+        await expectWhole(other);
+        await expectPart(part, 6000, 7000);
+        if (bytes === 0) expect(await own.status()).toBe(499);
+        else await expect(own.bytes()).rejects.toThrow(ProxyError);
+        expect(await status(send(1))).toContain('hit');
+      },
+    );
+
+    it(`and the one that has gone on, too, leaves the third with all bytes, ${name}`, async () => {
+      begin({ processes: 3, ...options }, file);
+      const own = send(0);
+      const first = await origin.begin();
+      void first.sendTo(3000);
+      await expectUntil(own, 3000);
+      const others = [send(1), send(2)];
+      for (const client of others) await expectUntil(client, 3000);
+      await proxy.processes[0]?.member.die();
+      const reading = others.map((client) => expectUntil(client, 6000));
+      const second = await origin.begin();
+      void second.sendTo(6000);
+      await Promise.all(reading);
+      const survivor = proxy.processes[1]?.member.leaseCount === 0 ? 1 : 2;
+      await proxy.processes[3 - survivor]?.member.die();
+      origin.serve();
+      await expectWhole(others[survivor - 1] as Client);
+    });
+  }
+
+  it('after the last byte of a body whose end only it knew of leaves its readers elsewhere with the end', async () => {
+    begin();
+    send(0);
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: { 'cache-control': 'max-age=60', etag: '"v1"' } });
+    const other = send(1);
+    void exchange.send(whole);
+    await expectUntil(other, size);
+    await proxy.processes[0]?.member.die();
+    origin.serve();
+    await expectWhole(other);
+  });
+
+  it('before its head is there leaves those who wait elsewhere to ask again', async () => {
+    begin();
+    send(0);
+    await origin.begin(undefined);
+    const other = send(1);
+    const waiting = send(1, { target: '/unknown' });
+    await proxy.origin.next();
+    await proxy.processes[0]?.member.die();
+    origin.serve();
+    await expectWhole(other);
+    await waiting.leave();
+  });
+
+  it('leaves readers elsewhere cut off where the origin has another version now', async () => {
+    begin();
+    send(0);
+    const first = await origin.begin();
+    const other = send(1);
+    void first.sendTo(3000);
+    await expectUntil(other, 3000);
+    await proxy.processes[0]?.member.die();
+    origin.file = { ...origin.file, seed: 2, fields: { ...origin.file.fields, etag: '"v2"' } };
+    origin.serve();
+    await expect(other.bytes()).rejects.toMatchObject({ code: 'generation_changed' });
+    expect(await send(1).bytes()).toEqual(Buffer.from(patternBytes(0, size, 2)));
+  });
+
+  it('leaves readers elsewhere cut off where nothing names the bytes, and those that were given have changed', async () => {
+    begin({}, { fields: { 'cache-control': 'max-age=60' } });
+    send(0);
+    const first = await origin.begin();
+    const other = send(1);
+    void first.sendTo(3000);
+    await expectUntil(other, 3000);
+    await proxy.processes[0]?.member.die();
+    origin.file = { ...origin.file, seed: 2 };
+    origin.serve();
+    await expect(other.bytes()).rejects.toMatchObject({ code: 'generation_changed' });
+  });
+});
+
+describe('a process that cannot be reached', () => {
+  it('though it lives is waited for in vain: the request goes to the origin for itself', async () => {
+    begin();
+    const first = send(0);
+    const transfer = await origin.begin();
+    for (const { member } of proxy.processes) member.isCutOff = true;
+    const other = send(1);
+    for (let seconds = 0; proxy.origin.untaken === 0 && seconds < 60; seconds += 1) {
+      await turn();
+      proxy.clock.advance(1_000);
+    }
+    (await proxy.origin.next()).respond({ fields: origin.file.fields }, whole);
+    await expectWhole(other);
+    expect(await status(other)).toContain('detail=lease-unavailable');
+    transfer.finish();
+    await expectWhole(first);
+  });
+});
+
+describe('the fills that run', () => {
+  it('are listed where they run, and stopped there, whoever reads them', async () => {
+    begin();
+    const clients = [send(0), send(1)];
+    const transfer = await origin.begin();
+    void transfer.sendTo(3000);
+    for (const client of clients) await expectUntil(client, 3000);
+    const [fill, ...more] = proxy.cache.listFills();
+    expect(fill).toMatchObject({ sizeBytes: size, receivedBytes: 3000, readers: 2, startedAt: proxy.clock.now() });
+    expect([fill?.id, more]).toEqual([fill?.generation, []]);
+    expect(proxy.processes[1]?.cache.listFills()).toEqual([]);
+    expect(proxy.processes[1]?.cache.stopFill(fill?.id ?? '')).toBe(false);
+    expect(proxy.cache.stopFill(fill?.id ?? '')).toBe(true);
+    for (const client of clients) await expect(client.bytes()).rejects.toMatchObject({ code: 'client_gone' });
+    await turn();
+    expect(proxy.cache.listFills()).toEqual([]);
+    expect(proxy.cache.stopFill(fill?.id ?? '')).toBe(false);
+  });
+});
