@@ -1,11 +1,16 @@
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { wireNames } from './test/support/wire-names.ts';
 
 /** Chance is given fewer tries over wires, which are slow; a number that is asked for holds for them too. */
 const { RANGEWAY_TEST_RUNS = '100' } = process.env;
 
+/** The processes that are started run our source, which need not be made ready for each of them anew. */
+const NODE_COMPILE_CACHE = fileURLToPath(new URL('node_modules/.cache/node-compile-cache', import.meta.url));
+
 export default defineConfig({
   test: {
+    env: { NODE_COMPILE_CACHE },
     testTimeout: 20_000,
     hookTimeout: 20_000,
     projects: [
@@ -16,7 +21,7 @@ export default defineConfig({
         test: {
           name,
           include: ['test/scenario/*.test.ts'],
-          env: { RANGEWAY_WIRE: name, RANGEWAY_TEST_RUNS },
+          env: { NODE_COMPILE_CACHE, RANGEWAY_WIRE: name, RANGEWAY_TEST_RUNS },
           isolate: false,
         },
       })),
