@@ -11,8 +11,8 @@ const NODE_COMPILE_CACHE = fileURLToPath(new URL('node_modules/.cache/node-compi
 export default defineConfig({
   test: {
     env: { NODE_COMPILE_CACHE },
-    testTimeout: 20_000,
-    hookTimeout: 20_000,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
     projects: [
       { extends: true, test: { name: 'tests', include: ['test/**/*.test.ts'] } },
       // The scenarios once more, with a listener, sockets and a strict client between the client and the proxy.
