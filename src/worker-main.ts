@@ -1,13 +1,12 @@
 /** The composition root of a worker: opens a server on what its supervisor gives, and does what that asks. */
 
 import { rmdir } from 'node:fs/promises';
-import type { Fleet, News } from './cache/fleet.ts';
+import type { News } from './cache/fleet.ts';
 import { checkConfig } from './config/load.ts';
 import type { Config } from './config/schema.ts';
 import type { ConfigSource, SupervisorCalls, WorkerCalls, WorkerStart } from './fleet/calls.ts';
 import { type Calls, type ChannelEnd, openChannel, type Remote } from './fleet/channel.ts';
-import { LeaseClient } from './fleet/lease-client.ts';
-import { createPeerHolder } from './fleet/peer-client.ts';
+import { createPeerFleet } from './fleet/peer-fleet.ts';
 import { openPeerServer, type PeerServer } from './fleet/peer-server.ts';
 import { createReceivedSockets } from './fleet/received-sockets.ts';
 import type { Prepared } from './setup/listeners.ts';
@@ -17,6 +16,7 @@ import { createServingParts } from './setup/serving-parts.ts';
 import { monotonicClock, seconds, systemClock } from './setup/system.ts';
 import { openTelemetry } from './setup/telemetry.ts';
 import type { Sharing } from './store/sharing.ts';
+import type { StoreChange } from './store/store-change.ts';
 import type { Emit } from './telemetry/events.ts';
 import { createLog, type Log, type LogStream } from './telemetry/log.ts';
 
@@ -110,17 +110,9 @@ class Worker {
 
   async #openServer(start: WorkerStart, config: Config): Promise<Server> {
     const { pseudonym, passed, instance, isFirst, fallen, workers, peersDir } = start;
-    const leases = new LeaseClient({
-      supervisor: this.#supervisor,
-      reach: (holder, socket) => createPeerHolder(holder, socket, monotonicClock),
-    });
-    const tell = (news: News) => this.#tell(news);
-    const fleet: Fleet = {
-      acquire: (key, signal, lost) => leases.acquire(key, signal, lost),
-      hold: (key) => leases.hold(key),
-      tell,
-    };
-    const sharing: Sharing = { instance, isFirst, fallen, tell: (change) => tell({ kind: 'store', change }) };
+    const fleet = createPeerFleet(this.#supervisor, monotonicClock);
+    const tell = (change: StoreChange) => fleet.tell({ kind: 'store', change });
+    const sharing: Sharing = { instance, isFirst, fallen, tell };
     const openPeers = async (ground: PeerGround) => {
       const peers = await openPeerServer({ ...ground, dir: peersDir, instance, clock: monotonicClock });
       return { close: () => this.#closePeers(peers) };
@@ -159,11 +151,6 @@ class Worker {
   async #heed(news: News): Promise<void> {
     if (this.#server === undefined) this.#earlyNews.push(news);
     else await this.#server.cache.heed(news);
-  }
-
-  /** Whoever has nobody to tell any more ends soon. */
-  async #tell(news: News): Promise<void> {
-    await this.#supervisor.tell(news).catch(() => undefined);
   }
 
   async #stop(graceMs: number): Promise<void> {

@@ -43,16 +43,23 @@ export class BackgroundValidation {
   async #beginLater(asked: Promise<Right>, entry: StoredEntry, inquiry: Inquiry): Promise<void> {
     try {
       const right = await asked;
-      if (right.kind === 'theirs') return this.#note(inquiry.key);
-      // Whoever had the lease may have done it.
+      if (right.kind === 'theirs') this.#note(inquiry.key);
+      else await this.#flyIfStill(right.lease, entry, inquiry);
+    } catch {
+      // Nobody can tell who has the lease, or what is stored: it is done when somebody asks again.
+      this.#note(inquiry.key);
+    }
+  }
+
+  /** Whoever had the lease may have done it. Gives the lease back. */
+  async #flyIfStill(lease: Lease, entry: StoredEntry, inquiry: Inquiry): Promise<void> {
+    try {
       const entries = await this.#context.store.find(inquiry.key);
       const plan = planAnswer(entries, inquiry, this.#context.clock.now());
       const isStill = plan.kind === 'hit' && plan.isValidated && plan.entry.generation === entry.generation;
-      if (isStill && this.#isDue(entry, inquiry)) this.#fly(right.lease, entry, inquiry);
-      else right.lease.release();
-    } catch {
-      // Nobody can tell who has the lease: it is done when somebody asks again.
-      this.#note(inquiry.key);
+      if (isStill && this.#isDue(entry, inquiry)) this.#fly(lease, entry, inquiry);
+    } finally {
+      lease.release();
     }
   }
 
@@ -63,9 +70,13 @@ export class BackgroundValidation {
     return !isBeingValidated(this.#flights.of(key), entry, inquiry);
   }
 
+  /** Gives the lease back; the flight has it by itself. */
   #fly(lease: Lease, entry: StoredEntry, inquiry: Inquiry): void {
-    this.#validate(unattended(inquiry), { entry, serveStaleUntil: Number.POSITIVE_INFINITY }).abandonRelay();
-    lease.release();
+    try {
+      this.#validate(unattended(inquiry), { entry, serveStaleUntil: Number.POSITIVE_INFINITY }).abandonRelay();
+    } finally {
+      lease.release();
+    }
   }
 
   #isElsewhere(key: string, now: number): boolean {

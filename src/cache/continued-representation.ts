@@ -6,7 +6,7 @@ import { ProxyError } from '../http/proxy-error.ts';
 import { type Holder, HolderLost } from './fleet.ts';
 import { Passed } from './passed.ts';
 import type { ByteReader, Representation } from './representation.ts';
-import { isSameVersion, type Version, versionOf } from './version.ts';
+import { hasOtherLength, isSameVersion, type Version, versionOf } from './version.ts';
 
 /** Where to go on. */
 export interface Continuation {
@@ -64,8 +64,9 @@ class ContinuedRepresentation implements Representation {
     const next = await elsewhere(given, holder);
     const { sizeBytes = Number.POSITIVE_INFINITY } = next;
     try {
-      const isSame = isSameVersion(given, versionOf(next, clock.now()));
-      const reader = isSame
+      const found = versionOf(next, clock.now());
+      if (hasOtherLength(given, found)) throw broken('generation_changed');
+      const reader = isSameVersion(given, found)
         ? await next.open(passed.restWithin(sizeBytes), signal)
         : await passed.openProven(next, signal, clock.now());
       if (reader === undefined) throw broken('generation_changed');

@@ -34,6 +34,10 @@ export type Versioned = Pick<Representation, 'response' | 'sizeBytes' | 'generat
  */
 export function isSameVersion(a: Version, b: Version): boolean {
   if (a.generation !== undefined && a.generation === b.generation) return true;
-  if (a.validator === undefined || a.validator !== b.validator) return false;
-  return a.sizeBytes === undefined || b.sizeBytes === undefined || a.sizeBytes === b.sizeBytes;
+  return a.validator !== undefined && a.validator === b.validator && !hasOtherLength(a, b);
+}
+
+/** Whether two versions cannot be the same bytes, for there are more of one. */
+export function hasOtherLength(a: Version, b: Version): boolean {
+  return a.sizeBytes !== undefined && b.sizeBytes !== undefined && a.sizeBytes !== b.sizeBytes;
 }

@@ -5,6 +5,12 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { PeerSession, type PeerSessionOptions } from './peer-session.ts';
 
+/**
+ * So many connections may wait to be accepted, as far as the system lets them: all who have waited for one lease connect in the
+ * same tick, and who is turned away takes this process for lost.
+ */
+const BACKLOG = 65_535;
+
 /** What a peer server is opened with. */
 export interface PeerServerOptions extends PeerSessionOptions {
   /** The directory of the sockets: nobody else may enter it. */
@@ -62,7 +68,7 @@ async function expectOwn(dir: string): Promise<void> {
 function listen(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen(path, () => {
+    server.listen({ path, backlog: BACKLOG }, () => {
       server.off('error', reject);
       resolve();
     });

@@ -398,6 +398,19 @@ describe('a process that dies', () => {
     origin.serve();
     await expect(other.bytes()).rejects.toMatchObject({ code: 'generation_changed' });
   });
+
+  it('leaves a reader elsewhere cut off that was told another length, although it was given nothing to compare', async () => {
+    begin({}, { fields: { 'cache-control': 'max-age=60' } });
+    send(0);
+    const first = await origin.begin();
+    const part = send(1, { fields: { range: 'bytes=6000-6999' } });
+    void first.sendTo(3000);
+    expect(await part.field('content-range')).toBe(`bytes 6000-6999/${size}`);
+    await proxy.processes[0]?.member.die();
+    origin.file = { ...origin.file, sizeBytes: size + 1, seed: 2 };
+    origin.serve();
+    await expect(part.bytes()).rejects.toMatchObject({ code: 'generation_changed' });
+  });
 });
 
 describe('a process that cannot be reached', () => {

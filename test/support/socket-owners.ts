@@ -5,7 +5,16 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 /** The one of these processes that has the end with these ports; undefined where none has. */
 export function ownerOf(localPort: number, remotePort: number, pids: readonly number[]): number | undefined {
   const socket = `socket:[${inodeOf(localPort, remotePort)}]`;
-  return pids.find((pid) => readdirSync(`/proc/${pid}/fd`).some((fd) => linkOf(`/proc/${pid}/fd/${fd}`) === socket));
+  return pids.find((pid) => descriptorsOf(pid).some((fd) => linkOf(`/proc/${pid}/fd/${fd}`) === socket));
+}
+
+/** None of a process that has ended. */
+function descriptorsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/fd`);
+  } catch {
+    return [];
+  }
 }
 
 function inodeOf(localPort: number, remotePort: number): string | undefined {

@@ -24,6 +24,8 @@ export interface VerifiedRequest {
   readonly base: string;
   readonly path: string;
   readonly range?: string | undefined;
+  /** Told, when the head has come, of the port that was asked from. */
+  readonly onHead?: (port: number) => void;
   /** Told of each chunk that has come and was right, and how many bytes it is. */
   readonly onChunk?: (bytes: number) => void;
 }
@@ -32,7 +34,7 @@ export interface VerifiedRequest {
  * Asks, reads and verifies. A connection that ends too early is reported, for a server may be killed; a wrong byte, and a
  * response that is called complete and is not, are thrown.
  */
-export async function askVerified({ base, path, range, onChunk }: VerifiedRequest): Promise<Verified> {
+export async function askVerified({ base, path, range, onHead, onChunk }: VerifiedRequest): Promise<Verified> {
   const fields = { host: 'files.example', ...(range === undefined ? {} : { range }) };
   let response: IncomingMessage;
   try {
@@ -41,6 +43,7 @@ export async function askVerified({ base, path, range, onChunk }: VerifiedReques
     return { status: 0, headers: {}, version: undefined, isComplete: false, bytes: 0, isHit: false };
   }
   const { statusCode: status = 0, headers } = response;
+  onHead?.(response.socket.localPort ?? 0);
   const isHit = /; ?hit/.test(headers['cache-status']?.toString() ?? '');
   if (status !== 200 && status !== 206) {
     response.resume();

@@ -155,7 +155,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     const send = (sent: Sent = {}): Client => createDirectClient(handler, clock.now, sent);
     return { cache, member, handler, send };
   };
-  const { processes: count = countOfProcesses() } = options;
+  const { processes: count = 1 } = options;
   const processes = count > 1 ? Array.from({ length: count }, createProcess) : [];
   const caches =
     processes.length > 0 ? processes.map((each) => each.cache) : [createOwnCache(options.fleet ?? noFleet)];
@@ -207,11 +207,6 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
       await wire?.close();
     },
   };
-}
-
-/** The scenarios run over several processes too: see `vitest.config.ts`. */
-function countOfProcesses(): number {
-  return Number(process.env['RANGEWAY_PROCESSES'] ?? 1);
 }
 
 async function explain(send: WholeProxy['send'], { method, fields, ...sent }: Sent): Promise<Explanation> {

@@ -1,0 +1,52 @@
+/** The lease under which what is served stale is validated: given back, whatever comes of it. */
+
+import { describe, expect, it } from 'vitest';
+import { BackgroundValidation, type Validate } from '../../src/cache/background-validation.ts';
+import type { ExchangeContext } from '../../src/cache/exchange-context.ts';
+import type { Flights } from '../../src/cache/flights.ts';
+import type { Inquiry } from '../../src/cache/inquiry.ts';
+import { UnsharedKeys } from '../../src/cache/unshared-keys.ts';
+import type { StoredEntry } from '../../src/store/store.ts';
+
+const entry = { generation: 'g' } as StoredEntry;
+const inquiry = { key: 'k', originFields: [], policy: { fill: {} } } as unknown as Inquiry;
+const flights = { of: () => [] } as unknown as Flights;
+const fail = (): never => {
+  throw new Error('broken');
+};
+
+/** What a validation works with, whose leases come at once or later. */
+function createGround(isAtOnce: boolean, validate: Validate = fail) {
+  const leases = { asked: 0, released: 0 };
+  const release = () => {
+    leases.released += 1;
+  };
+  const acquire = () => {
+    leases.asked += 1;
+    const right = { kind: 'ours', lease: { release } } as const;
+    return isAtOnce ? right : Promise.resolve(right);
+  };
+  const context = {
+    fleet: { acquire },
+    store: { find: async () => fail() },
+    clock: { now: () => 0 },
+    unshared: new UnsharedKeys(),
+  } as unknown as ExchangeContext;
+  return { validation: new BackgroundValidation(context, flights, validate), leases };
+}
+
+describe('the lease of a validation that no request waits for', () => {
+  it('is given back where what is stored cannot be looked up, and not asked for again at once', async () => {
+    const { validation, leases } = createGround(false);
+    validation.begin(entry, inquiry);
+    await expect.poll(() => leases.released).toBe(1);
+    validation.begin(entry, inquiry);
+    expect(leases.asked).toBe(1);
+  });
+
+  it('is given back where no flight can be started', () => {
+    const { validation, leases } = createGround(true);
+    expect(() => validation.begin(entry, inquiry)).toThrow('broken');
+    expect(leases.released).toBe(1);
+  });
+});

@@ -1,0 +1,52 @@
+/** What processes that share a store have left in it, looked at from outside while they run. */
+
+import { basename, join } from 'node:path';
+import { DatabaseSync, type SQLOutputValue } from 'node:sqlite';
+import { bodyFiles } from './disk-store.ts';
+
+/** What does not belong there when nothing is being written, but for the processes that run. */
+export interface StoreRemains {
+  /** How many processes have the store open. */
+  readonly instances: number;
+  /** The generations of which the index says that somebody is writing them. */
+  readonly held: readonly string[];
+  /** What the index counts beyond what there is: entries, and bytes of entries. */
+  readonly miscounted: readonly [entries: number, bytes: number];
+  /** Files of which the index knows nothing. */
+  readonly orphans: readonly string[];
+  /** Generations whose bodies should be in files, and are not. */
+  readonly bodiless: readonly string[];
+}
+
+interface Row {
+  readonly generation?: SQLOutputValue;
+  readonly instances?: SQLOutputValue;
+  readonly entries?: SQLOutputValue;
+  readonly bytes?: SQLOutputValue;
+}
+
+/** Looks. Changes nothing. */
+export async function storeRemains(dir: string): Promise<StoreRemains> {
+  const database = new DatabaseSync(join(dir, 'index.sqlite'), { readOnly: true, timeout: 5000 });
+  const ask = (sql: string): readonly Row[] => database.prepare(sql).all();
+  try {
+    database.exec('BEGIN');
+    const [counted] = ask('SELECT entry_count AS entries, allocated_bytes AS bytes FROM room');
+    const [there] = ask('SELECT COUNT(*) AS entries, COALESCE(SUM(allocated_bytes), 0) AS bytes FROM entries');
+    const held = ask('SELECT generation FROM held').map(({ generation }) => String(generation));
+    const [open] = ask('SELECT COUNT(*) AS instances FROM instances');
+    const rows = ask('SELECT generation FROM entries WHERE is_inline = 0');
+    const inFiles = new Set(rows.map(({ generation }) => String(generation)));
+    const paths = await bodyFiles(dir);
+    const names = new Set(paths.map((path) => basename(path)));
+    return {
+      instances: Number(open?.instances),
+      held,
+      miscounted: [Number(counted?.entries) - Number(there?.entries), Number(counted?.bytes) - Number(there?.bytes)],
+      orphans: paths.filter((path) => !inFiles.has(basename(path).replace(/\.\w+$/, ''))),
+      bodiless: [...inFiles].filter((name) => !names.has(`${name}.body`) || !names.has(`${name}.sums`)),
+    };
+  } finally {
+    database.close();
+  }
+}
