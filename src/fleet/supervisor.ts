@@ -185,6 +185,7 @@ export class Supervisor {
       fork: () => this.#fork(id),
       admit: (incumbent) => this.#admit(id, incumbent),
       onChange: () => this.#cover(),
+      isAlone: () => !this.#slots.some(({ isFit }) => isFit),
       onEnded: (incumbent) => this.#forget(incumbent),
     });
   }

@@ -30,6 +30,8 @@ export interface SlotParts {
   readonly admit: (incumbent: Incumbent) => Promise<void>;
   /** Whether its worker serves, or answers, has changed. */
   readonly onChange: () => void;
+  /** Whether no worker serves. */
+  readonly isAlone: () => boolean;
   /** There is no such process any more. */
   readonly onEnded: (incumbent: Incumbent) => void;
 }
@@ -207,9 +209,9 @@ export class WorkerSlot {
     this.#parts.onEnded(incumbent);
     this.#parts.onChange();
     if (wasStopping) return;
-    const { clock, random, backoff } = this.#parts;
+    const { clock, random, backoff, isAlone } = this.#parts;
     this.#deaths = countDeaths(this.#deaths, clock.now() - this.#startedAt, backoff);
-    const delayMs = restartDelayMs(this.#deaths, random(), backoff);
+    const delayMs = restartDelayMs(this.#deaths, random(), isAlone(), backoff);
     if (this.#course === 'kept') {
       const next = delayMs === 0 ? 'another one is started' : `another one is started in ${delayMs} ms`;
       this.#tell('error', 'ended', `worker ${this.id} ${describeEnding(ending)}: ${next}`, this.#reason);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type BackoffOptions, countDeaths, restartDelayMs } from '../../src/fleet/backoff.ts';
 
-const options: BackoffOptions = { firstMs: 500, mostMs: 30_000, steadyAfterMs: 60_000 };
+const options: BackoffOptions = { firstMs: 500, mostMs: 30_000, mostAloneMs: 1000, steadyAfterMs: 60_000 };
 
 describe('deaths in a row', () => {
   it.each([
@@ -23,7 +23,9 @@ describe('the wait for the next worker', () => {
     { name: 'however many there were', deaths: 5000, fraction: 0, want: 30_000 },
     { name: 'chance takes up to half of it away', deaths: 2, fraction: 1, want: 250 },
     { name: 'and less where it is less', deaths: 8, fraction: 0.5, want: 22_500 },
-  ])('$name', ({ deaths, fraction, want }) => {
-    expect(restartDelayMs(deaths, fraction, options)).toBe(want);
+    { name: 'where nobody else serves, it is short', deaths: 8, fraction: 0, isAlone: true, want: 1000 },
+    { name: 'but it is there', deaths: 2, fraction: 0, isAlone: true, want: 500 },
+  ])('$name', ({ deaths, fraction, isAlone = false, want }) => {
+    expect(restartDelayMs(deaths, fraction, isAlone, options)).toBe(want);
   });
 });

@@ -45,7 +45,7 @@ async function createGround(workers = 2, script: Script = {}) {
     emit: (event: ServerEvent) => {
       if (event.kind === 'fleet') events.push(event);
     },
-    backoff: { firstMs: 500, mostMs: 4000, steadyAfterMs: 60_000 },
+    backoff: { firstMs: 500, mostMs: 4000, mostAloneMs: 1000, steadyAfterMs: 60_000 },
     heartbeat: { intervalMs: 2000, silentAfter: 2, deadAfter: 15 },
     sockets,
     leases: createLeaseTable(clock),
@@ -143,20 +143,25 @@ describe('a worker that dies', () => {
     expect(workers.length).toBe(3);
   });
 
-  it('again and again is waited for longer and longer', async () => {
-    const { workers, clock, events } = await openGround(1);
+  it.each([
+    ['while another one serves, is waited for longer and longer', 2, [0, 500, 1000, 2000, 4000, 4000, 4000]],
+    ['while nobody else serves, is not waited for long', 1, [0, 500, 1000, 1000, 1000, 1000, 1000]],
+  ])('again and again, %s', async (_, count, want) => {
+    const { workers, clock, events } = await openGround(count);
     const waits: number[] = [];
+    let victim = workers[0];
     for (let death = 1; death <= 7; death += 1) {
-      workers.at(-1)?.die();
+      victim?.die();
       await turn();
       let waited = 0;
-      for (; workers.at(-1)?.isAlive === false; waited += 250) {
+      for (; workers.length < count + death; waited += 250) {
         clock.advance(250);
         await turn();
       }
       waits.push(waited);
+      victim = workers.at(-1);
     }
-    expect(waits).toEqual([0, 500, 1000, 2000, 4000, 4000, 4000]);
+    expect(waits).toEqual(want);
     expect(events.find(({ message }) => message.includes('in 500 ms'))).toBeDefined();
   });
 
