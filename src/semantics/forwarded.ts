@@ -80,7 +80,8 @@ const nodeForm = /^(?:\[([0-9a-f:.]+)\]|([^:[\]]+))(?::(?:\d{1,5}|_[\w.-]+))?$/i
 export function nodeName(node: string): string {
   const text = trimWhitespace(node);
   const [, bracketed, plain] = nodeForm.exec(text) ?? [];
-  return (bracketed ?? plain ?? text).toLowerCase();
+  // White space may stand before a port.
+  return trimWhitespace(bracketed ?? plain ?? text).toLowerCase();
 }
 
 /** Whether a node tells that it is not to be known (RFC 7239 §6.2, §6.3). */
