@@ -39,6 +39,8 @@ const program = fileURLToPath(new URL('../bin/rangeway.js', import.meta.url));
 
 /** How many characters tell one worker from all others that there were. */
 const idLength = 16;
+/** So many characters `mkdtemp` puts behind the name of a directory. */
+const suffixLength = 6;
 
 /** As many workers as a configuration asks for. */
 export function countWorkers({ workers }: Pick<Config, 'workers'>): number {
@@ -65,7 +67,7 @@ export async function startFleet(config: Config, source: ConfigSource, options: 
  */
 async function createPeersDir(): Promise<string> {
   const parent = tmpdir();
-  const longest = peerSocketPath(join(parent, 'rangeway-XXXXXX'), `w9999${'x'.repeat(idLength)}`);
+  const longest = peerSocketPath(join(parent, `rangeway-${'x'.repeat(suffixLength)}`), `w9999${'x'.repeat(idLength)}`);
   if (Buffer.byteLength(longest) > longestPathBytes) {
     throw new ListenFault(`cannot start: the path ${parent} is too long for sockets in it; choose another with TMPDIR`);
   }

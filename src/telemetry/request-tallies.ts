@@ -6,7 +6,7 @@ import { type Count, Counts, type Spread, Spreads, type Tally } from './tally.ts
 
 /** Any other method is one of clients' own making, of which there may be any number. */
 const methods: ReadonlyMap<string, number> = new Map(
-  ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE', 'BAN'].map((method, at) => [method, at + 1]),
+  ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE'].map((method, at) => [method, at + 1]),
 );
 const maxMethods = 16;
 

@@ -1,32 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestEvent, ServerEvent } from '../../src/telemetry/events.ts';
 import { createLog, type LogOptions } from '../../src/telemetry/log.ts';
+import { sampleRequest } from '../support/sample-events.ts';
 
-const request: RequestEvent = {
-  kind: 'request',
-  method: 'GET',
-  scheme: 'http',
-  authority: 'media.example',
-  target: '/video.mp4',
-  version: '1.1',
-  peer: '192.0.2.7',
-  client: undefined,
-  user: undefined,
-  route: undefined,
-  status: 206,
-  range: 'bytes=0-99',
-  bytesSent: 100,
-  complete: true,
-  isMultipart: false,
-  outcome: 'hit',
-  reason: undefined,
-  collapsed: false,
-  originBytes: 0,
-  headMs: 0.4321,
-  durationMs: 1.0444,
-  error: undefined,
-  errorDetail: undefined,
-};
+const request: RequestEvent = { ...sampleRequest, route: undefined, headMs: 0.4321, durationMs: 1.0444 };
 
 const broken: RequestEvent = {
   ...request,
