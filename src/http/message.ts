@@ -67,6 +67,38 @@ export interface Delivery {
   readonly error?: ProxyError | undefined;
 }
 
+/** A request whose head is, but for the value of its one Range field, that of the request which made the precedent. */
+export interface EqualRequest {
+  /** The value of Range; undefined where there is none, as there was none then. */
+  readonly range: string | undefined;
+  readonly peer: Peer;
+  /** When the request's head was complete, in epoch milliseconds. */
+  readonly receivedAt: number;
+}
+
+/** The response of a precedent: all of it is there, and what stays the same is told apart from what changes. */
+export interface PrecedentResponse {
+  readonly status: number;
+  /** All fields but Content-Range. The same array as long as they are the same, so that they are serialised once. */
+  readonly fields: Fields;
+  /** The value of Content-Range; undefined where the whole is sent. */
+  readonly contentRange: string | undefined;
+  /** The length of the body, in bytes. */
+  readonly sizeBytes: number;
+  readonly chunks: readonly Uint8Array[];
+  /** To be called once, when the response is over. Does not throw. */
+  onDelivered(delivery: Delivery): void;
+}
+
+/**
+ * A rule that a response from memory has left: as long as it holds, an equal request would go the whole road to the same
+ * response, but for the bytes that it selects. So the road need not be gone again.
+ */
+export interface Precedent {
+  /** The response, in the same tick; undefined where the request has to go the whole road. Does not throw. */
+  follow(request: EqualRequest): PrecedentResponse | undefined;
+}
+
 /** A response for a listener to write. It carries no fields of the connection; the listener adds those and Content-Length. */
 export interface ProxyResponse {
   readonly status: number;
@@ -77,6 +109,8 @@ export interface ProxyResponse {
   readonly closeConnection?: boolean;
   /** What it is about, where it is an error of our own: whoever knows the client gives it the form that this one prefers. */
   readonly problem?: Problem;
+  /** A rule for requests that say the same, where this response makes one. A listener may follow it, or not. */
+  readonly precedent?: Precedent | undefined;
   /** Called once, when the response is over for the listener. Does not throw. */
   readonly onDelivered?: ((delivery: Delivery) => void) | undefined;
 }
