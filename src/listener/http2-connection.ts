@@ -2,12 +2,16 @@
 
 import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
-import type { Peer, ProxyRequest } from '../http/message.ts';
-import { ProxyError } from '../http/proxy-error.ts';
+import type { EqualRequest, Peer, PrecedentResponse, ProxyRequest } from '../http/message.ts';
+import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { type EqualHead, readEqualHead } from './http2-equal-head.ts';
 import { type ExchangeOwner, Http2Exchange } from './http2-exchange.ts';
 import { FloodMeter } from './http2-flood.ts';
 import { receiveHttp2Head } from './http2-receive.ts';
+import { Http2Reply } from './http2-reply.ts';
 import { beginSession, streamWindowBytes } from './http2-session.ts';
+import { Http2Stride } from './http2-stride.ts';
+import type { Pace } from './pace.ts';
 import type { ProtocolOptions } from './protocol.ts';
 import { takenBytes } from './taken-bytes.ts';
 
@@ -24,14 +28,21 @@ const cutOff = new Error('the connection was cut');
 
 /** What becomes of requests. */
 export interface Http2Requests {
-  take(exchange: Http2Exchange, request: ProxyRequest): void;
+  /** Sees to it that clients take their responses. */
+  readonly pace: Pace;
+  /** The response that a head has by a precedent. */
+  follow(head: EqualHead, request: EqualRequest): PrecedentResponse | undefined;
+  /** The response cannot be written. */
+  fail(exchange: Http2Exchange, reply: Http2Reply, error: ProxyError): void;
+  /** `head` is there where later requests may be equal. */
+  take(exchange: Http2Exchange, request: ProxyRequest, head: EqualHead | undefined): void;
   /** The exchange had no request that goes any further. */
   refuse(exchange: Http2Exchange, error: ProxyError): void;
 }
 
 interface Progress {
-  value: number;
-  at: number;
+  readonly value: number;
+  readonly at: number;
 }
 
 /** Its limits of time are looked after by `look`, which somebody has to call again and again. */
@@ -42,8 +53,8 @@ export class Http2Connection implements ExchangeOwner {
   readonly #requests: Http2Requests;
   readonly #session: ServerHttp2Session;
   readonly #flood: FloodMeter;
-  /** What runs, and when each last came forward. */
-  readonly #exchanges = new Map<Http2Exchange, Progress>();
+  readonly #stride = new Http2Stride();
+  readonly #exchanges = new Set<Http2Exchange>();
   #stage: 'open' | 'draining' | 'finishing' | 'ended' = 'open';
   /** When it last had something to do, or began. */
   #since: number;
@@ -120,13 +131,12 @@ export class Http2Connection implements ExchangeOwner {
     if (this.#flood.isFlooded({ receivedBytes: this.#socket.bytesRead, sentBytes }, now)) {
       this.#calm('too many bytes for nothing');
     } else if (this.#stage === 'open' && this.#isUnused(now)) this.drain();
-    for (const [exchange, progress] of this.#exchanges) this.#lookAt(exchange, progress, now);
+    for (const exchange of this.#exchanges) exchange.look(now, this.#options.limits, this.#requests.pace);
     if (this.#session.destroyed) this.#stage = 'ended';
   }
 
   #receive(stream: ServerHttp2Stream, method: string, rawHeaders: readonly string[]): void {
-    const { now, limits, scheme } = this.#options;
-    const receivedAt = now();
+    const receivedAt = this.#options.now();
     this.#hadRequest = true;
     // It was reset with the same bytes that it came with.
     if (stream.destroyed || stream.closed) {
@@ -135,11 +145,41 @@ export class Http2Connection implements ExchangeOwner {
       return;
     }
     for (const text of rawHeaders) this.#flood.noteUse(text.length);
-    const reception = receiveHttp2Head(rawHeaders, { scheme, peer: this.#peer, receivedAt, limits });
-    const exchange = new Http2Exchange({ owner: this, stream, now }, method);
-    this.#exchanges.set(exchange, { value: 0, at: receivedAt });
+    const exchange = new Http2Exchange({
+      owner: this,
+      stream,
+      method,
+      startedAt: receivedAt,
+      stride: this.#stride,
+      now: this.#options.now,
+    });
+    this.#exchanges.add(exchange);
+    const isPlain = stream.endAfterHeaders && (method === 'GET' || method === 'HEAD');
+    const head = isPlain ? readEqualHead(rawHeaders, this.#options.limits.fieldsBytes) : undefined;
+    if (head === undefined || !this.#follow(exchange, head)) this.#goWholeRoad(exchange, rawHeaders, head);
+  }
+
+  /** Returns whether there was a precedent. */
+  #follow(exchange: Http2Exchange, head: EqualHead): boolean {
+    const { range } = head;
+    const response = this.#requests.follow(head, { range, peer: this.#peer, receivedAt: exchange.startedAt });
+    if (response === undefined) return false;
+    const reply = new Http2Reply(response);
+    try {
+      exchange.reply(reply);
+    } catch (thrown) {
+      this.#requests.fail(exchange, reply, toProxyError(thrown));
+    }
+    return true;
+  }
+
+  #goWholeRoad(exchange: Http2Exchange, rawHeaders: readonly string[], head: EqualHead | undefined): void {
+    const { limits, scheme } = this.#options;
+    exchange.attend();
+    const context = { scheme, peer: this.#peer, receivedAt: exchange.startedAt, limits };
+    const reception = receiveHttp2Head(rawHeaders, context);
     if (reception.kind === 'received') {
-      this.#requests.take(exchange, exchange.receive(reception.head, reception.framing));
+      this.#requests.take(exchange, exchange.receive(reception.head, reception.framing), head);
     } else {
       this.#reportRefusal(reception.error);
       this.#requests.refuse(exchange, reception.error);
@@ -158,19 +198,6 @@ export class Http2Connection implements ExchangeOwner {
   #linger(sentBytes: number, now: number): void {
     if (this.#leaving?.value !== sentBytes) this.#leaving = { value: sentBytes, at: now };
     else if (now - this.#leaving.at >= lingerMs || now - this.#since >= longestLingerMs) this.#socket.destroy();
-  }
-
-  #lookAt(exchange: Http2Exchange, progress: Progress, now: number): void {
-    const { idleTimeoutMs, requestTimeoutMs } = this.#options.limits;
-    const { progress: value } = exchange;
-    if (value !== progress.value || !exchange.isWaitingForClient) {
-      progress.value = value;
-      progress.at = now;
-    }
-    const isIdle = idleTimeoutMs > 0 && now - progress.at >= idleTimeoutMs;
-    const isLate = requestTimeoutMs > 0 && exchange.isReceiving && now - exchange.startedAt >= requestTimeoutMs;
-    if (isIdle && exchange.isBehind) exchange.breakOff();
-    else if (isIdle || isLate) exchange.breakBody(new ProxyError('request_timeout'));
   }
 
   /** Takes no further stream; the session ends after those that run. */

@@ -4,10 +4,13 @@ import { constants, type ServerHttp2Stream } from 'node:http2';
 import type { Fields } from '../http/fields.ts';
 import type { InterimResponse, ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
-import { http2Fields, http2Head } from './http2-head.ts';
+import { headersOf, http2Head, http2Lines } from './http2-head.ts';
+import type { Http2Reply } from './http2-reply.ts';
+import type { Http2Stride } from './http2-stride.ts';
 import { Http2Writer } from './http2-writer.ts';
-import type { RequestHead } from './listener.ts';
+import type { ListenerLimits, RequestHead } from './listener.ts';
 import { MessageBody } from './message-body.ts';
+import type { Pace } from './pace.ts';
 import { ReceivedRequest, type RequestOwner } from './received-request.ts';
 import type { RequestFraming } from './request-framing.ts';
 import type { ResponseHead, ResponseOutlet } from './respond.ts';
@@ -33,6 +36,11 @@ export interface ExchangeOwner {
 export interface Http2ExchangeParts {
   readonly owner: ExchangeOwner;
   readonly stream: ServerHttp2Stream;
+  readonly method: string;
+  /** When the request's head was complete, in epoch milliseconds. */
+  readonly startedAt: number;
+  /** How the client has taken other responses of the connection. */
+  readonly stride: Http2Stride;
   /** Tells the time in epoch milliseconds. */
   readonly now: () => number;
 }
@@ -44,6 +52,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   readonly #owner: ExchangeOwner;
   readonly #stream: ServerHttp2Stream;
   readonly #writer: Http2Writer;
+  readonly #now: () => number;
   #expectsContinue = false;
   #body: MessageBody | undefined;
   #trailers: Fields = [];
@@ -53,17 +62,36 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   #isWhole = false;
   #onSettled: ((isWhole: boolean) => void) | undefined;
   #abort: AbortController | undefined;
+  #reply: Http2Reply | undefined;
+  /** How far it had come when somebody looked last, and since when. */
+  #seenProgress = 0;
+  #seenAt: number;
 
-  constructor({ owner, stream, now }: Http2ExchangeParts, method: string) {
+  constructor({ owner, stream, method, startedAt, stride, now }: Http2ExchangeParts) {
     this.method = method;
-    this.startedAt = now();
+    this.startedAt = startedAt;
+    this.#seenAt = startedAt;
     this.#owner = owner;
     this.#stream = stream;
-    this.#writer = new Http2Writer(stream, now);
-    stream.on('error', () => {});
-    stream.on('aborted', () => this.#leave());
-    stream.once('finish', () => this.#leaveRest());
-    stream.once('close', () => this.#settle());
+    this.#writer = new Http2Writer(stream, stride, now);
+    this.#now = now;
+    // All that a response needs which is there at once: each listener of a stream has its price.
+    stream.on('error', ignore);
+    stream.on('close', () => this.#settle());
+  }
+
+  /** Expects a response that takes time, or comes before the request is whole. */
+  attend(): void {
+    this.#stream.on('aborted', () => this.#leave());
+    if (this.isReceiving) this.#stream.once('finish', () => this.#leaveRest());
+  }
+
+  /** Writes it, to a request without a body. Throws where HTTP/2 cannot write its fields, and has done nothing then. */
+  reply(reply: Http2Reply): void {
+    this.#stream.respond(reply.head(this.startedAt), { endStream: reply.chunks.length === 0 });
+    this.#reply = reply;
+    this.end(reply.chunks, []);
+    if (!this.#stream.writableEnded) this.attend();
   }
 
   get isSettled(): boolean {
@@ -132,19 +160,28 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   /** Sends an interim response (RFC 9113 §8.1). */
   sendInterim({ status, fields }: InterimResponse): void {
     if (status < 102 || status > 199) return;
-    this.#beforeHead(() => this.#stream.additionalHeaders({ ...http2Fields(fields), ':status': status }));
+    this.#beforeHead(() => this.#stream.additionalHeaders({ ...headersOf(http2Lines(fields)), ':status': status }));
   }
 
-  /** The request's body cannot come whole any more. */
-  breakBody(error: ProxyError): void {
-    this.#body?.fail(error);
+  /** Ends what takes too long, and sees to it that a client is watched over which has not taken its response by now. */
+  look(now: number, { idleTimeoutMs, requestTimeoutMs }: ListenerLimits, pace: Pace): void {
+    const { progress } = this;
+    if (progress !== this.#seenProgress || !this.isWaitingForClient) {
+      this.#seenProgress = progress;
+      this.#seenAt = now;
+    }
+    this.#reply?.watch(pace, this);
+    const isIdle = idleTimeoutMs > 0 && now - this.#seenAt >= idleTimeoutMs;
+    const isLate = requestTimeoutMs > 0 && this.isReceiving && now - this.startedAt >= requestTimeoutMs;
+    if (isIdle && this.isBehind) this.breakOff();
+    else if (isIdle || isLate) this.#body?.fail(new ProxyError('request_timeout'));
   }
 
-  writeHead(head: ResponseHead): void {
-    const headers = http2Head(head);
+  writeHead({ status, fields, contentLength, content, mayTrail, now }: ResponseHead): void {
+    const head = http2Head({ status, lines: http2Lines(fields), contentLength, now });
     if (!this.#isOpen) return;
-    this.#stream.respond(headers, { endStream: head.content === 'none', waitForTrailers: head.mayTrail });
-    if (head.mayTrail) this.#stream.once('wantTrailers', () => this.#sendTrailers());
+    this.#stream.respond(head, { endStream: content === 'none', waitForTrailers: mayTrail });
+    if (mayTrail) this.#stream.once('wantTrailers', () => this.#sendTrailers());
   }
 
   /** Node sends it in any case before the turn of the event loop is over. */
@@ -209,7 +246,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
 
   /** RFC 9113 §8.1: a field section after the content. Without any fields Node ends the stream with an empty frame. */
   #sendTrailers(): void {
-    this.#stream.sendTrailers(http2Fields(this.#trailers));
+    this.#stream.sendTrailers(headersOf(http2Lines(this.#trailers)));
   }
 
   /** The client has reset the stream. Node before 24.20 lets one wait that was reset without an error. */
@@ -234,8 +271,13 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     this.#isSettled = true;
     this.#isWhole ||= this.#isEnded && (this.#stream.writableFinished || this.#wasClosedInOrder);
     if (!this.#isWhole) this.#abort?.abort(new ProxyError('client_gone'));
+    else this.#writer.noteWhole(this.#now());
     this.#writer.release();
+    this.#reply?.finish(this.#isWhole);
     this.#onSettled?.(this.#isWhole);
     this.#owner.settle(this);
   }
 }
+
+/** The close that follows an error says enough. */
+function ignore(): void {}

@@ -1,35 +1,31 @@
-/** Content of an HTTP/2 stream on its way to the client, in pieces small enough to see how fast the client takes it. */
+/** Content of an HTTP/2 stream on its way to the client. */
 
 import type { ServerHttp2Stream } from 'node:http2';
+import type { Http2Stride } from './http2-stride.ts';
 
 /** Pieces that Node is given before it has sent earlier ones, so that the connection does not run dry. */
 const piecesAhead = 2;
 
-/** The size of a piece, in bytes: what is first, and its bounds. */
-const firstPieceBytes = 16 * 1024;
-const leastPieceBytes = 4 * 1024;
-const mostPieceBytes = 64 * 1024;
-
-/** A client that takes a piece within the first time gets larger ones, and one that takes more than the second smaller ones. */
-const soonMs = 250;
-const lateMs = 1_000;
-
 /**
- * Node tells only when the whole of a write has left, which takes a slow client long for a large one. Small content goes out
- * at once; the rest follows the client's flow control (RFC 9113 §5.2), piece by piece.
+ * Content that the client takes in one stride goes out at once; the rest follows the client's flow control (RFC 9113 §5.2),
+ * piece by piece.
  */
 export class Http2Writer {
   readonly #stream: ServerHttp2Stream;
+  readonly #stride: Http2Stride;
   readonly #now: () => number;
   readonly #chunks: Uint8Array[] = [];
-  #pieceBytes = firstPieceBytes;
   #piecesOut = 0;
   #takenBytes = 0;
   #isEnding = false;
+  /** What went out at once, and when. */
+  #lastBytes = 0;
+  #lastAt = 0;
   #onRoom: (() => void) | undefined;
 
-  constructor(stream: ServerHttp2Stream, now: () => number) {
+  constructor(stream: ServerHttp2Stream, stride: Http2Stride, now: () => number) {
     this.#stream = stream;
+    this.#stride = stride;
     this.#now = now;
   }
 
@@ -58,8 +54,9 @@ export class Http2Writer {
 
   end(chunks: readonly Uint8Array[]): void {
     this.#isEnding = true;
-    this.#chunks.push(...chunks);
-    if (this.#piecesOut === 0 && sizeOf(this.#chunks) <= firstPieceBytes) this.#finishAtOnce();
+    for (const chunk of chunks) this.#chunks.push(chunk);
+    const sizeBytes = this.#piecesOut === 0 ? sizeOf(this.#chunks) : Number.POSITIVE_INFINITY;
+    if (sizeBytes <= this.#stride.bytes) this.#finishAtOnce(sizeBytes);
     else this.#feed();
   }
 
@@ -78,16 +75,28 @@ export class Http2Writer {
     onRoom?.();
   }
 
+  /** The stream is closed, and all of it has left. */
+  noteWhole(now: number): void {
+    if (this.#lastBytes > 0) this.#stride.note(this.#lastBytes, now - this.#lastAt);
+  }
+
   get #hasRoom(): boolean {
     return this.#chunks.length === 0 && this.#piecesOut < piecesAhead;
   }
 
-  /** Node puts what is written while it is corked into the frames of one write. */
-  #finishAtOnce(): void {
-    this.#stream.cork();
-    for (const chunk of this.#chunks) this.#stream.write(chunk);
-    this.#chunks.length = 0;
-    this.#stream.end();
+  /** Node puts what is written while it is corked into the frames of one write, and the end of the stream into the last. */
+  #finishAtOnce(sizeBytes: number): void {
+    this.#lastBytes = sizeBytes;
+    this.#lastAt = this.#now();
+    const chunks = this.#chunks;
+    const [first] = chunks;
+    if (chunks.length > 1) {
+      this.#stream.cork();
+      for (const chunk of chunks) this.#stream.write(chunk);
+      this.#stream.end();
+    } else if (first === undefined) this.#stream.end();
+    else this.#stream.end(first);
+    chunks.length = 0;
   }
 
   #feed(): void {
@@ -104,8 +113,7 @@ export class Http2Writer {
   #noteTaken(sizeBytes: number, elapsedMs: number): void {
     this.#piecesOut -= 1;
     this.#takenBytes += sizeBytes;
-    if (elapsedMs <= soonMs) this.#pieceBytes = Math.min(mostPieceBytes, 2 * this.#pieceBytes);
-    else if (elapsedMs > lateMs) this.#pieceBytes = Math.max(leastPieceBytes, this.#pieceBytes / 4);
+    this.#stride.note(sizeBytes, elapsedMs);
     if (this.#stream.destroyed) return;
     this.#feed();
     if (this.#hasRoom) this.release();
@@ -113,12 +121,15 @@ export class Http2Writer {
 
   #nextPiece(): Uint8Array | undefined {
     const chunk = this.#chunks[0];
-    if (chunk === undefined || chunk.length <= this.#pieceBytes) return this.#chunks.shift();
-    this.#chunks[0] = chunk.subarray(this.#pieceBytes);
-    return chunk.subarray(0, this.#pieceBytes);
+    const pieceBytes = this.#stride.bytes;
+    if (chunk === undefined || chunk.length <= pieceBytes) return this.#chunks.shift();
+    this.#chunks[0] = chunk.subarray(pieceBytes);
+    return chunk.subarray(0, pieceBytes);
   }
 }
 
 function sizeOf(chunks: readonly Uint8Array[]): number {
-  return chunks.reduce((sum, chunk) => sum + chunk.length, 0);
+  let sizeBytes = 0;
+  for (const { length } of chunks) sizeBytes += length;
+  return sizeBytes;
 }

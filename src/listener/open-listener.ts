@@ -8,7 +8,7 @@ import { Arrival } from './arrival.ts';
 import { type Beginning, readBeginning } from './beginning.ts';
 import type { Certificates } from './certificates.ts';
 import { type ConnectionLimits, noConnectionLimits } from './connection-limits.ts';
-import { createHttp1Server } from './http1.ts';
+import { createHttp1Server } from './http1/server.ts';
 import { createHttp2Server } from './http2.ts';
 import type { ListenSocket } from './listen-socket.ts';
 import type { Listener, ListenerAddress } from './listener.ts';
@@ -30,6 +30,8 @@ export interface ListenerOptions extends Omit<ProtocolOptions, 'scheme'> {
   readonly http2?: boolean | undefined;
   /** Connections begin with the PROXY protocol; only those whose peer is on this list are taken. */
   readonly proxyProtocolFrom?: PeerList | undefined;
+  /** Speaks HTTP/1 in place of our own server: for tests, which hold one against another. */
+  readonly createHttp1?: ((options: ProtocolOptions) => ConnectionServer) | undefined;
   /** How many connections there may be. */
   readonly connections?: ConnectionLimits | undefined;
 }
@@ -61,11 +63,12 @@ class SocketListener implements Listener {
 
   constructor(options: ListenerOptions) {
     const { certificates, http2 = false, limits, connections = noConnectionLimits } = options;
+    const { createHttp1 = createHttp1Server } = options;
     this.#options = options;
     this.#connections = connections;
     this.#refusals = createRefusalLog(options.emit, options.after);
     const protocolOptions = { ...options, scheme: this.#scheme };
-    this.#http1 = createHttp1Server(protocolOptions);
+    this.#http1 = createHttp1(protocolOptions);
     this.#http2 = http2 ? createHttp2Server(protocolOptions) : undefined;
     this.#tls =
       certificates === undefined

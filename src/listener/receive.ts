@@ -1,10 +1,11 @@
-/** From Node's message to the head of a request, or a refusal. */
+/** From the parsed head of a request to the head that a handler is given, or a refusal. */
 
-import { type IncomingMessage, METHODS } from 'node:http';
+import { METHODS } from 'node:http';
 import { type Field, type Fields, fieldLines, fieldValue } from '../http/fields.ts';
 import type { Peer } from '../http/message.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
 import { allowedMethods } from '../semantics/method.ts';
+import type { ParsedHead } from './http1/request-head.ts';
 import type { ListenerLimits, RequestHead } from './listener.ts';
 import { type RequestFraming, readRequestFraming } from './request-framing.ts';
 import { isAuthority, readTarget } from './target.ts';
@@ -29,7 +30,7 @@ export interface ReceptionContext {
  */
 const forbiddenMethods: ReadonlySet<string> = new Set(['CONNECT', 'TRACE']);
 
-/** Methods that Node's parser reads and a request may have here; it also reads those of RTSP. */
+/** Methods that are known and that a request may have here. */
 export const servedMethods: ReadonlySet<string> = new Set(METHODS.filter((name) => !forbiddenMethods.has(name)));
 
 /** Per field line: the colon, the space after it, CR and LF. */
@@ -39,16 +40,12 @@ const lineOverheadBytes = 4;
  * Reads the head of a request and refuses what RFC 9112 §3 and §6 call invalid, or what is over a limit. The authority is
  * that of an absolute-form target, which also replaces the one in Host (§3.2.2), or else Host's.
  */
-export function receiveHead(message: IncomingMessage, context: ReceptionContext): Reception {
+export function receiveHead(parsed: ParsedHead, context: ReceptionContext): Reception {
   const { limits, scheme } = context;
-  const method = message.method ?? '';
-  const version = message.httpVersion;
-  if (version !== '1.1' && version !== '1.0') return refused('malformed_request', `HTTP/${version}`);
+  const { method, target: text, version, fields: received } = parsed;
   if (!servedMethods.has(method)) return { kind: 'refused', error: methodError(method) };
 
-  const text = message.url ?? '';
   if (text.length > limits.targetBytes) return refused('target_too_long', `${text.length} bytes`);
-  const received = parseFields(message.rawHeaders);
   if (received.length > limits.maxFieldCount) return refused('fields_too_large', `${received.length} field lines`);
   const sizeBytes = fieldsSize(received);
   if (sizeBytes > limits.fieldsBytes) return refused('fields_too_large', `${sizeBytes} bytes`);

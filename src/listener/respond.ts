@@ -1,6 +1,8 @@
 /** Writes a response to a client, whatever protocol it speaks. */
 
+import { setImmediate as setImmediateTurn } from 'node:timers/promises';
 import { errorResponse } from '../delivery/problem.ts';
+import { Chunks } from '../http/chunks.ts';
 import type { Fields } from '../http/fields.ts';
 import type { Body, Delivery, Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
@@ -59,6 +61,12 @@ export interface ResponseContext {
   /** Sees to it that clients take their responses. */
   readonly pace: Pace;
 }
+
+/**
+ * After so many bytes of one response others get their turn: a client that takes them as fast as they come would keep the
+ * event loop to itself, for a connection that has room says so before anything else happens.
+ */
+const bytesInTurn = 1024 * 1024;
 
 interface Progress {
   bytesSent: number;
@@ -151,13 +159,23 @@ function writeBody(outlet: ResponseOutlet, { status, body }: ProxyResponse, prog
 async function pump(outlet: ResponseOutlet, body: StreamedBody, progress: Progress): Promise<void> {
   // A head does not wait long for bytes to travel with.
   const flush = setImmediate(() => outlet.flushHead());
+  const chunks = new Chunks(body.stream);
+  let turnBytes = 0;
   try {
-    for await (const chunk of body.stream) {
+    for (;;) {
+      const next = chunks.next();
+      const chunk = next instanceof Promise ? await next : next;
       clearImmediate(flush);
       if (outlet.isSettled) return;
+      if (chunk === undefined) break;
       checkLength(progress.bytesSent + chunk.length, body, 'more');
       progress.bytesSent += chunk.length;
+      turnBytes += chunk.length;
       if (chunk.length > 0 && !outlet.write(chunk)) await outlet.room();
+      if (turnBytes >= bytesInTurn) {
+        await setImmediateTurn();
+        turnBytes = 0;
+      }
       if (outlet.isSettled) return;
     }
     checkLength(progress.bytesSent, body, 'fewer');

@@ -7,10 +7,15 @@ export type TargetReading =
   | { readonly kind: 'target'; readonly target: string; readonly authority: string | undefined }
   | { readonly kind: 'refused'; readonly reason: string };
 
+/** RFC 3986 §3.3 and §3.4, but any visible character: some clients encode less than they should. */
+const originForm = /^\/[\x21\x22\x24-\x7e]*$/;
 const visible = /^[\x21-\x7e]+$/;
 const absoluteForm = /^(?<scheme>[a-z][a-z0-9+.-]*):\/\/(?<authority>[^/?]*)(?<rest>.*)$/i;
-const host = /^(?:\[[0-9a-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[0-9a-f]{2})+)(?::(?<port>[0-9]{0,5}))?$/i;
-const highestPort = 65_535;
+/** A name without an encoded byte and without a port, as most are. */
+const plainName = /^[\w.-]+$/;
+/** A host and its port, which is at most 65535. */
+const hostAndPort =
+  /^(?:\[[0-9a-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[0-9a-f]{2})+)(?::(?:[0-9]{0,4}|[0-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?$/i;
 
 /**
  * Reads a request target in origin-form, in absolute-form of the given scheme, or in asterisk-form for OPTIONS. The target
@@ -18,9 +23,9 @@ const highestPort = 65_535;
  * absolute-form becomes `/`, or `*` for OPTIONS (RFC 9112 §3.2.4).
  */
 export function readTarget(method: string, text: string, scheme: 'http' | 'https'): TargetReading {
+  if (originForm.test(text)) return { kind: 'target', target: text, authority: undefined };
   if (!visible.test(text)) return refused('the target has characters that a URI cannot have');
   if (text.includes('#')) return refused('the target has a fragment');
-  if (text.startsWith('/')) return { kind: 'target', target: text, authority: undefined };
   if (text === '*') {
     return method === 'OPTIONS'
       ? { kind: 'target', target: '*', authority: undefined }
@@ -40,11 +45,8 @@ export function readTarget(method: string, text: string, scheme: 'http' | 'https
  * may have (RFC 9110 §4.2.1), and user information is taken for an attack (§4.2.4).
  */
 export function isAuthority(text: string): boolean {
-  const parts = host.exec(text);
-  if (parts === null) return false;
-  if (text.startsWith('[') && !isIPv6(text.slice(1, text.indexOf(']')))) return false;
-  const { port = '0' } = parts.groups ?? {};
-  return Number(port) <= highestPort;
+  if (plainName.test(text)) return true;
+  return hostAndPort.test(text) && (!text.startsWith('[') || isIPv6(text.slice(1, text.indexOf(']'))));
 }
 
 function refused(reason: string): TargetReading {

@@ -6,6 +6,7 @@ import { configTargets } from './targets/config.ts';
 import { credentialTargets } from './targets/credentials.ts';
 import { diskTargets } from './targets/disk.ts';
 import { forwardingTargets } from './targets/forwarding.ts';
+import { http1Targets } from './targets/http1.ts';
 import { rangeTargets } from './targets/ranges.ts';
 import { requestTargets } from './targets/requests.ts';
 
@@ -14,6 +15,7 @@ export const targets: readonly Target[] = [
   ...cachingTargets,
   ...forwardingTargets,
   ...requestTargets,
+  ...http1Targets,
   ...credentialTargets,
   ...configTargets,
   ...diskTargets,

@@ -101,7 +101,7 @@ judgeAll({
 
   'trailers, dropped': [
     ...droppedTrailers,
-    ['Connection: close, which is heeded', trailed('Connection: close\r\n'), { ...abc, isLast: true }],
+    ['Connection: close, which says nothing there', trailed('Connection: close\r\n'), abc],
     ['announced', post('Trailer: X\r\nTransfer-Encoding: chunked\r\n', '3\r\nabc\r\n0\r\nX: y\r\n\r\n'), abc],
     [
       'announced, with TE',

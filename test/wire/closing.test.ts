@@ -180,7 +180,7 @@ describe('a client that takes too long', () => {
   });
 
   it('with its next request is left without a word', async () => {
-    // Node adds a second to what it tells the client.
+    // A second is added to what the client is told.
     await using listener = await openListener(() => textResponse('x'), { limits: { keepAliveTimeoutMs: 1 } });
     await using client = await listener.connect();
     await client.exchange(get);

@@ -1,7 +1,6 @@
 /** Interim responses (RFC 9110 §15.2): who gets them, when, and with which fields. */
 
-import { ServerResponse } from 'node:http';
-import { afterEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { InterimResponse } from '../../src/http/message.ts';
 import { openListener, textResponse } from '../support/open-listener.ts';
 import { rawValues } from '../support/raw-client.ts';
@@ -17,10 +16,6 @@ const hints: InterimResponse = {
     ['content-length', '3'],
   ],
 };
-
-afterEach(() => {
-  vi.restoreAllMocks();
-});
 
 describe('an interim response', () => {
   it('comes before the final one, with its fields but none of the connection', async () => {
@@ -40,25 +35,6 @@ describe('an interim response', () => {
     expect((await client.response())?.status).toBe(102);
     expect((await client.response())?.body.toString()).toBe('final');
     expect((await client.exchange(get)).status).toBe(103);
-  });
-
-  it('is nothing that Node of before 26.2 could not send', async () => {
-    vi.spyOn(ServerResponse.prototype as { writeInformation?: unknown }, 'writeInformation', 'get').mockReturnValue(
-      undefined,
-    );
-    const early = vi.spyOn(ServerResponse.prototype, 'writeEarlyHints').mockReturnValue(undefined);
-    const processing = vi.spyOn(ServerResponse.prototype, 'writeProcessing').mockReturnValue(undefined);
-    await using listener = await openListener((request) => {
-      request.sendInterim(hints);
-      request.sendInterim({ status: 102, fields: [] });
-      request.sendInterim({ status: 104, fields: [] });
-      return textResponse('final');
-    });
-    await using client = await listener.connect();
-    expect((await client.exchange(get)).body.toString()).toBe('final');
-    const link = ['</a.css>; rel=preload; as=style', '</b.js>; rel=preload; as=script'];
-    expect(early.mock.calls).toEqual([[{ link, 'X-Trace': ['1'] }]]);
-    expect(processing).toHaveBeenCalledOnce();
   });
 
   it('waits for the responses to earlier requests', async () => {

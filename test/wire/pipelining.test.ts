@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { errorResponse } from '../../src/delivery/problem.ts';
-import type { Handler, ProxyRequest } from '../../src/http/message.ts';
+import type { Handler, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { openListener, streamResponse, textResponse } from '../support/open-listener.ts';
 import { rawValues } from '../support/raw-client.ts';
@@ -89,5 +89,35 @@ describe('requests of all kinds in one line', () => {
       expect({ request, status: response?.status, body: response?.body.toString() }).toEqual({ request, status, body });
       expect(rawValues(response ?? { lines: [] }, 'connection')).toEqual(['keep-alive']);
     }
+  });
+});
+
+describe('a response that is the last one on its connection', () => {
+  const next = 'GET /next HTTP/1.1\r\nHost: a\r\n\r\n';
+
+  it.each<[string, string, ProxyResponse]>([
+    [
+      'because its end is that of the connection',
+      'GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n',
+      streamResponse(streamed(), undefined),
+    ],
+    [
+      'because whoever answers says so',
+      next.replace('/next', '/'),
+      textResponse('streamed', { closeConnection: true }),
+    ],
+  ])('%s is so where another request was taken before, too', async (_name, request, response) => {
+    const release = Promise.withResolvers<ProxyResponse>();
+    await using listener = await openListener(({ target }) => {
+      return target === '/next' ? textResponse('next') : release.promise;
+    });
+    await using client = await listener.connect();
+    client.send(request + next);
+    await expect.poll(() => listener.requests.length).toBe(2);
+    release.resolve(response);
+    const last = await client.response();
+    expect(rawValues(last ?? { lines: [] }, 'connection')).toEqual(['close']);
+    expect(last?.body.toString()).toBe('streamed');
+    expect(await client.rest()).toBe('');
   });
 });

@@ -15,7 +15,6 @@ const rows: readonly Row[] = [
   ['malformed_request', 'GET / HTTP/1.1\r\nHost : a\r\n\r\n', []],
   ['malformed_request', '\x16\x03\x01\x02\0', []],
   ['method_refused', 'get / HTTP/1.1\r\nHost: a\r\n\r\n', []],
-  ['method_refused', 'DESCRIBE / RTSP/1.0\r\n\r\n', []],
   ['method_not_allowed', 'TRACE / HTTP/1.1\r\nHost: a\r\n\r\n', [allow]],
   ['method_not_allowed', 'CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n', [allow]],
   ['expectation_failed', 'PUT / HTTP/1.1\r\nHost: a\r\nExpect: y\r\nContent-Length: 3\r\n\r\nabc', []],

@@ -187,7 +187,7 @@ describe('pipelined requests', () => {
 describe('an upgrade that is not tunnelled', () => {
   const h2c = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n';
 
-  it('is a request like any other, but the last: Node loses what follows it', async () => {
+  it('is a request like any other, but the last: what follows it may be of the other protocol', async () => {
     await using listener = await openListener(() => textResponse('plain'));
     await using client = await listener.connect();
     client.send(`GET / HTTP/1.1\r\nHost: a\r\n${h2c}\r\nGET /lost HTTP/1.1\r\nX: `);

@@ -1,10 +1,11 @@
 /** HTTP/1 clients that take their responses too slowly, by a clock that is moved. */
 
 import { describe, expect, it } from 'vitest';
-import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
+import type { Delivery, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import type { ListenerLimits } from '../../src/listener/listener.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { openListener, streamResponse, textResponse } from '../support/open-listener.ts';
+import { patternBytes } from '../support/pattern-body.ts';
 import type { RawClient } from '../support/raw-client.ts';
 import { untilQuiet } from '../support/until-quiet.ts';
 
@@ -41,7 +42,6 @@ function pass(clock: { advance(ms: number): void }, seconds: number): void {
 
 describe('a client', () => {
   it('that stops reading is cut, and told so by a body that is not whole', async () => {
-    // Node's own time for sockets is real; the one of this test is not.
     const { clock, deliveries, opening } = setUp({ minBytesPerSecond: 100, idleTimeoutMs: 60_000 }, large);
     await using listener = await opening;
     await using client = await listener.connect();
@@ -103,12 +103,95 @@ describe('a client', () => {
     expect((await client.take(4)).toString()).toBe('body');
   });
 
-  it('that has all is not looked at any more', async () => {
+  it('that has a response in time after all, though it was given up, may ask for more', async () => {
+    const clock = createFakeClock();
+    const { now, after } = clock;
+    const handler = () => {
+      // After the response was written, and before that is known.
+      process.nextTick(pass, clock, 20);
+      return textResponse('x');
+    };
+    await using listener = await openListener(handler, { now, after, limits: { responseTimeoutMs: 10_000 } });
+    await using client = await listener.connect();
+    for (let count = 0; count < 2; count += 1) expect((await client.exchange(get)).body.toString()).toBe('x');
+  });
+
+  it('that has left with all it wanted is not looked at any more', async () => {
     const { clock, opening } = setUp({ minBytesPerSecond: 100, idleTimeoutMs: 10_000 }, () => textResponse('x'));
     await using listener = await opening;
     await using client = await listener.connect();
     await client.exchange(get);
-    pass(clock, 10);
-    expect(clock.pending).toBe(0);
+    client.socket.destroy();
+    await expect
+      .poll(() => {
+        pass(clock, 10);
+        return clock.pending;
+      })
+      .toBe(0);
   });
+});
+
+describe.each(['tcp', 'tls'] as const)('a client that sends many requests ahead, over %s', (carrier) => {
+  const piece = patternBytes(0, 4 * mebibyte);
+  const answer = ({ target }: ProxyRequest): ProxyResponse => {
+    const chunk = piece.subarray(Number(target.slice(1)));
+    return { status: 200, fields: [], body: { kind: 'bytes', sizeBytes: chunk.length, chunks: [chunk] } };
+  };
+  const requests = (count: number) => Array.from({ length: count }, (_, at) => get.replace('/', `/${at}`)).join('');
+  const expectAll = async (client: RawClient, count: number) => {
+    for (let at = 0; at < count; at += 1) {
+      expect((await client.response())?.body.equals(piece.subarray(at)), `response ${at}`).toBe(true);
+    }
+  };
+
+  it('and reads nothing, has only few of them taken; the others are when it reads', async () => {
+    await using listener = await openListener(answer, { carrier });
+    await using client = await listener.connect();
+    client.send(requests(50));
+    await untilQuiet(() => client.socket.bytesRead);
+    expect(listener.requests.length).toBeLessThan(10);
+    client.send(requests(1));
+    await expectAll(client, 50);
+    await expectAll(client, 1);
+  });
+
+  it('gets them in order where all responses become ready at once', async () => {
+    const release = Promise.withResolvers<void>();
+    const handler = (request: ProxyRequest) => release.promise.then(() => answer(request));
+    await using listener = await openListener(handler, { carrier });
+    await using client = await listener.connect();
+    client.send(requests(50));
+    await expect.poll(() => listener.requests.length).toBe(50);
+    release.resolve();
+    await expectAll(client, 50);
+  });
+});
+
+it('a client that ends its side behind its requests gets what is ready, slowly as it reads', async () => {
+  const chunk = Buffer.alloc(16 * mebibyte, 'c');
+  const body = { kind: 'bytes', sizeBytes: chunk.length, chunks: [chunk] } as const;
+  await using listener = await openListener(() => ({ status: 200, fields: [], body }));
+  await using client = await listener.connect();
+  client.send(get.repeat(5));
+  client.end();
+  for (let count = 0; count < 5; count += 1) expect((await client.response())?.body.length).toBe(chunk.length);
+  expect(await client.rest()).toBe('');
+});
+
+it('a client that ends its side in the middle of a stream, and reads nothing, has nothing more made for it', async () => {
+  let madeBytes = 0;
+  async function* endless(): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      madeBytes += mebibyte;
+      yield body.subarray(0, mebibyte);
+    }
+  }
+  await using listener = await openListener(() => streamResponse(endless(), undefined));
+  await using client = await listener.connect();
+  client.send(get);
+  await fill(client);
+  const before = madeBytes;
+  client.end();
+  await untilQuiet(() => madeBytes);
+  expect(madeBytes).toBeLessThan(before + 4 * mebibyte);
 });

@@ -1,32 +1,32 @@
-/** HTTP/1.x, on Node's server. */
+/** HTTP/1.x on Node's own server: what ours is held against. */
 
 import { createServer, type IncomingMessage, type Server, type ServerOptions, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { errorResponse } from '../delivery/problem.ts';
-import { listMembers } from '../http/fields.ts';
-import type { Peer } from '../http/message.ts';
-import { ProxyError } from '../http/proxy-error.ts';
-import { Connection } from './connection.ts';
-import { Exchange } from './exchange.ts';
-import type { ListenerLimits } from './listener.ts';
-import { createPace } from './pace.ts';
+import { errorResponse } from '../../src/delivery/problem.ts';
+import { listMembers } from '../../src/http/fields.ts';
+import type { Peer } from '../../src/http/message.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import type { ListenerLimits } from '../../src/listener/listener.ts';
+import { createPace } from '../../src/listener/pace.ts';
+import type { ConnectionServer, ProtocolOptions } from '../../src/listener/protocol.ts';
+import { methodError, parseFields, type Reception, receiveHead, refused } from '../../src/listener/receive.ts';
+import { answer, type ResponseContext, respond } from '../../src/listener/respond.ts';
+import { unreferencedTimers } from '../../src/listener/rounds.ts';
+import { Connection } from './node-connection.ts';
+import { Exchange } from './node-exchange.ts';
 import { type ClientError, readParserError } from './parser-error.ts';
-import type { ConnectionServer, ProtocolOptions } from './protocol.ts';
-import { methodError, type Reception, receiveHead } from './receive.ts';
-import { answer, type ResponseContext, respond } from './respond.ts';
-import { unreferencedTimers } from './rounds.ts';
 
 /** Node looks for requests that take too long at such intervals, at most and at least. */
 const longestCheckMs = 5_000;
 const shortestCheckMs = 20;
 
 /** Creates what speaks HTTP/1.0 and HTTP/1.1 (RFC 9112). */
-export function createHttp1Server(options: ProtocolOptions): ConnectionServer {
-  return new Http1Server(options);
+export function createNodeHttp1Server(options: ProtocolOptions): ConnectionServer {
+  return new NodeHttp1Server(options);
 }
 
-class Http1Server implements ConnectionServer {
+class NodeHttp1Server implements ConnectionServer {
   readonly #options: ProtocolOptions;
   /** Owns no port: it is given connections. */
   readonly #server: Server;
@@ -121,7 +121,11 @@ class Http1Server implements ConnectionServer {
 
   #receiveHead(message: IncomingMessage, { peer }: Connection): Reception {
     const { scheme, limits, now } = this.#options;
-    return receiveHead(message, { scheme, peer, receivedAt: now(), limits });
+    const version = message.httpVersion;
+    if (version !== '1.1' && version !== '1.0') return refused('malformed_request', `HTTP/${version}`);
+    const { method = '', url: target = '' } = message;
+    const parsed = { method, target, version, fields: parseFields(message.rawHeaders) } as const;
+    return receiveHead(parsed, { scheme, peer, receivedAt: now(), limits });
   }
 
   #answerRefusal(connection: Connection, exchange: Exchange, error: ProxyError): void {

@@ -1,11 +1,11 @@
-/** One HTTP/1 connection: the exchanges that run on it, and how it ends. */
+/** One connection of Node's server: the exchanges that run on it, and how it ends. */
 
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Peer } from '../http/message.ts';
-import { ProxyError } from '../http/proxy-error.ts';
-import type { Emit } from '../telemetry/events.ts';
-import { formatLastProblem } from './response-head.ts';
+import type { Peer } from '../../src/http/message.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import type { Emit } from '../../src/telemetry/events.ts';
+import { formatLastProblem } from './response-lines.ts';
 
 /** How long a connection that we have ended is still read from (RFC 9112 §9.6). */
 const lingerMs = 2_000;

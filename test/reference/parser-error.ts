@@ -1,6 +1,6 @@
 /** What Node's HTTP parser stumbled over, as a refusal. */
 
-import { ProxyError } from '../http/proxy-error.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
 
 /** The error of a `clientError` event: of the parser, of its timeouts, or of the socket. */
 export interface ClientError extends Error {

@@ -1,18 +1,19 @@
-/** One request and its response on an HTTP/1 connection. */
+/** One request and its response on a connection of Node's server. */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Fields, fieldLines, listMembers } from '../http/fields.ts';
-import type { InterimResponse, ProxyRequest } from '../http/message.ts';
-import { ProxyError } from '../http/proxy-error.ts';
-import type { Connection, RunningExchange } from './connection.ts';
-import type { RequestHead } from './listener.ts';
-import { MessageBody } from './message-body.ts';
-import { parseFields } from './receive.ts';
-import { ReceivedRequest, type RequestOwner } from './received-request.ts';
-import type { RequestFraming } from './request-framing.ts';
-import type { ResponseHead, ResponseOutlet } from './respond.ts';
-import { headLines, interimLines, reasonPhrase, trailerLines } from './response-head.ts';
-import { takenBytes } from './taken-bytes.ts';
+import { type Fields, fieldLines, listMembers } from '../../src/http/fields.ts';
+import type { InterimResponse, ProxyRequest } from '../../src/http/message.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
+import type { RequestHead } from '../../src/listener/listener.ts';
+import { MessageBody } from '../../src/listener/message-body.ts';
+import { parseFields } from '../../src/listener/receive.ts';
+import { ReceivedRequest, type RequestOwner } from '../../src/listener/received-request.ts';
+import type { RequestFraming } from '../../src/listener/request-framing.ts';
+import type { ResponseHead, ResponseOutlet } from '../../src/listener/respond.ts';
+import { reasonPhrase } from '../../src/listener/response-head.ts';
+import { takenBytes } from '../../src/listener/taken-bytes.ts';
+import type { Connection, RunningExchange } from './node-connection.ts';
+import { headLines, interimLines, trailerLines } from './response-lines.ts';
 
 /** A rest of a request that is at most so long is read and dropped, because a new connection costs more than that. */
 const drainedBytes = 64 * 1024;

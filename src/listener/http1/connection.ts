@@ -1,0 +1,299 @@
+/** One HTTP/1 connection: what comes on it, the exchanges that run on it, and how it ends. */
+
+import type { Socket } from 'node:net';
+import type { Peer } from '../../http/message.ts';
+import { ProxyError } from '../../http/proxy-error.ts';
+import { takenBytes } from '../taken-bytes.ts';
+import type { Ground } from './ground.ts';
+import { formatLastProblem } from './head-text.ts';
+import { HeldHead } from './held-head.ts';
+import { type Waiting, Watch } from './patience.ts';
+import { Pipeline } from './pipeline.ts';
+import { type PlainHead, readPlainHead } from './plain-head.ts';
+import type { RequestBody } from './request-body.ts';
+import type { ParsedHead } from './request-head.ts';
+import type { RunningExchange } from './running-exchange.ts';
+import { endSlowly, type SocketUser, stopReading, useSocket } from './socket-events.ts';
+
+/** How many requests a client may send ahead of their responses; the connection ends after so many. */
+const pipelinedRequests = 100;
+
+/** The server of a connection. */
+export interface ConnectionOwner extends Ground {
+  /** Answers a request like one before, if it is one. */
+  follow(connection: Connection, plain: PlainHead): boolean;
+  /** Takes a request whose head has come. `rest` is what has come after it; `plain` is there if the head was all that came. */
+  take(connection: Connection, parsed: ParsedHead, rest: Buffer, plain: PlainHead | undefined): void;
+  forget(connection: Connection): void;
+}
+
+const noBytes = Buffer.alloc(0);
+
+/** Reads requests, has them taken one after the other, and ends when that is due. */
+export class Connection implements SocketUser {
+  readonly socket: Socket;
+  readonly peer: Peer;
+  readonly ground: ConnectionOwner;
+  readonly #pipeline: Pipeline;
+  #stage: 'open' | 'draining' | 'finishing' | 'tunnel' | 'ended' = 'open';
+  #isRetired = false;
+  /** To be answered after the running exchanges. */
+  #refusal: ProxyError | undefined;
+  /** What has come of a head. */
+  #held: HeldHead | undefined;
+  /** The body that is being received; its exchange may be over. */
+  #body: RequestBody | undefined;
+  /** How many requests have begun. */
+  #requests = 0;
+  #watch: Watch | undefined;
+
+  constructor(socket: Socket, peer: Peer, ground: ConnectionOwner) {
+    this.socket = socket;
+    this.peer = peer;
+    this.ground = ground;
+    this.#pipeline = new Pipeline(socket);
+    useSocket(socket, this);
+  }
+
+  /** Whether a further request may be taken. */
+  get isOpen(): boolean {
+    return this.#stage === 'open' || this.#stage === 'draining';
+  }
+
+  /** Whether it has nothing to do: no exchange, no tunnel, and no part of a request that will be one. */
+  get isIdle(): boolean {
+    return this.isOpen && this.#pipeline.length === 0 && this.#held === undefined;
+  }
+
+  get isEnded(): boolean {
+    return this.#stage === 'ended';
+  }
+
+  /** Whether it will be kept, and no response is due on it: only then may it become a tunnel. */
+  get isFree(): boolean {
+    return this.#stage === 'open' && this.#pipeline.length === 0;
+  }
+
+  receive(chunk: Buffer): void {
+    const isFresh = this.isFree && this.#held === undefined && this.#body === undefined && !this.#isRetired;
+    const plain = isFresh ? readPlainHead(chunk, this.ground.limits.fieldsBytes) : undefined;
+    if (plain !== undefined && this.ground.follow(this, plain)) this.#requests += 1;
+    else this.#read(chunk, plain);
+  }
+
+  /** A body begins with the bytes that come next. */
+  receiveBody(body: RequestBody): void {
+    this.#body = body;
+  }
+
+  /** Who ends its side before its responses are made has left. */
+  receiveEnd(): void {
+    const { isMade, isCloseDelimited, length } = this.#pipeline;
+    if (this.#held !== undefined || this.#body !== undefined || (isCloseDelimited && !isMade)) this.cut();
+    else if (isMade && length > 0) this.finish();
+    else this.end();
+  }
+
+  makeRoom(): void {
+    this.#pipeline.makeRoom();
+  }
+
+  close(): void {
+    this.#stage = 'ended';
+    this.#pipeline.connectionClosed();
+    this.ground.forget(this);
+  }
+
+  /** Receives nothing for now. */
+  pause(): void {
+    if (this.#stage !== 'ended') this.socket.pause();
+  }
+
+  resume(): void {
+    if (this.#stage !== 'tunnel') this.socket.resume();
+  }
+
+  /** What begins when the connection is gone is over at once. */
+  begin(exchange: RunningExchange): void {
+    if (this.socket.closed) {
+      exchange.connectionClosed();
+      return;
+    }
+    this.#pipeline.add(exchange);
+    const isLast = this.#stage === 'draining' || this.#isRetired || this.#pipeline.length >= pipelinedRequests;
+    if (isLast) this.finish();
+    this.passTurn();
+  }
+
+  /** Lets the first exchange write that has not written all. */
+  passTurn(): void {
+    this.#pipeline.passTurn();
+  }
+
+  /** The exchange is over, whole or not. */
+  settle(exchange: RunningExchange): void {
+    this.#pipeline.remove(exchange);
+    if (exchange.isLast) this.end();
+    else if (this.#pipeline.first?.isBroken === true) this.cut();
+    if (this.#pipeline.length > 0) return;
+    if (this.#refusal !== undefined) this.#answerRefusal(this.#refusal);
+    else if (this.#stage === 'draining' || this.#stage === 'finishing') this.end();
+  }
+
+  /** Whether nothing follows this exchange's response. */
+  isLast(exchange: RunningExchange): boolean {
+    return !this.isOpen && this.#refusal === undefined && this.#pipeline.last === exchange;
+  }
+
+  /** Takes no further request; the connection ends after those that run. */
+  finish(): void {
+    if (this.isOpen) this.#stage = 'finishing';
+  }
+
+  /** Takes one further request, the last one. */
+  finishAfterNext(): void {
+    if (this.#stage === 'open') this.#stage = 'draining';
+  }
+
+  /**
+   * Takes one further request, whenever it comes: the client may have been told that it can send one, and only a response tells
+   * it that this was the last.
+   */
+  retire(): void {
+    this.#isRetired = true;
+  }
+
+  /** Ends after the running exchanges, or after the request that is on its way. */
+  drain(): void {
+    if (this.#pipeline.length > 0) this.finish();
+    else this.finishAfterNext();
+  }
+
+  /** Looks whether the client takes too long. To be called at even intervals. */
+  look(): void {
+    if (this.#stage === 'tunnel') return;
+    this.#watch ??= new Watch(this.ground.patience);
+    const passed = this.#watch.look({
+      waiting: this.#waiting,
+      requests: this.#requests,
+      progress: this.socket.bytesRead + takenBytes(this.socket),
+      isClientsTurn: this.#pipeline.length === 0 || this.#pipeline.isWaitingForClient,
+    });
+    if (passed === undefined) return;
+    const canBeTold = this.isOpen || this.#pipeline.receiving !== undefined;
+    if (this.isIdle) this.end();
+    else if (passed === 'quiet' && (this.socket.writableLength > 0 || !canBeTold)) this.cut();
+    else this.refuse(new ProxyError('request_timeout'));
+  }
+
+  /** What the client sends is no request, or no rest of one. It is told so where no response tells it. */
+  refuse(error: ProxyError): void {
+    const { receiving } = this.#pipeline;
+    if (receiving === undefined && !this.isOpen) return;
+    this.finish();
+    this.#held = undefined;
+    this.#body = undefined;
+    if (receiving !== undefined) {
+      receiving.breakBody(error);
+      return;
+    }
+    this.reportRefusal(error);
+    this.#refusal = error;
+    if (this.#pipeline.length === 0) this.#answerRefusal(error);
+  }
+
+  reportRefusal(error: ProxyError): void {
+    const { code, detail, status } = error;
+    this.ground.emit({ kind: 'refusal', peer: this.peer.address, status, error: code, detail });
+  }
+
+  /** Gives the socket over to a tunnel. */
+  becomeTunnel(): void {
+    this.#stage = 'tunnel';
+    stopReading(this.socket);
+    // Who has the socket now ends it in this way; by itself it would be closed before the client has read all.
+    this.socket.destroySoon = () => this.end();
+  }
+
+  /** There will be no tunnel: one response is due, and the connection ends after it. */
+  becomeAnswer(): void {
+    if (this.#stage === 'tunnel') this.#stage = 'finishing';
+  }
+
+  /** Ends it, but not before the client has had time to read what was sent. */
+  end(): void {
+    if (this.#stage === 'ended') return;
+    this.#stage = 'ended';
+    this.#held = undefined;
+    this.#body = undefined;
+    endSlowly(this.socket);
+  }
+
+  /** Ends it at once, so that what was broken off does not look whole. */
+  cut(): void {
+    this.#stage = 'ended';
+    if (this.#pipeline.isCloseDelimited) this.socket.resetAndDestroy();
+    else this.socket.destroy();
+  }
+
+  /** Cuts it because of an exchange whose response broke off, but not before the responses ahead of it are out. */
+  cutAt(exchange: RunningExchange): void {
+    if (this.#pipeline.first === exchange) this.cut();
+    else this.finish();
+  }
+
+  get #waiting(): Waiting {
+    if (this.#held !== undefined) return 'head';
+    if (this.#pipeline.length > 0) return this.#body === undefined ? 'nothing' : 'body';
+    if (!this.isOpen) return 'nothing';
+    return this.#requests === 0 ? 'first' : 'next';
+  }
+
+  #read(chunk: Buffer, plain: PlainHead | undefined): void {
+    let bytes = chunk;
+    while (bytes.length > 0 && this.#stage !== 'ended' && this.#stage !== 'tunnel') {
+      bytes = this.#body === undefined ? this.#readHead(bytes, plain) : this.#readBody(bytes, this.#body);
+    }
+  }
+
+  /** Returns what comes after the head. */
+  #readHead(bytes: Buffer, plain: PlainHead | undefined): Buffer {
+    // What comes after the last request (RFC 9112 §9.6) is not read while responses are due.
+    if (!this.isOpen || (this.#held === undefined && this.#pipeline.isFull)) {
+      this.#pipeline.holdBack(bytes);
+      return noBytes;
+    }
+    if (this.#held === undefined) this.#requests += 1;
+    const reading = this.#held?.read(bytes) ?? this.ground.readHead(bytes);
+    if (reading.kind === 'more') {
+      this.#held ??= new HeldHead(this.ground.limits, bytes);
+      return noBytes;
+    }
+    const all = this.#held?.bytes ?? bytes;
+    this.#held = undefined;
+    if (reading.kind === 'fault') {
+      this.refuse(new ProxyError(reading.code, { detail: reading.detail }));
+      return noBytes;
+    }
+    const rest = all.subarray(reading.sizeBytes);
+    this.ground.take(this, reading.head, rest, rest.length === 0 ? plain : undefined);
+    return rest;
+  }
+
+  /** Returns what comes after the body. */
+  #readBody(bytes: Buffer, body: RequestBody): Buffer {
+    const rest = body.receive(bytes);
+    if (rest instanceof ProxyError) {
+      this.refuse(rest);
+      return noBytes;
+    }
+    if (body.isComplete) this.#body = undefined;
+    return rest;
+  }
+
+  #answerRefusal(error: ProxyError): void {
+    this.#refusal = undefined;
+    if (this.socket.writable) this.socket.write(formatLastProblem(error, this.ground.now()), 'latin1');
+    this.end();
+  }
+}

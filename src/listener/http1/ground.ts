@@ -1,0 +1,22 @@
+/** What the connections of one server have in common. */
+
+import type { Emit } from '../../telemetry/events.ts';
+import type { DateLine } from './head-text.ts';
+import type { Joint } from './joint.ts';
+import type { Patience } from './patience.ts';
+import type { HeadLimits, HeadReading } from './request-head.ts';
+
+/** What requests are read with, and responses written. */
+export interface Ground {
+  readonly emit: Emit;
+  /** Tells the time in epoch milliseconds. */
+  readonly now: () => number;
+  readonly limits: HeadLimits;
+  readonly patience: Patience;
+  readonly joint: Joint;
+  readonly dateLine: DateLine;
+  /** What a connection that goes on says of itself. */
+  readonly keepAlive: string;
+  /** Reads a head from its first byte on. */
+  readHead(bytes: Buffer): HeadReading;
+}

@@ -1,0 +1,202 @@
+/** Writes the pieces of one response to its connection, when its turn among the pipelined ones has come. */
+
+import type { Socket } from 'node:net';
+import { type Joint, joinedBytes } from './joint.ts';
+import { hasTaken } from './taken.ts';
+
+/** So much of a response is kept that has to wait for those before it, until it is held back. In bytes. */
+const waitingLimitBytes = 64 * 1024;
+
+type Piece = string | Uint8Array;
+
+/** Where responses are written. */
+export interface ResponsePlace {
+  readonly socket: Socket;
+  readonly ground: { readonly joint: Joint };
+  /** All of it was written, though perhaps nobody has taken it yet: the next one has its turn. */
+  passTurn(): void;
+}
+
+/**
+ * The head waits for content to travel with. What is written in one turn of the event loop leaves together. Text has one
+ * character per byte.
+ */
+export class ResponseWriter {
+  readonly #place: ResponsePlace;
+  readonly #onTaken: (isWhole: boolean) => void;
+  #hasTurn = false;
+  #isChunked = false;
+  #isEnded = false;
+  #isCorked = false;
+  /** What was made, and was not written yet. */
+  #head: string | undefined;
+  /** Interim responses, and then pieces of the final one, that wait for their turn. */
+  #early = '';
+  #waiting: Piece[] | undefined;
+  #waitingBytes = 0;
+  #onRoom: (() => void) | undefined;
+
+  /** `onTaken` is called once, when the kernel has taken all of it or will not take the rest; not where the socket closes before. */
+  constructor(place: ResponsePlace, onTaken: (isWhole: boolean) => void) {
+    this.#place = place;
+    this.#onTaken = onTaken;
+  }
+
+  /** Whether the client has yet to take something, which it can only where nothing is due before. */
+  get isBehind(): boolean {
+    return this.#hasTurn && (this.#onRoom !== undefined || this.#place.socket.writableLength > 0);
+  }
+
+  /** Whether all of it is there. */
+  get isEnded(): boolean {
+    return this.#isEnded;
+  }
+
+  /** Bytes that wait for their turn. */
+  get waitingBytes(): number {
+    return this.#waitingBytes;
+  }
+
+  /** Whether all of it was given to the socket. */
+  get isWritten(): boolean {
+    return this.#isEnded && this.#hasTurn;
+  }
+
+  /** An interim response; nothing where the final one has begun. */
+  interim(text: string): void {
+    if (this.#hasTurn) this.#put(text);
+    else this.#early += text;
+  }
+
+  begin(head: string, isChunked: boolean): void {
+    this.#head = head;
+    this.#isChunked = isChunked;
+    // The client would not know any more what they are about.
+    this.#early = '';
+  }
+
+  flushHead(): void {
+    if (this.#head === undefined) return;
+    const head = this.#head;
+    this.#head = undefined;
+    this.#put(head);
+  }
+
+  /** Returns whether more may be written at once. */
+  write(chunk: Uint8Array): boolean {
+    this.#cork();
+    this.flushHead();
+    if (!this.#isChunked) return this.#put(chunk);
+    this.#put(`${chunk.length.toString(16)}\r\n`);
+    this.#put(chunk);
+    return this.#put('\r\n');
+  }
+
+  /** Writes the rest of the content, and the text behind it. */
+  end(chunks: readonly Uint8Array[], last: string): void {
+    const isAlone = this.#hasTurn && !this.#isCorked && !this.#isChunked && last === '';
+    const head = this.#head ?? '';
+    if (isAlone) {
+      this.#head = undefined;
+      this.#isEnded = true;
+      this.#awaitEnd(writeTogether(this.#place, head, chunks));
+      return;
+    }
+    for (const chunk of chunks) if (chunk.length > 0) this.write(chunk);
+    this.#cork();
+    this.flushHead();
+    if (last !== '') this.#put(last);
+    this.#isEnded = true;
+    if (this.#hasTurn) this.#awaitEnd(false);
+  }
+
+  /** The responses before it were written, and the socket takes more. */
+  takeTurn(): void {
+    if (!this.#hasTurn) this.#writeWaiting();
+    if (!this.#place.socket.writableNeedDrain) this.makeRoom();
+  }
+
+  /** Resolves when the client has taken enough for more to be written, or the response is over. */
+  room(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onRoom = resolve;
+    });
+  }
+
+  makeRoom(): void {
+    const onRoom = this.#onRoom;
+    this.#onRoom = undefined;
+    onRoom?.();
+  }
+
+  #writeWaiting(): void {
+    this.#hasTurn = true;
+    const pieces = this.#waiting ?? [];
+    this.#waiting = undefined;
+    this.#waitingBytes = 0;
+    this.#cork();
+    if (this.#early !== '') this.#put(this.#early);
+    for (const piece of pieces) this.#put(piece);
+    if (this.#isEnded) this.#awaitEnd(false);
+  }
+
+  /** Everything is with the socket now. */
+  #awaitEnd(isTaken: boolean): void {
+    const { socket } = this.#place;
+    if (isTaken) this.#onTaken(true);
+    else if (socket.writable) socket.write('', (error) => this.#onTaken(error === null || error === undefined));
+    this.#place.passTurn();
+  }
+
+  #put(piece: Piece): boolean {
+    const { socket } = this.#place;
+    if (!this.#hasTurn) {
+      this.#waiting ??= [];
+      this.#waiting.push(piece);
+      this.#waitingBytes += piece.length;
+      return this.#waitingBytes < waitingLimitBytes;
+    }
+    // What comes after the connection's end goes nowhere, and no more of it is wanted.
+    if (!socket.writable) return false;
+    return typeof piece === 'string' ? socket.write(piece, 'latin1') : socket.write(piece);
+  }
+
+  #cork(): void {
+    if (this.#isCorked || !this.#hasTurn) return;
+    this.#isCorked = true;
+    this.#place.socket.cork();
+    process.nextTick(ResponseWriter.#uncork, this);
+  }
+
+  static #uncork(writer: ResponseWriter): void {
+    writer.#isCorked = false;
+    writer.#place.socket.uncork();
+  }
+}
+
+/** Writes a head and all that comes after it. Returns whether the kernel has taken it at once. */
+export function writeTogether(
+  { socket, ground: { joint } }: Pick<ResponsePlace, 'socket' | 'ground'>,
+  head: string,
+  chunks: readonly Uint8Array[],
+): boolean {
+  if (!socket.writable) return false;
+  let sizeBytes = head.length;
+  for (const chunk of chunks) sizeBytes += chunk.length;
+  if (sizeBytes === head.length) {
+    if (head !== '') socket.write(head, 'latin1');
+    return hasTaken(socket);
+  }
+  if (sizeBytes <= joinedBytes) {
+    const joined = joint.join(head, chunks, sizeBytes);
+    socket.write(joined);
+    const isTaken = hasTaken(socket);
+    if (isTaken) joint.takeBack(joined);
+    return isTaken;
+  }
+  socket.cork();
+  if (head !== '') socket.write(head, 'latin1');
+  for (const chunk of chunks) socket.write(chunk);
+  socket.uncork();
+  return hasTaken(socket);
+}

@@ -1,0 +1,55 @@
+/** What is kept of a request for longer than it lasts: never the whole of its head for the sake of one value. */
+
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { describe, expect, it } from 'vitest';
+import { ownText } from '../../src/http/own-text.ts';
+import { openPlainOrigin, openReloadedServer } from '../support/reloaded-server.ts';
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+const heldBytes = (): number => {
+  collect();
+  return process.memoryUsage().heapUsed;
+};
+
+const padding = 'p'.repeat(60_000);
+
+describe('a stored response', () => {
+  it.each([
+    ['a field that its Vary names', 'X-Device', {}],
+    ['a field that the operator selects', 'X-Kind', { key: { fields: ['X-Kind'] } }],
+  ])('keeps of the head that it was asked for with no more than %s', async (_name, field, cache) => {
+    await using origin = await openPlainOrigin((_request, response) => {
+      response.setHeader('cache-control', 'max-age=600').setHeader('vary', 'X-Device').end('a');
+    });
+    await using reloaded = await openReloadedServer({
+      listen: '127.0.0.1:0',
+      limits: { fieldsBytes: 65_536 },
+      routes: [{ origin: origin.url, cache, fields: { toOrigin: { remove: ['X-Padding'] } } }],
+    });
+    await using client = await reloaded.connect();
+    const store = async (from: number, to: number): Promise<void> => {
+      for (let index = from; index < to; index += 1) {
+        const lines = `${field}: kind=that of number ${index}\r\nX-Padding: ${padding}\r\n`;
+        client.send(`GET /${index} HTTP/1.1\r\nHost: a\r\n${lines}\r\n`);
+        expect((await client.response('GET'))?.status).toBe(200);
+      }
+    };
+    await store(0, 20);
+    const before = heldBytes();
+    await store(20, 220);
+    expect(reloaded.server.store.readUsage().entryCount).toBe(220);
+    expect(heldBytes() - before).toBeLessThan((200 * padding.length) / 2);
+  });
+});
+
+describe('a text of its own', () => {
+  it.each(['', 'a', 'a text of some length', 'ä', '€ and more than a few', '\ud800 alone', '"\\\u0000\n'])(
+    '%j',
+    (text) => {
+      expect(ownText(text)).toBe(text);
+    },
+  );
+});

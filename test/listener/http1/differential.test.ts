@@ -1,0 +1,34 @@
+/** Our reader of requests against Node's own, on the same bytes: it reads the same requests, or fewer. */
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { readWithLlhttp } from '../../support/llhttp.ts';
+import { readAsListener } from '../../support/own-reader.ts';
+import { differenceOf } from '../../support/reader-differences.ts';
+import { streamText } from '../../support/request-arbitraries.ts';
+
+/** More runs than usual find what is rare. */
+const { RANGEWAY_TEST_RUNS = '300' } = process.env;
+const runs = 30 * Number(RANGEWAY_TEST_RUNS);
+
+/** The same streams each time, unless more of them are asked for. */
+const seed = runs === 9000 ? { seed: 20_261_122 } : {};
+
+describe('a stream of requests', () => {
+  it('is read as Node reads it, or refused', { timeout: 20_000 + 10 * runs }, () => {
+    const counted = { read: 0, refused: 0, refusedByBoth: 0 };
+    const property = fc.property(streamText, (text) => {
+      const bytes = [Buffer.from(text, 'latin1')];
+      const ours = readAsListener(bytes);
+      const theirs = readWithLlhttp(bytes);
+      expect(differenceOf(ours, theirs), text).toBeUndefined();
+      counted.read += ours.requests.length;
+      if (ours.fault !== undefined) counted.refused += 1;
+      if (ours.fault !== undefined && theirs.fault !== undefined) counted.refusedByBoth += 1;
+    });
+    fc.assert(property, { numRuns: runs, ...seed });
+    // Chance leaves enough of them sound, and spoils enough.
+    expect(counted.read).toBeGreaterThan(runs);
+    expect(counted.refusedByBoth).toBeGreaterThan(runs / 10);
+  });
+});

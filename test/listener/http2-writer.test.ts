@@ -1,0 +1,76 @@
+/** In which pieces content is written to a stream of HTTP/2. */
+
+import type { ServerHttp2Stream } from 'node:http2';
+import { Writable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { Http2Stride } from '../../src/listener/http2-stride.ts';
+import { Http2Writer } from '../../src/listener/http2-writer.ts';
+
+const kibibyte = 1024;
+
+/** A stream that takes what it is written only when the test says so. */
+class HeldStream extends Writable {
+  /** Sizes of the writes that were taken, and of the one that waits. */
+  readonly sizes: number[] = [];
+  #take: (() => void) | undefined;
+
+  override _write(chunk: Uint8Array, _encoding: string, taken: () => void): void {
+    this.sizes.push(chunk.length);
+    this.#take = taken;
+  }
+
+  override _writev(chunks: { chunk: Uint8Array }[], taken: () => void): void {
+    this.sizes.push(chunks.reduce((sum, { chunk }) => sum + chunk.length, 0));
+    this.#take = taken;
+  }
+
+  async takeAll(): Promise<void> {
+    do {
+      const take = this.#take;
+      this.#take = undefined;
+      take?.();
+      await new Promise((resolve) => setImmediate(resolve));
+    } while (this.#take !== undefined);
+  }
+}
+
+function setUp(stride = new Http2Stride()) {
+  const stream = new HeldStream();
+  const clock = { now: 0 };
+  return {
+    stream,
+    stride,
+    clock,
+    writer: new Http2Writer(stream as unknown as ServerHttp2Stream, stride, () => clock.now),
+  };
+}
+
+describe('content', () => {
+  it.each<[string, readonly number[], readonly number[]]>([
+    ['none', [], []],
+    ['in one stride', [16 * kibibyte], [16 * kibibyte]],
+    ['in chunks, in one stride', [1, 2, 3], [6]],
+    ['of more than a stride', [16 * kibibyte + 1], [16 * kibibyte, 1]],
+    ['of many strides, taken fast', [200 * kibibyte], [16, 16, 32, 32, 64, 40].map((size) => size * kibibyte)],
+  ])('goes out as it is taken: %s', async (_name, chunks, sizes) => {
+    const { stream, writer } = setUp();
+    writer.end(chunks.map((size) => Buffer.alloc(size)));
+    await stream.takeAll();
+    expect(stream.sizes).toEqual(sizes);
+    expect([stream.writableFinished, writer.isBehind, writer.isEmpty]).toEqual([true, false, true]);
+  });
+
+  it('that was late makes that of later streams go out in smaller pieces', async () => {
+    const { stream, stride, clock, writer } = setUp();
+    writer.end([Buffer.alloc(10 * kibibyte)]);
+    expect(writer.isBehind).toBe(true);
+    clock.now = 1_001;
+    await stream.takeAll();
+    writer.noteWhole(clock.now);
+    expect(stride.bytes).toBe(4 * kibibyte);
+    const later = setUp(stride);
+    later.writer.end([Buffer.alloc(10 * kibibyte)]);
+    await later.stream.takeAll();
+    expect(later.stream.sizes[0]).toBe(4 * kibibyte);
+  });
+});
