@@ -2,7 +2,7 @@
 
 import { type Span, spanSize } from '../bytes/span.ts';
 import type { ByteReader, Representation } from '../cache/representation.ts';
-import type { Body, BodyStream, ProxyRequest } from '../http/message.ts';
+import type { Body, BodyStream, ProxyRequest, Taken } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 
 /** A piece of a body. A span may end at infinity: at the end of a representation whose length is not known. */
@@ -11,7 +11,7 @@ export type Piece =
   | { readonly kind: 'span'; readonly span: Span };
 
 /** Bodies up to this size are handed over at once when all of their blocks are in memory, in bytes. */
-const AT_ONCE_BYTES = 1024 * 1024;
+export const AT_ONCE_BYTES = 1024 * 1024;
 
 /** The length of a body of these pieces; undefined when it is not known. */
 export function sizeOfPieces(pieces: readonly Piece[]): number | undefined {
@@ -49,34 +49,74 @@ async function openBody(
 ): Promise<Body> {
   const spans = pieces.flatMap((piece) => (piece.kind === 'span' ? [piece.span] : []));
   const reader = await representation.open(spans, signal);
-  return { kind: 'stream', sizeBytes, stream: createPieceStream(reader, pieces) };
+  return { kind: 'stream', sizeBytes, stream: new PieceStream(reader, pieces) };
 }
 
-function createPieceStream(reader: ByteReader, pieces: readonly Piece[]): BodyStream {
-  return {
-    close: () => reader.close(),
-    async *[Symbol.asyncIterator]() {
-      try {
-        for (const piece of pieces) {
-          if (piece.kind === 'text') yield piece.bytes;
-          else yield* readSpan(reader, piece.span);
-        }
-      } finally {
-        reader.close();
+/** The pieces of an opened representation, one after the other. What is in memory is given without waiting. */
+class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
+  readonly #reader: ByteReader;
+  readonly #pieces: Iterator<Piece>;
+  #span: Span | undefined;
+  /** The next byte of the span. */
+  #offset = 0;
+
+  constructor(reader: ByteReader, pieces: readonly Piece[]) {
+    this.#reader = reader;
+    this.#pieces = pieces.values();
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Uint8Array, undefined> {
+    return this;
+  }
+
+  take(): Taken {
+    while (this.#span === undefined || this.#offset >= this.#span.end) {
+      const { done, value: piece } = this.#pieces.next();
+      if (done === true) {
+        this.close();
+        return 'end';
       }
-    },
-  };
-}
-
-async function* readSpan(reader: ByteReader, span: Span): AsyncGenerator<Uint8Array> {
-  for (let offset = span.start; offset < span.end; ) {
-    const chunk = reader.peek(offset, span.end) ?? (await reader.read(offset, span.end));
-    if (chunk === undefined) {
-      if (span.end === Number.POSITIVE_INFINITY) return;
-      throw new ProxyError('bytes_gone', { detail: `the representation ends at ${offset}, before ${span.end}` });
+      if (piece.kind === 'text') return piece.bytes;
+      this.#span = piece.span;
+      this.#offset = piece.span.start;
     }
-    yield chunk;
-    offset += chunk.length;
+    const chunk = this.#reader.peek(this.#offset, this.#span.end);
+    this.#offset += chunk?.length ?? 0;
+    return chunk ?? 'later';
+  }
+
+  async next(): Promise<IteratorResult<Uint8Array, undefined>> {
+    try {
+      const taken = this.take();
+      const chunk = taken === 'later' ? await this.#read() : taken;
+      return chunk === 'end' ? { done: true, value: undefined } : { done: false, value: chunk };
+    } catch (thrown) {
+      this.close();
+      throw thrown;
+    }
+  }
+
+  async return(): Promise<IteratorResult<Uint8Array, undefined>> {
+    this.close();
+    return { done: true, value: undefined };
+  }
+
+  close(): void {
+    this.#reader.close();
+  }
+
+  /** Waits for bytes of the span; a span without an end is over where the representation is. */
+  async #read(): Promise<Uint8Array | 'end'> {
+    const end = this.#span?.end ?? this.#offset;
+    const chunk = await this.#reader.read(this.#offset, end);
+    if (chunk === undefined && end !== Number.POSITIVE_INFINITY) {
+      throw new ProxyError('bytes_gone', { detail: `the representation ends at ${this.#offset}, before ${end}` });
+    }
+    this.#offset = chunk === undefined ? end : this.#offset + chunk.length;
+    if (chunk !== undefined) return chunk;
+    // Nothing can be put after a span without an end: it is the last piece.
+    this.close();
+    return 'end';
   }
 }
 

@@ -55,6 +55,17 @@ export interface StoredEntry {
   /** A block that is in memory now, or undefined. Never waits, never copies; counts as a use of the entry. */
   peekBlock(index: number): Uint8Array | undefined;
   /**
+   * Bytes from `offset` on, up to `end` (exclusive) and at most to the end of their block, that are not in memory but can
+   * be read and checked in the same tick, at no more than a small bounded risk of holding it up; undefined otherwise. To be
+   * asked for few bytes, after `peekBlock`. Absent where a store never does that.
+   */
+  readNow?(offset: number, end: number): Uint8Array | undefined;
+  /**
+   * Takes back what `readNow` gave, so that its memory can be used for other bytes. Only for who is sure that nobody reads
+   * it any more, the system's calls included; who is not lets go of it, and it is collected. Other bytes are left alone.
+   */
+  giveBack?(bytes: Uint8Array): void;
+  /**
    * Opens the generation for reading; counts as a use of the entry. Throws `ProxyError` `bytes_gone` when it is not
    * there any more: an entry may be evicted between being found and being opened.
    */
@@ -150,7 +161,9 @@ export interface Store {
   readonly maxEntryBytes: number;
   /**
    * The entries of a key, all variants, the last committed first and pinned ones after all others, when that can be told
-   * without waiting; undefined when it cannot (then ask `find`). An empty list says that there is none.
+   * without waiting; undefined when it cannot (then ask `find`). An empty list says that there is none. Cheap, for it is
+   * asked with each request; and as long as the same is stored the same objects are told, so that whoever has compared
+   * one with what was told before knows that nothing has changed.
    */
   peek(key: string): readonly StoredEntry[] | undefined;
   /**

@@ -4,17 +4,9 @@ import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { MemoryTier } from './memory/memory-tier.ts';
 import { findable } from './pins.ts';
-import type {
-  BlockSource,
-  EntryChoice,
-  EntryPage,
-  EntryWriter,
-  NewEntry,
-  Store,
-  StoredEntry,
-  StoreUsage,
-} from './store.ts';
+import type { EntryChoice, EntryPage, EntryWriter, NewEntry, Store, StoredEntry, StoreUsage } from './store.ts';
 import type { StoreChange } from './store-change.ts';
+import { TieredBlocks } from './tiered-blocks.ts';
 
 /** A store with memory in front of it. */
 export interface TieredStore extends Store {
@@ -210,6 +202,8 @@ class MemoryBefore implements TieredStore {
       isComplete,
       pinnedUntil,
       peekBlock: (index) => this.#blocks.peek(generation, entry, index),
+      readNow: (offset, end) => this.#readNow(entry, offset, end),
+      giveBack: (bytes) => entry.giveBack?.(bytes),
       open: async () => {
         const reader = await this.#unlessGone(key, entry.open());
         return {
@@ -222,6 +216,23 @@ class MemoryBefore implements TieredStore {
     };
   }
 
+  /** What is read again and again in pieces is brought into memory beside that, for it costs less there. */
+  #readNow(entry: StoredEntry, offset: number, end: number): Uint8Array | undefined {
+    const bytes = entry.readNow?.(offset, end);
+    const index = Math.floor(offset / this.blockSizeBytes);
+    if (bytes !== undefined && this.#blocks.isWanted(entry.generation, index)) void this.#bring(entry, index);
+    return bytes;
+  }
+
+  async #bring(entry: StoredEntry, index: number): Promise<void> {
+    try {
+      const reader = await entry.open();
+      await this.#blocks.read(entry.generation, reader, index).finally(() => reader.close());
+    } catch {
+      // Whoever wants the block next learns what is wrong with it.
+    }
+  }
+
   /** Waits for what is asked of an entry, and forgets the entries of its key when its bytes are gone. */
   async #unlessGone<T>(key: string, asked: Promise<T>): Promise<T> {
     try {
@@ -229,40 +240,6 @@ class MemoryBefore implements TieredStore {
     } catch (error) {
       if (error instanceof ProxyError && error.code === 'bytes_gone') this.#forget(key);
       throw error;
-    }
-  }
-}
-
-/** Blocks in memory, and those that are being read into it: many who want one at once cause one read below. */
-class TieredBlocks {
-  readonly #memory: MemoryTier;
-  readonly #reading = new Map<string, Promise<Uint8Array>>();
-
-  constructor(memory: MemoryTier) {
-    this.#memory = memory;
-  }
-
-  /** The store below is asked first, for this is how it learns that the entry is in use. */
-  peek(generation: string, below: Pick<BlockSource, 'peekBlock'>, index: number): Uint8Array | undefined {
-    return below.peekBlock(index) ?? this.#memory.block(generation, index);
-  }
-
-  async read(generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
-    const kept = this.peek(generation, below, index);
-    if (kept !== undefined) return kept;
-    const place = `${generation}/${index}`;
-    return this.#reading.get(place) ?? this.#readBelow(place, generation, below, index);
-  }
-
-  async #readBelow(place: string, generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
-    const reading = below.readBlock(index);
-    this.#reading.set(place, reading);
-    try {
-      const bytes = await reading;
-      this.#memory.keepBlock(generation, index, bytes);
-      return bytes;
-    } finally {
-      this.#reading.delete(place);
     }
   }
 }

@@ -1,7 +1,7 @@
 /** Writes blocks into the body of a generation, each followed by its checksum in the sidecar. */
 
 import { BlockFile, type BlockFileOptions } from './block-file.ts';
-import { encodeSum, sumOf, sumsSizeBytes } from './block-sums.ts';
+import { encodeSum, sumsSizeBytes } from './block-sums.ts';
 import { type OpenFile, writeFully } from './file-system.ts';
 import { Sidecar } from './sidecar.ts';
 
@@ -43,7 +43,7 @@ export class BlockFileWriter {
 
   /** Writes a block. Throws the system's error; the block is absent then. */
   async write(index: number, bytes: Uint8Array): Promise<void> {
-    const sum = sumOf(this.file.generation, index, bytes);
+    const sum = this.file.sumOf(index, bytes);
     await this.file.whenErased();
     await writeFully(this.#body, bytes, index * this.#blockSizeBytes);
     await writeFully(this.#sums, encodeSum(sum), sumsSizeBytes(index));

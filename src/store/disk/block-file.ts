@@ -1,9 +1,20 @@
 /** One body in a file, its blocks at their offsets, and what its sidecar file says of them. */
 
 import { spanOfBlock, spanSize } from '../../bytes/span.ts';
-import { ProxyError } from '../../http/proxy-error.ts';
-import { type BlockSum, encodeSum, isSameSum, sumOf, sumsSizeBytes } from './block-sums.ts';
-import { type FileSystem, type OpenFile, readFully, systemCode, writeFully } from './file-system.ts';
+import type { ProxyError } from '../../http/proxy-error.ts';
+import {
+  type BlockSum,
+  encodeSum,
+  isOnTrace,
+  isSameSum,
+  pieceBytes,
+  sumOf,
+  sumsSizeBytes,
+  tracedSumOf,
+} from './block-sums.ts';
+import { type BodyListeners, gone, isPassing, lostBody } from './body-fault.ts';
+import { type FileSystem, type OpenFile, readFully, writeFully } from './file-system.ts';
+import type { QuickReads } from './quick-reads.ts';
 import { Sidecar } from './sidecar.ts';
 
 /** Where the two files of a generation are. */
@@ -21,23 +32,18 @@ export interface LostBlock {
 }
 
 /** What the files of a generation are opened with. */
-export interface BlockFileOptions {
+export interface BlockFileOptions extends BodyListeners {
   readonly generation: string;
   readonly blockSizeBytes: number;
   readonly fileSystem: FileSystem;
   readonly paths: BlockFilePaths;
   /** Whether other processes may write into the files too: what a sidecar has not said, it may say later. */
   readonly isShared?: boolean;
+  /** With them, pieces of blocks that were checked before are read in the same tick. */
+  readonly quickReads?: QuickReads | undefined;
   /** Is told when a block turns out to be absent, once for each that is damaged. */
   readonly onBlockLost: (lost: LostBlock) => void;
-  /** Is told when the body cannot be opened, or its sidecar cannot be read, because they are damaged or gone. */
-  readonly onBodyLost: (generation: string, detail: string) => void;
-  /** Is told when they cannot be opened or read now, which says nothing about them. */
-  readonly onBodyClosed: (detail: string) => void;
 }
-
-/** Errors of the system that say nothing about a file: there are too few of something to read it now, or it is not allowed. */
-const passingCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN', 'EACCES', 'EPERM']);
 
 /**
  * An open body, shared by all who read and write it. Every block that is read is checked against its checksum; one that
@@ -52,6 +58,8 @@ export class BlockFile {
   /** Those of them of which the sidecar may still say what it said before. */
   readonly #unerased = new Set<number>();
   readonly #reading = new Set<Promise<Uint8Array>>();
+  /** What quick reads know it as. */
+  readonly #number: number;
   #sizeBytes: number | undefined;
   #erasing: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
@@ -63,6 +71,7 @@ export class BlockFile {
     this.#file = file;
     this.#sums = sums;
     this.#sizeBytes = sizeBytes;
+    this.#number = options.quickReads?.addFile() ?? 0;
   }
 
   /**
@@ -77,7 +86,19 @@ export class BlockFile {
       return new BlockFile(options, file, sums, sizeBytes);
     } catch (error) {
       await file?.close();
-      throw lostBody(options, error);
+      throw lostBody(options.generation, options, error);
+    }
+  }
+
+  /** Opens a body that is one block, the sum of which is known, for reading. Throws `ProxyError` `bytes_gone`. */
+  static async openLone(options: BlockFileOptions, sum: BlockSum): Promise<BlockFile> {
+    try {
+      const file = await options.fileSystem.open(options.paths.body, 'r');
+      const sums = Sidecar.empty();
+      sums.set(0, sum);
+      return new BlockFile(options, file, sums, sum.sizeBytes);
+    } catch (error) {
+      throw lostBody(options.generation, options, error);
     }
   }
 
@@ -86,7 +107,7 @@ export class BlockFile {
     try {
       await this.#sums.loadAll();
     } catch (error) {
-      throw lostBody(this.#options, error);
+      throw lostBody(this.generation, this.#options, error);
     }
     const blockCount = Math.ceil((this.#sizeBytes ?? 0) / this.#options.blockSizeBytes);
     if (this.#options.isShared === true && blockCount > 0) await this.#learn(0, blockCount);
@@ -95,6 +116,11 @@ export class BlockFile {
   /** Whether a block is there, as far as is known without reading it; needs `loadSums` in a file that was opened. */
   has(index: number): boolean {
     return this.#fits(index, this.#sums.get(index));
+  }
+
+  /** Whether it is, or may be, of more than one block. */
+  get isLong(): boolean {
+    return this.#sizeBytes === undefined || this.#sizeBytes > this.#options.blockSizeBytes;
   }
 
   /** Whether a block was there, and turned out to be damaged. */
@@ -126,7 +152,7 @@ export class BlockFile {
     try {
       const bytes = Buffer.allocUnsafeSlow(sum.sizeBytes);
       const count = await readFully(this.#file, bytes, index * blockSizeBytes);
-      if (isSameSum(sum, sumOf(generation, index, bytes.subarray(0, count)))) return bytes;
+      if (this.#isSound(index, sum, bytes.subarray(0, count))) return bytes;
     } catch (error) {
       if (isPassing(error)) throw gone(`${name} cannot be read now: ${String(error)}`, error);
       throw this.#lose(index, sum, `${name} cannot be read: ${String(error)}`, error);
@@ -134,8 +160,39 @@ export class BlockFile {
     throw this.#lose(index, sum, `${name} does not match its checksum.`);
   }
 
+  /**
+   * Bytes from `offset` on, up to `end` (exclusive) and at most to the end of their block, in the same tick: the pieces
+   * that they lie in are read and checked. Undefined where that is not possible, or not known to be quick: `read` tells why.
+   */
+  readNow(offset: number, end: number): Uint8Array | undefined {
+    const { blockSizeBytes, quickReads } = this.#options;
+    const index = Math.floor(offset / blockSizeBytes);
+    const trace = quickReads?.traceOf(this.#number, index);
+    if (quickReads === undefined || trace === undefined || this.#closing !== undefined) return undefined;
+    const sizeBytes = this.#sums.get(index)?.sizeBytes ?? 0;
+    const blockStart = index * blockSizeBytes;
+    const stop = Math.min(end - blockStart, sizeBytes);
+    const firstPiece = Math.floor((offset - blockStart) / pieceBytes);
+    const start = firstPiece * pieceBytes;
+    if (stop <= offset - blockStart) return undefined;
+    const { buffers } = quickReads;
+    const bytes = buffers.lend(Math.min(Math.ceil(stop / pieceBytes) * pieceBytes, sizeBytes) - start);
+    const isRead = quickReads.read(this.#file.fd, bytes, blockStart + start);
+    if (isRead && isOnTrace(trace, firstPiece, bytes)) return bytes.subarray(offset - blockStart - start, stop - start);
+    // What does not match is left to `read`, which finds it out once more and tells.
+    buffers.giveBack(bytes);
+    return undefined;
+  }
+
+  /** The sum of a block that is about to be written. Whoever wants to read a body of one block soon has it in memory. */
+  sumOf(index: number, bytes: Uint8Array): BlockSum {
+    const { generation, quickReads } = this.#options;
+    return (quickReads === undefined || !this.isLong ? sumOf : tracedSumOf)(generation, index, bytes);
+  }
+
   /** Notes what was written of a block: from now on it is there. */
   note(index: number, sum: BlockSum): void {
+    this.#noteTrace(index, sum);
     this.#sums.set(index, sum);
     this.#lost.delete(index);
   }
@@ -164,7 +221,7 @@ export class BlockFile {
     try {
       await this.#sums.load(index);
     } catch (error) {
-      throw lostBody(this.#options, error);
+      throw lostBody(this.generation, this.#options, error);
     }
   }
 
@@ -177,6 +234,21 @@ export class BlockFile {
       const sum = sums.get(index - start);
       if (sum !== undefined && !this.has(index) && !this.#unerased.has(index)) this.note(index, sum);
     }
+  }
+
+  /** Whether the bytes that were read of a block have its checksum. */
+  #isSound(index: number, sum: BlockSum, bytes: Uint8Array): boolean {
+    const { generation, quickReads } = this.#options;
+    const read = (quickReads === undefined ? sumOf : tracedSumOf)(generation, index, bytes);
+    if (!isSameSum(sum, read)) return false;
+    // Unless it was lost meanwhile, or written anew.
+    if (isSameSum(sum, this.#sums.get(index))) this.#noteTrace(index, read);
+    return true;
+  }
+
+  #noteTrace(index: number, { trace }: BlockSum): void {
+    if (trace === undefined) this.#options.quickReads?.forgetTrace(this.#number, index);
+    else this.#options.quickReads?.noteTrace(this.#number, index, trace);
   }
 
   #fits(index: number, sum: BlockSum | undefined): sum is BlockSum {
@@ -202,6 +274,7 @@ export class BlockFile {
 
   #erase(index: number): void {
     const { fileSystem, paths } = this.#options;
+    this.#options.quickReads?.forgetTrace(this.#number, index);
     this.#sums.set(index, undefined);
     this.#lost.add(index);
     this.#unerased.add(index);
@@ -218,20 +291,4 @@ async function eraseSum(fileSystem: FileSystem, path: string, index: number): Pr
   } finally {
     await file.close();
   }
-}
-
-/** Tells that nothing of a body can be had, unless that may be otherwise later. Gives what to throw. */
-function lostBody({ generation, onBodyLost, onBodyClosed }: BlockFileOptions, error: unknown): ProxyError {
-  const detail = `Generation ${generation} cannot be opened: ${String(error)}`;
-  if (isPassing(error)) onBodyClosed(detail);
-  else onBodyLost(generation, detail);
-  return gone(detail, error);
-}
-
-function isPassing(error: unknown): boolean {
-  return passingCodes.has(systemCode(error) ?? '');
-}
-
-function gone(detail: string, cause?: unknown): ProxyError {
-  return new ProxyError('bytes_gone', { detail, cause });
 }

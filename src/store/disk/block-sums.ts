@@ -9,6 +9,8 @@ const recordBytes = 8;
 export interface BlockSum {
   readonly sizeBytes: number;
   readonly checksum: number;
+  /** How the pieces of the block are checked, where that is known: see `tracedSumOf`. No sidecar says it. */
+  readonly trace?: Uint32Array | undefined;
 }
 
 /** The checksums of one body's blocks, as far as they are there. */
@@ -66,6 +68,39 @@ export function isSameSum(a: BlockSum | undefined, b: BlockSum | undefined): boo
  */
 export function blockSum(generation: string, index: number, bytes: Uint8Array): number {
   return crc32(bytes, crc32(`${generation}/${index}`));
+}
+
+/**
+ * A part of a block that can be checked for itself, in bytes. Smaller ones cost more calls when a whole block is read,
+ * larger ones more bytes that a range has to read beside its own.
+ */
+export const pieceBytes = 8 * 1024;
+
+/**
+ * The checksum of a block on its way: what it is before the first piece, and after each. The last value is the block's
+ * checksum, so whoever has checked a block can check its pieces later, though the sidecar says nothing of them.
+ */
+function traceSum(generation: string, index: number, bytes: Uint8Array): Uint32Array {
+  const count = Math.ceil(bytes.length / pieceBytes);
+  const trace = new Uint32Array(count + 1);
+  let sum = crc32(`${generation}/${index}`);
+  trace[0] = sum;
+  for (let piece = 0; piece < count; piece += 1) {
+    sum = crc32(bytes.subarray(piece * pieceBytes, (piece + 1) * pieceBytes), sum);
+    trace[piece + 1] = sum;
+  }
+  return trace;
+}
+
+/** The sum of a block in its place, with its trace. */
+export function tracedSumOf(generation: string, index: number, bytes: Uint8Array): BlockSum {
+  const trace = traceSum(generation, index, bytes);
+  return { sizeBytes: bytes.length, checksum: trace.at(-1) ?? 0, trace };
+}
+
+/** Whether bytes are those of which a trace was made, from one piece on to the end of another. */
+export function isOnTrace(trace: Uint32Array, firstPiece: number, bytes: Uint8Array): boolean {
+  return crc32(bytes, trace[firstPiece]) === trace[firstPiece + Math.ceil(bytes.length / pieceBytes)];
 }
 
 /** A sum as its record in a sidecar; undefined gives the record of an absent block. */

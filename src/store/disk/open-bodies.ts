@@ -5,66 +5,165 @@ import type { BlockFile } from './block-file.ts';
 
 interface OpenBody {
   readonly file: Promise<BlockFile>;
+  /** The file, once it is open. */
+  opened: BlockFile | undefined;
   users: number;
+  /** Whether it was wanted by a reader, so that the next one may be near. */
+  wasRead: boolean;
+  /** Whether it was used since the idle ones were looked through. */
+  isRecent: boolean;
+  /** Whether its generation is there no more: nobody opens it anew. */
+  isUnneeded: boolean;
 }
+
+/** What open files are shared with. */
+export interface OpenBodiesOptions {
+  readonly open: (generation: string, sizeBytes: number, blockChecksum?: number) => Promise<BlockFile>;
+  readonly background: BackgroundTasks;
+  /** How files stay open for readers to come when nobody uses them any more; they do not without it. */
+  readonly idle?: IdleBodies | undefined;
+}
+
+/** Which files stay open though nobody uses them. */
+export interface IdleBodies {
+  /** At most so many. */
+  readonly maxCount: number;
+  /** Waits without keeping the process alive; gives what ends the wait. */
+  readonly after: (delayMs: number, callback: () => void) => () => void;
+}
+
+/**
+ * Idle files are looked through every so many milliseconds, and those closed that were not used meanwhile: whoever deletes
+ * a file by hand is to have its room back soon.
+ */
+const idleMs = 1000;
 
 /** Shares open files by reference count. */
 export class OpenBodies {
-  readonly #open: (generation: string, sizeBytes: number) => Promise<BlockFile>;
-  readonly #background: BackgroundTasks;
+  readonly #options: OpenBodiesOptions;
   readonly #bodies = new Map<string, OpenBody>();
+  /** Those that nobody uses now; the one that has not been used for longest is the first. */
+  readonly #idle = new Set<string>();
+  /** Ends the wait for looking through them. */
+  #stopWaiting: (() => void) | undefined;
   /** Those that are being closed: what they still tell their sidecars comes before they are opened again. */
   readonly #closing = new Map<string, Promise<void>>();
 
-  constructor(open: (generation: string, sizeBytes: number) => Promise<BlockFile>, background: BackgroundTasks) {
-    this.#open = open;
-    this.#background = background;
+  constructor(options: OpenBodiesOptions) {
+    this.#options = options;
   }
 
-  /** The file of a generation, opened or shared; each `acquire` that resolves wants one `release`. */
-  async acquire(generation: string, sizeBytes: number): Promise<BlockFile> {
-    const body = this.#bodies.get(generation) ?? { file: this.#openClosed(generation, sizeBytes), users: 0 };
-    this.#bodies.set(generation, body);
+  /**
+   * The file of a generation, opened or shared; each `acquire` that resolves wants one `release`. `blockChecksum` is that of
+   * a body that is one block without a sidecar.
+   */
+  async acquire(generation: string, sizeBytes: number, blockChecksum?: number): Promise<BlockFile> {
+    const open = () => this.#openClosed(generation, sizeBytes, blockChecksum);
+    const body = this.#bodies.get(generation) ?? this.#add(generation, open());
     body.users += 1;
+    body.wasRead = true;
+    this.#idle.delete(generation);
     try {
-      return await body.file;
+      body.opened = await body.file;
+      return body.opened;
     } catch (error) {
       if (this.#bodies.get(generation) === body) this.#bodies.delete(generation);
       throw error;
     }
   }
 
-  /** Shares the file of a new generation, which whoever created it has acquired thereby. */
-  share(file: BlockFile): void {
-    this.#bodies.set(file.generation, { file: Promise.resolve(file), users: 1 });
+  /** The file of a generation that is open already, to be used in the same tick only; counts as its use. */
+  peek(generation: string): BlockFile | undefined {
+    const body = this.#bodies.get(generation);
+    if (body === undefined) return undefined;
+    body.isRecent = true;
+    if (this.#idle.delete(generation)) this.#idle.add(generation);
+    return body.opened;
   }
 
-  /** Gives a file back; the last one closes it. */
+  /** Shares the file of a new generation, which whoever created it has acquired thereby. */
+  share(file: BlockFile): void {
+    const body = this.#add(file.generation, Promise.resolve(file));
+    body.opened = file;
+    body.users = 1;
+  }
+
+  /** Gives a file back. The last one closes it, or leaves it open for readers to come. */
   release(generation: string): void {
     const body = this.#bodies.get(generation);
     if (body === undefined) return;
     body.users -= 1;
-    if (body.users === 0) this.#close(generation, body);
+    if (body.users > 0) return;
+    // What was written and is short is in memory, or never read; it would push out what is.
+    if (!body.isUnneeded && (body.wasRead || body.opened?.isLong === true)) this.#rest(generation, body);
+    else this.#close(generation, body);
+  }
+
+  /** No reader will come for a generation: its file, which takes room on the disk, is closed as soon as nobody uses it. */
+  forget(generation: string): void {
+    const body = this.#bodies.get(generation);
+    if (body === undefined) return;
+    body.isUnneeded = true;
+    if (this.#idle.has(generation)) this.#close(generation, body);
+  }
+
+  /** As `forget`, for all generations. */
+  forgetAll(): void {
+    for (const generation of this.#bodies.keys()) this.forget(generation);
   }
 
   /** Closes all files, whoever has them. */
   closeAll(): void {
+    this.#stopWaiting?.();
     for (const [generation, body] of this.#bodies) this.#close(generation, body);
   }
 
-  async #openClosed(generation: string, sizeBytes: number): Promise<BlockFile> {
+  #add(generation: string, file: Promise<BlockFile>): OpenBody {
+    const body: OpenBody = { file, opened: undefined, users: 0, wasRead: false, isRecent: true, isUnneeded: false };
+    this.#bodies.set(generation, body);
+    return body;
+  }
+
+  /** Leaves a file open, and closes the one that has been left for longest, where there are too many. */
+  #rest(generation: string, body: OpenBody): void {
+    const { idle } = this.#options;
+    if (idle === undefined) {
+      this.#close(generation, body);
+      return;
+    }
+    body.isRecent = true;
+    this.#idle.add(generation);
+    this.#stopWaiting ??= idle.after(idleMs, () => this.#closeUnused(idle));
+    if (this.#idle.size <= idle.maxCount) return;
+    const [oldest] = this.#idle;
+    const superfluous = oldest === undefined ? undefined : this.#bodies.get(oldest);
+    if (oldest !== undefined && superfluous !== undefined) this.#close(oldest, superfluous);
+  }
+
+  /** Closes the idle files that nobody has used since they were looked through. */
+  #closeUnused(idle: IdleBodies): void {
+    for (const generation of [...this.#idle]) {
+      const body = this.#bodies.get(generation);
+      if (body?.isRecent === false) this.#close(generation, body);
+      else if (body !== undefined) body.isRecent = false;
+    }
+    this.#stopWaiting = this.#idle.size === 0 ? undefined : idle.after(idleMs, () => this.#closeUnused(idle));
+  }
+
+  async #openClosed(...[generation, ...body]: Parameters<OpenBodiesOptions['open']>): Promise<BlockFile> {
     await this.#closing.get(generation);
-    return await this.#open(generation, sizeBytes);
+    return await this.#options.open(generation, ...body);
   }
 
   #close(generation: string, body: OpenBody): void {
     this.#bodies.delete(generation);
+    this.#idle.delete(generation);
     const closing = body.file
       .then((file) => file.close())
       .finally(() => {
         if (this.#closing.get(generation) === closing) this.#closing.delete(generation);
       });
     this.#closing.set(generation, closing);
-    this.#background.add(closing);
+    this.#options.background.add(closing);
   }
 }

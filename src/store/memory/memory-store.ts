@@ -55,6 +55,8 @@ class MemoryStore implements Store {
   readonly #randomId: () => string;
   readonly #now: () => number;
   readonly #shelf: Shelf;
+  /** What was told of what the shelf gave, which gives the same list as long as nothing changes. */
+  readonly #told = new WeakMap<readonly Shelved<StoredEntry>[], readonly StoredEntry[]>();
 
   constructor(options: MemoryStoreOptions) {
     this.blockSizeBytes = options.blockSizeBytes;
@@ -69,7 +71,12 @@ class MemoryStore implements Store {
   }
 
   peek(key: string): readonly StoredEntry[] {
-    return this.#shelf.under(key).map((shelved) => shelved.record);
+    const found = this.#shelf.under(key);
+    const told = this.#told.get(found);
+    if (told !== undefined) return told;
+    const entries = found.map((shelved) => shelved.record);
+    this.#told.set(found, entries);
+    return entries;
   }
 
   async find(key: string): Promise<readonly StoredEntry[]> {

@@ -3,7 +3,8 @@
 import { LRUCache } from 'lru-cache';
 import { isPrefixOf } from '../entry-page.ts';
 import type { StoredEntry } from '../store.ts';
-import { blockWeight, entryWeight, withOwnBuffer } from './memory-size.ts';
+import { KeptBlocks } from './kept-blocks.ts';
+import { entryWeight, withOwnBuffer } from './memory-size.ts';
 import { TagIndex } from './tag-index.ts';
 
 /** Memory in front of a slower store, bounded in bytes. It decides nothing: see `createTieredStore`. */
@@ -16,11 +17,13 @@ export interface MemoryTier {
   taggedEntries(tag: string): readonly StoredEntry[];
   /** The entries that were kept of keys that begin with a text. */
   prefixedEntries(prefix: string): readonly StoredEntry[];
-  /** A block of a generation, or undefined. */
+  /** A block of a generation, or undefined; counts as its use. */
   block(generation: string, index: number): Uint8Array | undefined;
   keepBlock(generation: string, index: number, bytes: Uint8Array): void;
   /** What is kept, in bytes. */
   readonly sizeBytes: number;
+  /** How many blocks are kept. */
+  readonly blockCount: number;
   /** Forgets everything. */
   clear(): void;
 }
@@ -42,20 +45,20 @@ export function createMemoryTier(options: { readonly maxSizeBytes: number }): Me
     },
     sizeCalculation: (kept, key) => kept.reduce((sum, e) => sum + entryWeight(key, e.variant, e.metadata), 1),
   });
-  const blocks = new LRUCache<string, Uint8Array>({
-    maxSize: options.maxSizeBytes - entriesBytes,
-    sizeCalculation: (bytes) => blockWeight(bytes.length),
-  });
+  const blocks = new KeptBlocks(options.maxSizeBytes - entriesBytes);
   return {
     entriesOf: (key) => entries.get(key),
     keepEntries: (key, kept) => void entries.set(key, kept),
     forgetEntries: (key) => void entries.delete(key),
     taggedEntries: (tag) => byTag.tagged(tag),
     prefixedEntries: (prefix) => [...entries].flatMap(([key, kept]) => (isPrefixOf(prefix, key) ? kept : [])),
-    block: (generation, index) => blocks.get(`${generation}/${index}`),
-    keepBlock: (generation, index, bytes) => void blocks.set(`${generation}/${index}`, withOwnBuffer(bytes)),
+    block: (generation, index) => blocks.get(generation, index),
+    keepBlock: (generation, index, bytes) => blocks.keep(generation, index, withOwnBuffer(bytes)),
     get sizeBytes() {
-      return entries.calculatedSize + blocks.calculatedSize;
+      return entries.calculatedSize + blocks.sizeBytes;
+    },
+    get blockCount() {
+      return blocks.count;
     },
     clear: () => {
       entries.clear();

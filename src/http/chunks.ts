@@ -1,0 +1,26 @@
+/** The chunks of a body one by one: at once where they are there, otherwise by a promise. */
+
+import type { BodyStream } from './message.ts';
+
+/** Reads a body once. It is not closed by it. */
+export class Chunks {
+  readonly #body: BodyStream;
+  #iterator: AsyncIterator<Uint8Array> | undefined;
+
+  constructor(body: BodyStream) {
+    this.#body = body;
+  }
+
+  /** The next chunk; undefined after the last one. Throws or rejects as the body does. One call at a time. */
+  next(): Uint8Array | undefined | Promise<Uint8Array | undefined> {
+    const taken = this.#body.take?.() ?? 'later';
+    if (taken === 'later') return this.#wait();
+    return taken === 'end' ? undefined : taken;
+  }
+
+  async #wait(): Promise<Uint8Array | undefined> {
+    this.#iterator ??= this.#body[Symbol.asyncIterator]();
+    const { done, value } = await this.#iterator.next();
+    return done === true ? undefined : value;
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * Reads in the same tick what the system has in memory almost certainly, for handing such a read to the thread pool and
+ * back takes several times as long as the read.
+ *
+ * No system call of Node tells beforehand whether bytes are in memory. So only pieces of blocks are read like this that
+ * were read and checked before, and what it costs to be wrong is bounded (see `TimeDebt`); the thread pool reads then.
+ */
+
+import type { ReadSync } from './file-system.ts';
+import { LentBuffers } from './lent-buffers.ts';
+import { TimeDebt } from './time-debt.ts';
+
+/** What quick reads are made with. */
+export interface QuickReadOptions {
+  /** Milliseconds, in fractions, that never go back. */
+  readonly elapsed: () => number;
+  readonly readSync: ReadSync;
+  /** Waits without keeping the process alive; gives what ends the wait. For the files that stay open for reads to come. */
+  readonly after: (delayMs: number, callback: () => void) => () => void;
+  /** How often the process has waited for a disk to read: see `TimeDebt`. */
+  readonly diskReads?: (() => number) | undefined;
+}
+
+/** A read that takes no longer comes from memory, and is cheaper than one by the thread pool, in milliseconds. */
+const quickMs = 0.1;
+/** Of so many blocks it is remembered how their pieces are checked, which takes about 300 bytes for each. */
+const maxTraces = 32_768;
+/** A file has its traces under numbers of its own; blocks beyond so many are not read like this. */
+const blocksOfFile = 2 ** 26;
+
+/** The quick reads of a store. */
+export class QuickReads {
+  /** What is read into. */
+  readonly buffers = new LentBuffers();
+  readonly #readSync: ReadSync;
+  readonly #debt: TimeDebt;
+  /** By file and block; the one that came first goes first. */
+  readonly #traces = new Map<number, Uint32Array>();
+  #fileCount = 0;
+
+  constructor({ elapsed, readSync, diskReads }: QuickReadOptions) {
+    this.#readSync = readSync;
+    this.#debt = new TimeDebt({ elapsed, quickMs, waits: diskReads });
+  }
+
+  /** A name for a file that was opened. */
+  addFile(): number {
+    this.#fileCount += 1;
+    return this.#fileCount;
+  }
+
+  /** How the pieces of a block are checked; undefined where that is not known (any more). */
+  traceOf(file: number, index: number): Uint32Array | undefined {
+    return this.#traces.get(file * blocksOfFile + index);
+  }
+
+  /** Notes how the pieces of a block are checked that has just been read and is sound. */
+  noteTrace(file: number, index: number, trace: Uint32Array): void {
+    if (index >= blocksOfFile) return;
+    this.#traces.set(file * blocksOfFile + index, trace);
+    if (this.#traces.size <= maxTraces) return;
+    const [first] = this.#traces.keys();
+    if (first !== undefined) this.#traces.delete(first);
+  }
+
+  /** Forgets a block that is not there any more. */
+  forgetTrace(file: number, index: number): void {
+    this.#traces.delete(file * blocksOfFile + index);
+  }
+
+  /** Fills the bytes from a file; tells whether it did. It does not when reads have been slow lately. Never throws. */
+  read(fd: number, bytes: Uint8Array, position: number): boolean {
+    try {
+      return this.#debt.afford(() => this.#readSync(fd, bytes, 0, bytes.length, position)) === bytes.length;
+    } catch {
+      // Whoever reads the block as a whole learns what is wrong.
+      return false;
+    }
+  }
+}

@@ -1,0 +1,63 @@
+/** The blocks of a tiered store: in memory, or read from the store below, and which of them are worth their room in memory. */
+
+import type { MemoryTier } from './memory/memory-tier.ts';
+import { RecentTouches } from './memory/recent-touches.ts';
+import type { BlockSource } from './store.ts';
+
+/** A block of which pieces were read so often lately is brought into memory. */
+const wantedTouches = 4;
+/** While so many blocks are being read, none is brought besides. */
+const broughtAtOnce = 4;
+
+/** A number for a block, which others may have too. */
+function placeNumber(generation: string, index: number): number {
+  let number = index;
+  for (let at = Math.max(0, generation.length - 6); at < generation.length; at += 1) {
+    number = (Math.imul(number, 31) + generation.charCodeAt(at)) | 0;
+  }
+  return number;
+}
+
+/** Blocks in memory, and those that are being read into it: many who want one at once cause one read below. */
+export class TieredBlocks {
+  readonly #memory: MemoryTier;
+  readonly #reading = new Map<string, Promise<Uint8Array>>();
+  readonly #touches = new RecentTouches();
+
+  constructor(memory: MemoryTier) {
+    this.#memory = memory;
+  }
+
+  /** The store below is asked first, for this is how it learns that the entry is in use. */
+  peek(generation: string, below: Pick<BlockSource, 'peekBlock'>, index: number): Uint8Array | undefined {
+    return below.peekBlock(index) ?? this.#memory.block(generation, index);
+  }
+
+  /**
+   * Whether a block of which a piece was just read below is wanted so often that it had better be in memory: as often,
+   * while as many others were touched as there are in memory, as chance alone hardly ever makes it.
+   */
+  isWanted(generation: string, index: number): boolean {
+    const touches = this.#touches.touch(placeNumber(generation, index), this.#memory.blockCount);
+    return touches >= wantedTouches && this.#reading.size < broughtAtOnce;
+  }
+
+  async read(generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
+    const kept = this.peek(generation, below, index);
+    if (kept !== undefined) return kept;
+    const place = `${generation}/${index}`;
+    return this.#reading.get(place) ?? this.#readBelow(place, generation, below, index);
+  }
+
+  async #readBelow(place: string, generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
+    const reading = below.readBlock(index);
+    this.#reading.set(place, reading);
+    try {
+      const bytes = await reading;
+      this.#memory.keepBlock(generation, index, bytes);
+      return bytes;
+    } finally {
+      this.#reading.delete(place);
+    }
+  }
+}
