@@ -3,12 +3,19 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { DiskIndex } from '../../src/store/disk/disk-index.ts';
 import { IndexConnection } from '../../src/store/disk/index-connection.ts';
+import type { PutEntry } from '../../src/store/disk/index-put.ts';
+import { encodeMetadata } from '../../src/store/disk/index-row.ts';
 import { StoreFault } from '../../src/store/store.ts';
 import { temporaryDirectory } from '../support/disk-store.ts';
 import { sampleMetadata, taggedMetadata } from '../support/stored-sample.ts';
 
 const entry = { key: 'k', variant: '', generation: 'ab-1', sizeBytes: 100_000, isInline: false, isComplete: true };
 const indexed = { ...entry, metadata: sampleMetadata() };
+
+/** An entry as it is put into the index. */
+function toPut(entry: PutEntry['entry'], allocatedBytes: number): PutEntry {
+  return { entry, metadata: encodeMetadata(entry.metadata), allocatedBytes };
+}
 
 /** An index with one entry, which is told what it tells of generations. */
 async function openIndex() {
@@ -22,7 +29,7 @@ async function openIndex() {
     onRemoved: (generation) => void told.push(`removed ${generation}`),
     onFilesUnneeded: (generation) => void told.push(`unneeded ${generation}`),
   });
-  index.put(indexed, 5000, undefined);
+  index.put(toPut(indexed, 5000));
   return { connection, index, told };
 }
 
@@ -45,7 +52,7 @@ it('a lost block makes its entry incomplete once, and a commit makes it complete
   expect(index.find('k')).toMatchObject([{ isComplete: false }]);
   endFailing();
   expect(index.find('k')).toMatchObject([{ isComplete: false }]);
-  index.put(indexed, 5000, undefined);
+  index.put(toPut(indexed, 5000));
   expect(index.find('k')).toMatchObject([{ isComplete: true }]);
   expect(index.markIncomplete(entry.generation)).toBe(true);
   expect(index.find('k')).toMatchObject([{ isComplete: false }]);
@@ -72,7 +79,7 @@ it('what is removed by tag is not found nor told again, though its row stays for
   const { connection, index, told } = await openIndex();
   for (let at = 0; at < 100; at += 1) {
     const place = { ...entry, key: `k${at}`, generation: `cd-${at}` };
-    index.put({ ...place, metadata: taggedMetadata(at, ['t']) }, 100, undefined);
+    index.put(toPut({ ...place, metadata: taggedMetadata(at, ['t']) }, 100));
   }
   const endFailing = failChanges(connection);
   const first = index.removeChosen(tagged, undefined);
@@ -92,7 +99,7 @@ it('what is removed by tag is not found nor told again, though its row stays for
 
 it('tags that cannot be written are not gone by, and those that were written are', async () => {
   const { connection, index } = await openIndex();
-  index.put({ ...indexed, metadata: taggedMetadata(0, ['old']) }, 5000, undefined);
+  index.put(toPut({ ...indexed, metadata: taggedMetadata(0, ['old']) }, 5000));
   const endFailing = failChanges(connection);
   const replaced = index.replaceMetadata('k', entry.generation, taggedMetadata(0, ['new']));
   expect(replaced?.metadata.tags).toEqual(['new']);
@@ -113,9 +120,9 @@ it('what an entry takes is counted only when it is written', async () => {
 
 it('a generation takes the place of another one, which is told of, and its own place again', async () => {
   const { index, told } = await openIndex();
-  index.put({ ...indexed, isComplete: false }, 6000, undefined);
+  index.put(toPut({ ...indexed, isComplete: false }, 6000));
   expect(told).toEqual([]);
-  index.put({ ...indexed, generation: 'ab-2' }, 7000, undefined);
+  index.put(toPut({ ...indexed, generation: 'ab-2' }, 7000));
   expect(told).toEqual(['removed ab-1', 'unneeded ab-1']);
   expect(index.allocatedBytes).toBe(7000);
 });

@@ -199,7 +199,7 @@ describe('the directory', () => {
     database.close();
     await expect(openTestStore({ dir })).rejects.toMatchObject({
       name: 'StoreFault',
-      message: expect.stringMatching(/format 7; this version knows formats up to 4\. Choose another directory/),
+      message: expect.stringMatching(/format 7; this version knows formats up to 5\. Choose another directory/),
     });
   });
 });

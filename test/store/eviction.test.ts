@@ -37,7 +37,7 @@ class EvictedIndex {
 
   put(name: string): void {
     const place = { key: name, variant: '', generation: name, sizeBytes: 0, isInline: true, isComplete: true };
-    this.#index.put({ ...place, metadata: sampleMetadata() }, 1, undefined);
+    this.#index.put({ entry: { ...place, metadata: sampleMetadata() }, metadata: '{}', allocatedBytes: 1 });
     this.#index.release(name);
   }
 

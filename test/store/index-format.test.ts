@@ -5,7 +5,12 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import { openTestStore } from '../support/disk-store.ts';
-import { storeOfFormatOne, storeOfFormatThree, storeOfFormatTwo } from '../support/earlier-formats.ts';
+import {
+  storeOfFormatFour,
+  storeOfFormatOne,
+  storeOfFormatThree,
+  storeOfFormatTwo,
+} from '../support/earlier-formats.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import {
   canOpen,
@@ -33,7 +38,7 @@ describe('a store of format 1', () => {
     await storeSample(store, { key: 'new', sizeBytes: 3 * block });
     await store.close();
     expect(events).toEqual([]);
-    expect(openedFormat(dir)).toEqual({ format: 4, accounted: true });
+    expect(openedFormat(dir)).toEqual({ format: 5, accounted: true });
   });
 
   it('keeps the entries that were used longer than those that were not', async () => {
@@ -97,7 +102,7 @@ describe('a store of format 2', () => {
     }
     await store.close();
     expect(events).toEqual([]);
-    expect(openedFormat(dir)).toEqual({ format: 4, accounted: true });
+    expect(openedFormat(dir)).toEqual({ format: 5, accounted: true });
   });
 
   it('has no tags, and takes them', async () => {
@@ -136,7 +141,24 @@ describe('a store of format 3', () => {
     expect(store.readUsage().entryCount).toBe(2);
     await store.close();
     expect(events).toEqual([]);
-    expect(openedFormat(dir)).toEqual({ format: 4, accounted: true });
+    expect(openedFormat(dir)).toEqual({ format: 5, accounted: true });
+  });
+});
+
+describe('a store of format 4', () => {
+  it('is as it was', async () => {
+    const { store, events, dir } = await openTestStore({ dir: await storeOfFormatFour([small, large], 't') });
+    expect(store.readUsage().entryCount).toBe(2);
+    for (const { key, sizeBytes, seed } of [small, large]) {
+      expect(await readKey(store, key)).toEqual(Buffer.from(patternBytes(0, sizeBytes, seed)));
+    }
+    await storeSample(store, { key: 'new', sizeBytes: 3 * block });
+    expect(store.readUsage().entryCount).toBe(3);
+    await store.removeKey('large');
+    expect(store.readUsage().entryCount).toBe(2);
+    await store.close();
+    expect(events).toEqual([]);
+    expect(openedFormat(dir)).toEqual({ format: 5, accounted: true });
   });
 });
 
@@ -163,7 +185,7 @@ describe('the account of what all entries take', () => {
     await storeSample(store, { key: 'new', sizeBytes: 5 * block });
     for (let at = 0; at < 10; at += 1) expect(await canOpen(store, `k${at}`)).toBe(true);
     await store.close();
-    expect(openedFormat(dir)).toEqual({ format: 4, accounted: true });
+    expect(openedFormat(dir)).toEqual({ format: 5, accounted: true });
   });
 
   it('that a damaged row made wrong is made anew before it refuses anything', async () => {
@@ -173,7 +195,7 @@ describe('the account of what all entries take', () => {
     await storeSample(store, { key: 'second', sizeBytes: 5 * block });
     expect(await canOpen(store, 'second')).toBe(true);
     await store.close();
-    expect(openedFormat(dir)).toEqual({ format: 4, accounted: true });
+    expect(openedFormat(dir)).toEqual({ format: 5, accounted: true });
   });
 });
 

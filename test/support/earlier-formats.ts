@@ -107,6 +107,26 @@ const formatThree = `
       PRAGMA user_version = 3;
 `;
 
+const formatFour = `
+      ${formatThree}
+      CREATE TABLE instances (name TEXT PRIMARY KEY, reserved_bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE TABLE held (generation TEXT PRIMARY KEY, instance TEXT NOT NULL) STRICT, WITHOUT ROWID;
+      ALTER TABLE room ADD COLUMN entry_count INTEGER NOT NULL DEFAULT 0;
+      DROP TRIGGER entry_inserted;
+      CREATE TRIGGER entry_inserted AFTER INSERT ON entries BEGIN
+        UPDATE room SET allocated_bytes = allocated_bytes + NEW.allocated_bytes,
+                        negated_bytes = negated_bytes - NEW.allocated_bytes,
+                        entry_count = entry_count + 1 WHERE id = 1;
+      END;
+      DROP TRIGGER entry_deleted;
+      CREATE TRIGGER entry_deleted AFTER DELETE ON entries BEGIN
+        UPDATE room SET allocated_bytes = allocated_bytes - OLD.allocated_bytes,
+                        negated_bytes = negated_bytes + OLD.allocated_bytes,
+                        entry_count = entry_count - 1 WHERE id = 1;
+      END;
+      PRAGMA user_version = 4;
+`;
+
 /** A store as format 1 wrote it. */
 export function storeOfFormatOne(samples: readonly EarlierSample[]): Promise<string> {
   return writeStore(formatOne, samples, (database, { isUsed }, { columns, sumWith }) => {
@@ -126,7 +146,16 @@ export function storeOfFormatTwo(samples: readonly EarlierPart[]): Promise<strin
 
 /** A store as format 3 wrote it, whose entries have this tag. */
 export function storeOfFormatThree(samples: readonly EarlierSample[], tag: string): Promise<string> {
-  return writeStore(formatThree, samples, (database, { isUsed }, { id, columns, sumWith }) => {
+  return writeTagged(formatThree, samples, tag);
+}
+
+/** A store as format 4 wrote it, whose entries have this tag. */
+export function storeOfFormatFour(samples: readonly EarlierSample[], tag: string): Promise<string> {
+  return writeTagged(formatFour, samples, tag);
+}
+
+function writeTagged(tables: string, samples: readonly EarlierSample[], tag: string): Promise<string> {
+  return writeStore(tables, samples, (database, { isUsed }, { id, columns, sumWith }) => {
     const insert = database.prepare('INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)');
     insert.run(...columns, 1, null, sumWith(undefined), 5_000);
     database.prepare('INSERT INTO tags VALUES (?, ?)').run(tag, id);

@@ -20,6 +20,7 @@ export interface StoreRemains {
 
 interface Row {
   readonly generation?: SQLOutputValue;
+  readonly has_sums?: SQLOutputValue;
   readonly instances?: SQLOutputValue;
   readonly entries?: SQLOutputValue;
   readonly bytes?: SQLOutputValue;
@@ -35,8 +36,8 @@ export async function storeRemains(dir: string): Promise<StoreRemains> {
     const [there] = ask('SELECT COUNT(*) AS entries, COALESCE(SUM(allocated_bytes), 0) AS bytes FROM entries');
     const held = ask('SELECT generation FROM held').map(({ generation }) => String(generation));
     const [open] = ask('SELECT COUNT(*) AS instances FROM instances');
-    const rows = ask('SELECT generation FROM entries WHERE is_inline = 0');
-    const inFiles = new Set(rows.map(({ generation }) => String(generation)));
+    const rows = ask('SELECT generation, block_checksum IS NULL AS has_sums FROM entries WHERE is_inline = 0');
+    const inFiles = new Map(rows.map(({ generation, has_sums }) => [String(generation), has_sums === 1]));
     const paths = await bodyFiles(dir);
     const names = new Set(paths.map((path) => basename(path)));
     return {
@@ -44,7 +45,10 @@ export async function storeRemains(dir: string): Promise<StoreRemains> {
       held,
       miscounted: [Number(counted?.entries) - Number(there?.entries), Number(counted?.bytes) - Number(there?.bytes)],
       orphans: paths.filter((path) => !inFiles.has(basename(path).replace(/\.\w+$/, ''))),
-      bodiless: [...inFiles].filter((name) => !names.has(`${name}.body`) || !names.has(`${name}.sums`)),
+      bodiless: [...inFiles].flatMap(([name, hasSums]) => {
+        const isThere = names.has(`${name}.body`) && (!hasSums || names.has(`${name}.sums`));
+        return isThere ? [] : [name];
+      }),
     };
   } finally {
     database.close();

@@ -1,15 +1,19 @@
-/** The files of all bodies that are not in the index: `blocks/ab/<generation>.body` and its `.sums`. */
+/** The files of all bodies that are not in the index: `blocks/ab/<generation>.body`, and its `.sums` where it is of many blocks. */
 
-import { join } from 'node:path';
-import { BlockFile, type BlockFileOptions } from './block-file.ts';
+import { join, sep } from 'node:path';
+import { BlockFile, type BlockFileOptions, type LostBlock } from './block-file.ts';
 import { BlockFileWriter } from './block-file-writer.ts';
+import { blockSum } from './block-sums.ts';
 import { createDirectory } from './create-directory.ts';
-import { systemCode } from './file-system.ts';
+import { systemCode, writeFully } from './file-system.ts';
+import type { QuickWrites } from './quick-writes.ts';
 
 /** What the files are kept with. */
 export interface BodyFilesOptions extends Omit<BlockFileOptions, 'generation' | 'paths'> {
   /** The store's directory. */
   readonly dir: string;
+  /** With them, bodies of one block are written in the same tick. */
+  readonly quickWrites?: QuickWrites | undefined;
 }
 
 const shardPattern = /^[0-9a-zA-Z_-]{2}$/;
@@ -27,19 +31,32 @@ export class BodyFiles {
 
   /** Creates the files of a new generation; its length may be unknown yet. Throws the system's error. */
   async create(generation: string, sizeBytes: number | undefined): Promise<BlockFileWriter> {
-    const create = () => BlockFileWriter.create(this.#fileOptions(generation), sizeBytes);
-    try {
-      return await create();
-    } catch (error) {
-      if (systemCode(error) !== 'ENOENT') throw error;
-      await createDirectory(this.#options.fileSystem, this.#shardDir(generation));
-      return await create();
-    }
+    return await this.#inShard(generation, () => BlockFileWriter.create(this.#fileOptions(generation), sizeBytes));
   }
 
-  /** Opens a generation for reading. Throws `ProxyError` `bytes_gone`. */
-  open(generation: string, sizeBytes: number): Promise<BlockFile> {
-    return BlockFile.open(this.#fileOptions(generation), sizeBytes);
+  /** Creates the file of a body that is one block, without a sidecar; gives its checksum. Throws the system's error. */
+  async createLone(generation: string, bytes: Uint8Array): Promise<number> {
+    const path = this.#paths(generation).body;
+    try {
+      const isWritten = this.#writeAtOnce(path, bytes);
+      if (!isWritten) await this.#inShard(generation, () => this.#writeLone(path, bytes));
+    } catch (error) {
+      await this.#options.fileSystem.unlink(path).catch(() => {});
+      throw error;
+    }
+    return blockSum(generation, 0, bytes);
+  }
+
+  /**
+   * Opens a generation for reading; one that is a block without a sidecar with its checksum. Throws `ProxyError`
+   * `bytes_gone`.
+   */
+  open(generation: string, sizeBytes: number, blockChecksum?: number): Promise<BlockFile> {
+    const options = this.#fileOptions(generation);
+    if (blockChecksum === undefined) return BlockFile.open(options, sizeBytes);
+    // Of a body that has lost its only block nothing is left.
+    const onBlockLost = ({ detail }: LostBlock) => options.onBodyLost(generation, detail);
+    return BlockFile.openLone({ ...options, onBlockLost }, { sizeBytes, checksum: blockChecksum });
   }
 
   /** Opens what is open for reading for writing too. Throws the system's error. */
@@ -47,10 +64,14 @@ export class BodyFiles {
     return BlockFileWriter.open(this.#fileOptions(file.generation), file);
   }
 
-  /** Removes the files of a generation; whoever has them open keeps the bytes. Never rejects: see `sweepBodies`. */
-  async remove(generation: string): Promise<void> {
+  /**
+   * Removes the files of a generation, of which one may have no sidecar; whoever has them open keeps the bytes. Never
+   * rejects: see `sweepBodies`.
+   */
+  async remove(generation: string, hasSidecar = true): Promise<void> {
     const { body, sums } = this.#paths(generation);
-    await Promise.allSettled([this.#options.fileSystem.unlink(body), this.#options.fileSystem.unlink(sums)]);
+    const paths = hasSidecar ? [body, sums] : [body];
+    await Promise.allSettled(paths.map((path) => this.#options.fileSystem.unlink(path)));
   }
 
   /** The generations that have files, one directory after the other. What has another name is not ours. */
@@ -61,6 +82,32 @@ export class BodyFiles {
       const generations = new Set(names.map((name) => filePattern.exec(name)?.[1]));
       for (const generation of generations) if (generation?.startsWith(shard)) yield generation;
     }
+  }
+
+  /** Creates files in the directory of a generation, which may have to be created too. */
+  async #inShard<T>(generation: string, create: () => Promise<T>): Promise<T> {
+    try {
+      return await create();
+    } catch (error) {
+      if (systemCode(error) !== 'ENOENT') throw error;
+      await createDirectory(this.#options.fileSystem, this.#shardDir(generation));
+      return await create();
+    }
+  }
+
+  /** Tells whether a file could be written in the same tick; not where its directory has to be created first. */
+  #writeAtOnce(path: string, bytes: Uint8Array): boolean {
+    try {
+      return this.#options.quickWrites?.create(path, bytes) === true;
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return false;
+      throw error;
+    }
+  }
+
+  async #writeLone(path: string, bytes: Uint8Array): Promise<void> {
+    await using file = await this.#options.fileSystem.open(path, 'wx', 0o600);
+    await writeFully(file, bytes, 0);
   }
 
   async #list(dir: string): Promise<string[]> {
@@ -76,11 +123,11 @@ export class BodyFiles {
   }
 
   #shardDir(generation: string): string {
-    return join(this.#blocksDir, generation.slice(0, 2));
+    return `${this.#blocksDir}${sep}${generation.slice(0, 2)}`;
   }
 
   #paths(generation: string): BlockFileOptions['paths'] {
-    const path = join(this.#shardDir(generation), generation);
+    const path = `${this.#shardDir(generation)}${sep}${generation}`;
     return { body: `${path}.body`, sums: `${path}.sums` };
   }
 }

@@ -14,6 +14,8 @@ export class DiskBody implements BlockSource {
   readonly #sizeBytes: number | undefined;
   readonly #held = new Map<number, Uint8Array>();
   #file: BlockFile | undefined;
+  #loneChecksum: number | undefined;
+  #hasLone = false;
   #writer: BlockFileWriter | undefined;
 
   constructor(parts: Pick<DiskParts, 'files' | 'bodies'>, generation: string, sizeBytes: number | undefined) {
@@ -27,14 +29,28 @@ export class DiskBody implements BlockSource {
     return this.#file !== undefined;
   }
 
+  /** Whether anything of it is on the disk beside the index. */
+  get hasFiles(): boolean {
+    return this.isInFiles || this.#hasLone;
+  }
+
+  /** Whether it is one block in a file without a sidecar. */
+  get isLone(): boolean {
+    return this.#loneChecksum !== undefined;
+  }
+
   /** All blocks of a body that is in memory, one after the other. */
   get bytes(): Uint8Array {
+    const [first] = this.#held.values();
+    if (first !== undefined && this.#held.size === 1) return first;
     return Buffer.concat([...this.#held].sort(([a], [b]) => a - b).map(([, bytes]) => bytes));
   }
 
-  /** Opens what is in files already. Throws `ProxyError` `bytes_gone`. */
-  async open(sizeBytes: number): Promise<void> {
-    this.#file = await this.#parts.bodies.acquire(this.#generation, sizeBytes);
+  /** Opens what is on the disk already; one block without a sidecar with its checksum. Throws `ProxyError` `bytes_gone`. */
+  async open(sizeBytes: number, blockChecksum?: number): Promise<void> {
+    this.#file = await this.#parts.bodies.acquire(this.#generation, sizeBytes, blockChecksum);
+    this.#loneChecksum = blockChecksum;
+    if (blockChecksum !== undefined) return;
     await this.#file.loadSums();
     // Now, for the files may be removed later. What cannot be written can be read nevertheless.
     this.#writer = await this.#parts.files.openForWriting(this.#file).catch(() => undefined);
@@ -52,6 +68,13 @@ export class DiskBody implements BlockSource {
   /** Keeps a block in memory. */
   hold(index: number, bytes: Uint8Array): void {
     this.#held.set(index, bytes);
+  }
+
+  /** Puts a body of one block into a file without a sidecar, if it is not there; gives its checksum. Throws the system's error. */
+  async createLone(): Promise<number> {
+    this.#hasLone = true;
+    this.#loneChecksum ??= await this.#parts.files.createLone(this.#generation, this.bytes);
+    return this.#loneChecksum;
   }
 
   /** Puts what is in memory into files; tells how many bytes that were. Throws the system's error; may be tried again. */

@@ -22,6 +22,11 @@ export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): Stored
       parts.eviction.touch(generation);
       return undefined;
     },
+    readNow: (offset, end) => {
+      // What `peekBlock` is asked for first, and counts as the use.
+      return isInline ? undefined : parts.bodies.peek(generation)?.readNow(offset, end);
+    },
+    giveBack: (bytes) => parts.quickReads?.buffers.giveBack(bytes),
     open: async () => {
       parts.eviction.touch(generation);
       return isInline ? openInline(parts, indexed) : await openFile(parts, indexed);
@@ -49,12 +54,12 @@ function openInline(parts: DiskParts, { generation, sizeBytes }: IndexedEntry): 
 }
 
 async function readPresence(parts: DiskParts, entry: IndexedEntry): Promise<SpanSet> {
-  const { generation, sizeBytes, isInline } = entry;
+  const { generation, sizeBytes, isInline, blockChecksum } = entry;
   requireIndexed(parts, entry);
   const count = Math.ceil(sizeBytes / parts.blockSizeBytes);
   // Only what is complete is kept in the index.
   if (isInline) return SpanSet.where(count, () => true);
-  const file = await parts.bodies.acquire(generation, sizeBytes);
+  const file = await parts.bodies.acquire(generation, sizeBytes, blockChecksum);
   try {
     await file.loadSums();
     return SpanSet.where(count, (index) => file.has(index));
@@ -64,9 +69,9 @@ async function readPresence(parts: DiskParts, entry: IndexedEntry): Promise<Span
 }
 
 async function openFile(parts: DiskParts, entry: IndexedEntry): Promise<EntryReader> {
-  const { generation, sizeBytes } = entry;
+  const { generation, sizeBytes, blockChecksum } = entry;
   requireIndexed(parts, entry);
-  const file = await parts.bodies.acquire(generation, sizeBytes);
+  const file = await parts.bodies.acquire(generation, sizeBytes, blockChecksum);
   let isOpen = true;
   return {
     peekBlock: () => undefined,

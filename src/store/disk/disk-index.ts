@@ -2,17 +2,16 @@
 
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { Emit } from '../../telemetry/events.ts';
-import { findable, pinInstant } from '../pins.ts';
-import { type EntryChoice, removedFault } from '../store.ts';
-import { rowBytes } from './allocated-bytes.ts';
+import { findable } from '../pins.ts';
+import type { EntryChoice } from '../store.ts';
 import { blockSum } from './block-sums.ts';
-import { replaceTags } from './entry-tags.ts';
 import type { IndexConnection } from './index-connection.ts';
-import { type IndexedEntry, parseRow, rowSum } from './index-row.ts';
+import { type PutEntry, putEntry, requireCurrent, updateMetadata } from './index-put.ts';
+import { type IndexedEntry, parseRow } from './index-row.ts';
 import { type ChosenRows, isChosen, selectRows } from './index-selection.ts';
 import type { IndexStatements, Row } from './index-statements.ts';
 import type { Instances } from './instances.ts';
-import { pinCurrent } from './pinning.ts';
+import type { PinChange } from './pinning.ts';
 import { type RemovalListeners, Removals } from './removals.ts';
 import { RoomAccount } from './room-account.ts';
 
@@ -28,6 +27,8 @@ export interface DiskIndexOptions extends RemovalListeners {
 
 /** So many pinned generations whose time is over are removed at once. */
 const expiredAtOnce = 64;
+/** What is put looks for expired ones so often, in milliseconds. */
+const expiredEveryMs = 1000;
 /** So many chosen entries are removed at once. */
 const chosenAtOnce = 64;
 
@@ -47,6 +48,7 @@ export class DiskIndex {
   /** Generations that are being written and have had a row. */
   readonly #published = new Set<string>();
   readonly #account: RoomAccount;
+  #expiredCheckedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: DiskIndexOptions) {
     this.#options = options;
@@ -95,43 +97,31 @@ export class DiskIndex {
   }
 
   /**
-   * Puts an entry in place of the one of the same key and variant, which is pinned if it is complete and that is wanted;
-   * `body` for one inline. Throws `StoreFault`, `removed` where it had a row before, which is not the current one any more.
+   * Puts an entry in place of the one of the same key and variant, which is pinned if it is complete and that is wanted.
+   * Throws `StoreFault`, `removed` where it had a row before, which is not the current one any more.
    */
-  put(
-    entry: Omit<IndexedEntry, 'pinnedUntil'>,
-    allocatedBytes: number,
-    body: Uint8Array | undefined,
-    pinPreviousUntil?: number,
-  ): void {
-    const { key, variant, generation, sizeBytes, isInline, isComplete } = entry;
-    const { now, instances } = this.#options;
-    const metadata = JSON.stringify(entry.metadata);
-    const flags = [Number(isInline), Number(isComplete)];
-    const sum = rowSum(entry, metadata);
-    const columns = [key, variant, generation, metadata, sizeBytes, allocatedBytes, ...flags, sum, now()];
-    const isFit = (current: IndexedEntry) =>
-      !this.#removals.has(current.generation) && !this.#incomplete.has(current.generation);
-    const pinning = { pinnedUntil: pinInstant(pinPreviousUntil, now), now: now(), isFit };
-    const { pinned, deleted } = this.#connection.change((statements) => {
-      const { deleteCurrent, insertEntry, insertBody, insertTag } = statements;
-      this.#requireCurrent(statements, generation);
-      const change = pinCurrent(statements, entry, pinning);
-      const rows = [...change.deleted, ...deleteCurrent.all(key, variant)];
-      const { lastInsertRowid } = insertEntry.run(...columns);
-      if (body !== undefined) insertBody.run(lastInsertRowid, body, blockSum(generation, 0, body));
-      for (const tag of entry.metadata.tags ?? []) insertTag.run(tag, generation);
-      if (!isComplete) instances?.noteHeld(statements, generation);
-      return { pinned: change.pinned, deleted: rows };
-    });
-    this.#published.add(generation);
-    this.#incomplete.delete(generation);
-    const others = deleted.filter((row) => row.generation !== generation);
-    const replaced = [...pinned, ...others].map((earlier) => String(earlier.generation));
-    for (const earlier of replaced) this.#options.onRemoved(earlier);
-    this.#options.onChanged?.({ keys: [key], generations: replaced });
-    this.#removals.giveBack(others);
-    this.removeExpired();
+  put(entry: PutEntry): void {
+    const change = this.#connection.change((statements) => this.#put(statements, entry));
+    this.#notePut(entry, change);
+  }
+
+  /**
+   * As `put`, but together with what else is put in this turn. Calls `onPut` at once when it is done; then no change of the
+   * index has come in between. Rejects with what `put` throws.
+   */
+  putSoon(entry: PutEntry, onPut: () => void): Promise<void> {
+    return this.#connection.changeSoon(
+      (statements) => this.#put(statements, entry),
+      (change) => {
+        onPut();
+        this.#notePut(entry, change);
+      },
+    );
+  }
+
+  /** Whether a generation that is being written has a row, unless it was removed: of that its writer was told. */
+  isPublished(generation: string): boolean {
+    return this.#published.has(generation);
   }
 
   /** Takes a generation that has a row for writing. Throws `StoreFault` when another process writes it. */
@@ -154,18 +144,10 @@ export class DiskIndex {
     const found = this.get(key, generation);
     if (found === undefined || found.entry.pinnedUntil !== undefined) return undefined;
     // Looked up again within the change, for another process may have replaced it since.
-    const result = this.#connection.attempt('unwritten', (statements) => {
-      const row = statements.entryOfGeneration.get(generation);
-      const entry = row && parseRow(row, key);
-      if (entry === undefined || entry.pinnedUntil !== undefined) return 'gone';
-      const text = JSON.stringify(metadata);
-      const growthBytes = rowBytes(key, entry.variant, metadata) - rowBytes(key, entry.variant, entry.metadata);
-      const allocatedBytes = Number(row?.allocated_bytes) + growthBytes;
-      statements.updateMetadata.run(text, rowSum(entry, text), allocatedBytes, generation);
-      replaceTags(statements, entry, metadata.tags);
-      return 'written';
-    });
-    this.#account.read();
+    const result = this.#connection.attempt('unwritten', (statements) =>
+      updateMetadata(statements, { key, generation }, metadata),
+    );
+    this.#account.noteChange();
     if (result === 'written') this.#options.onChanged?.({ keys: [key], generations: [] });
     return result === 'gone' || !this.has(generation) ? undefined : { ...found.entry, metadata };
   }
@@ -176,7 +158,7 @@ export class DiskIndex {
       false,
       ({ updateAllocated }) => updateAllocated.run(allocatedBytes, generation).changes > 0,
     );
-    this.#account.read();
+    this.#account.noteChange();
     return isWritten;
   }
 
@@ -257,6 +239,34 @@ export class DiskIndex {
     this.#removals.flush();
   }
 
+  /** Puts an entry within a change; tells what became of others. */
+  #put(statements: IndexStatements, put: PutEntry): PinChange {
+    const { generation, isComplete } = put.entry;
+    // One that had a row when it was written last must have it still.
+    if (this.#published.has(generation)) requireCurrent(statements, generation);
+    const isFit = (current: IndexedEntry) =>
+      !this.#removals.has(current.generation) && !this.#incomplete.has(current.generation);
+    const change = putEntry(statements, put, { now: this.#options.now, isFit });
+    if (!isComplete) this.#options.instances?.noteHeld(statements, generation);
+    return change;
+  }
+
+  /** Notes what was put, and tells of it. */
+  #notePut({ entry: { key, generation } }: PutEntry, { pinned, deleted }: PinChange): void {
+    this.#published.add(generation);
+    this.#incomplete.delete(generation);
+    const others = deleted.filter((row) => row.generation !== generation);
+    const replaced = [...pinned, ...others].map((earlier) => String(earlier.generation));
+    for (const earlier of replaced) this.#options.onRemoved(earlier);
+    this.#options.onChanged?.({ keys: [key], generations: replaced });
+    this.#removals.giveBack(others);
+    const now = this.#options.now();
+    // A clock that was set back must not keep them.
+    if (Math.abs(now - this.#expiredCheckedAt) < expiredEveryMs) return;
+    this.#expiredCheckedAt = now;
+    this.removeExpired();
+  }
+
   #chosen(choice: EntryChoice, limit: number, after: string | undefined): IndexPage {
     const none: ChosenRows = { rows: [], next: undefined };
     const { rows, next } = this.#connection.ask(none, (statements) => selectRows(statements, choice, limit, after));
@@ -270,13 +280,6 @@ export class DiskIndex {
     const entries = rows.flatMap((row) => this.#parse(row, key) ?? []);
     // In a damaged index a row may be found by its key alone. Nobody can open it, so it must not be in the way.
     return entries.filter(({ generation }) => this.has(generation));
-  }
-
-  /** A generation that had a row when it was written last must have it still, and be the current one. */
-  #requireCurrent({ entryOfGeneration }: IndexStatements, generation: string): void {
-    if (!this.#published.has(generation)) return;
-    const row = entryOfGeneration.get(generation);
-    if (row === undefined || row.pinned_until !== null) throw removedFault(generation);
   }
 
   /** The entry of a row, unless it was removed or is damaged; then it is removed now. */

@@ -6,6 +6,7 @@ import type { DiskIndex } from './disk-index.ts';
 import type { DiskSpace } from './disk-space.ts';
 import type { Eviction } from './eviction.ts';
 import type { OpenBodies } from './open-bodies.ts';
+import type { QuickReads } from './quick-reads.ts';
 import type { StoringSwitch } from './storing-switch.ts';
 
 /** What entries and writers work with. */
@@ -16,6 +17,7 @@ export interface DiskParts {
   readonly eviction: Eviction;
   readonly files: BodyFiles;
   readonly bodies: OpenBodies;
+  readonly quickReads: QuickReads | undefined;
   readonly space: DiskSpace;
   readonly storing: StoringSwitch;
   readonly news: ChangeNews;

@@ -34,8 +34,11 @@ type Slice = 'more' | 'enough' | 'nothing left';
 
 /** The room of one generation while it is written: what its row in the index does not count. */
 export interface Reservation {
-  /** Sees that so many bytes in all are counted or reserved, evicting entries where it must. Throws `StoreFault` `no_room`. */
-  growTo(bytes: number): Promise<void>;
+  /**
+   * Sees that so many bytes in all are counted or reserved, evicting entries where it must. Gives a promise where that takes
+   * its time. Throws `StoreFault` `no_room`, or rejects with it.
+   */
+  growTo(bytes: number): Promise<void> | undefined;
   /** Notes that so many of the reserved bytes are on the disk by now. */
   wrote(bytes: number): void;
   /** How many bytes were written since the row was last counted. */
@@ -77,11 +80,15 @@ export class DiskSpace {
     let reserved = 0;
     let written = 0;
     return {
-      growTo: async (bytes) => {
+      growTo: (bytes) => {
         const missing = bytes - counted - reserved;
-        if (missing <= 0) return;
-        await this.#reserve(missing);
-        reserved += missing;
+        if (missing <= 0) return undefined;
+        const grow = () => {
+          reserved += missing;
+        };
+        if (!this.#reserveAtOnce(missing)) return this.#reserve(missing).then(grow);
+        grow();
+        return undefined;
       },
       wrote: (bytes) => {
         written += bytes;
@@ -135,10 +142,29 @@ export class DiskSpace {
     return claims?.cover(this.#reservedBytes, this.#limitBytes) ?? this.#usedBytes <= this.#limitBytes;
   }
 
-  async #reserve(bytes: number): Promise<void> {
-    this.#unmeasuredBytes += bytes;
+  /** Reserves bytes where the disk need not be looked at for them and no entry has to leave. Throws what `#hasRoom` throws. */
+  #reserveAtOnce(bytes: number): boolean {
+    if (this.#mustMeasure(bytes) || this.#reservedBytes + bytes > this.#limitBytes) return false;
+    this.#reservedBytes += bytes;
+    let isRoom = false;
+    try {
+      isRoom = this.#hasRoom();
+    } finally {
+      if (isRoom) this.#unmeasuredBytes += bytes;
+      else this.#reservedBytes -= bytes;
+    }
+    return isRoom;
+  }
+
+  #mustMeasure(bytes: number): boolean {
     const isShort = this.#limitBytes < this.#options.maxSizeBytes && this.#usedBytes + bytes > this.#limitBytes;
-    if (isShort || this.#unmeasuredBytes >= measuredEveryBytes) await this.measure();
+    return isShort || this.#unmeasuredBytes + bytes >= measuredEveryBytes;
+  }
+
+  async #reserve(bytes: number): Promise<void> {
+    const mustMeasure = this.#mustMeasure(bytes);
+    this.#unmeasuredBytes += bytes;
+    if (mustMeasure) await this.measure();
     if (this.#reservedBytes + bytes > this.#limitBytes) throw noRoom();
     if (!(await this.#takeRoom(bytes, () => this.#hasRoom()))) throw noRoom();
   }

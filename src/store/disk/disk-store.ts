@@ -4,8 +4,6 @@ import * as promises from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { StoredResponse } from '../../http/stored-response.ts';
-import type { Emit } from '../../telemetry/events.ts';
-import type { Sharing } from '../sharing.ts';
 import type { EntryChoice, EntryPage, EntryWriter, NewEntry, Store, StoredEntry, StoreUsage } from '../store.ts';
 import { StoreFault } from '../store.ts';
 import type { StoreChange } from '../store-change.ts';
@@ -18,44 +16,27 @@ import { createDiskEntry } from './disk-entry.ts';
 import { DiskIndex } from './disk-index.ts';
 import type { DiskParts } from './disk-parts.ts';
 import { DiskSpace } from './disk-space.ts';
+import type { DiskStoreOptions } from './disk-store-options.ts';
 import { DiskWriter } from './disk-writer.ts';
 import { Eviction } from './eviction.ts';
 import type { FileSystem } from './file-system.ts';
 import { type FreshReason, IndexConnection } from './index-connection.ts';
 import { Instances } from './instances.ts';
 import { OpenBodies } from './open-bodies.ts';
+import { QuickReads } from './quick-reads.ts';
+import { QuickWrites } from './quick-writes.ts';
 import { RoomClaims } from './room-claims.ts';
 import { StoringSwitch } from './storing-switch.ts';
 import { Sweeper } from './sweep.ts';
 
-/** What a disk store is opened with. */
-export interface DiskStoreOptions {
-  /** The store's own directory; it is created where it does not exist. */
-  readonly dir: string;
-  /** The bound of what entries take on the disk, in bytes; readers may hold evicted files a little longer. */
-  readonly maxSizeBytes: number;
-  readonly blockSizeBytes: number;
-  /** The largest body that is taken, in bytes; half of the store unless something else is said. */
-  readonly maxEntryBytes?: number | undefined;
-  /** When the bound is passed, entries leave until so much of it is in use, in percent; 95 unless something else is said. */
-  readonly lowWaterPercent?: number | undefined;
-  /** The store does not grow while less of the disk is free, in bytes; 32 MiB, or a quarter of a smaller disk, by default. */
-  readonly minFreeBytes?: number | undefined;
-  /** Epoch milliseconds. */
-  readonly now: () => number;
-  /** Gives a name that was never given before, of letters, digits, `-` and `_`, such as a UUID. */
-  readonly randomId: () => string;
-  readonly emit: Emit;
-  /** How other processes have the directory too; without it the store is locked for this one. */
-  readonly sharing?: Sharing | undefined;
-  /** Where bodies are written; `node:fs/promises` unless something else is put in its place. */
-  readonly fileSystem?: FileSystem;
-}
+export type { DiskStoreOptions } from './disk-store-options.ts';
 
 /** One entry may take this share of the store unless something else is said, so that one fill cannot empty it. */
 const maxEntryShare = 1 / 2;
 /** So many entries of a page are looked up before other work gets its turn. */
 const listedAtOnce = 64;
+/** So many bodies stay open when they were read, so that the next reader need not open them, where reads may be quick. */
+const idleBodies = 128;
 
 /**
  * Opens the store of a directory, and locks it for this process, or joins those who share it. In the directory are
@@ -197,7 +178,7 @@ class DiskStore implements Store {
     if (this.#closing !== undefined) return;
     const { index, eviction } = this.#parts;
     // Of keys nothing is remembered: whoever asks for one asks the index.
-    if (change.kind === 'generations') for (const each of change.generations) this.#writers.get(each)?.noteRemoval();
+    if (change.kind === 'generations') for (const each of change.generations) this.#noteRemoval(each);
     if (change.kind === 'lost') index.heedRemoval(change.generations);
     if (change.kind === 'fresh') this.#connection.followReplacement();
     if (change.kind === 'evicting') this.#background.add(eviction.tellUses());
@@ -238,19 +219,36 @@ class DiskStore implements Store {
     this.#lock.release();
   }
 
+  /** A generation is not the current one any more: it is written no further, and whoever reads it opens it anew. */
+  #noteRemoval(generation: string): void {
+    this.#writers.get(generation)?.noteRemoval();
+    this.#parts.bodies.forget(generation);
+  }
+
   #createParts(fileSystem: FileSystem): DiskParts {
     const options = this.#options;
     const background = this.#background;
     const instances = this.#instances;
     const news = this.#news;
     const reports = createBodyReports({ ...options, index: () => index });
-    const files = new BodyFiles({ ...options, ...reports, fileSystem, isShared: instances.isShared });
+    const quickReads = options.quickReads && new QuickReads(options.quickReads);
+    const quickWrites = options.quickWrites && new QuickWrites(options.quickWrites);
+    const quick = { quickReads, quickWrites };
+    const files = new BodyFiles({ ...options, ...reports, ...quick, fileSystem, isShared: instances.isShared });
+    const bodies = new OpenBodies({
+      open: (...body) => files.open(...body),
+      background,
+      idle: options.quickReads && { maxCount: idleBodies, after: options.quickReads.after },
+    });
     const index = new DiskIndex({
       ...options,
       connection: this.#connection,
       instances,
-      onRemoved: (generation) => this.#writers.get(generation)?.noteRemoval(),
-      onFilesUnneeded: (generation) => background.add(files.remove(generation)),
+      onRemoved: (generation) => this.#noteRemoval(generation),
+      onFilesUnneeded: (generation, hasSidecar) => {
+        bodies.forget(generation);
+        background.add(files.remove(generation, hasSidecar));
+      },
       onChanged: (change) => news.note(change),
     });
     const { signal } = this.#stopping;
@@ -265,7 +263,8 @@ class DiskStore implements Store {
       index,
       eviction,
       files,
-      bodies: new OpenBodies((generation, sizeBytes) => files.open(generation, sizeBytes), background),
+      bodies,
+      quickReads,
       space: new DiskSpace({ ...options, ...sharedRoom, index, eviction, fileSystem, background, signal }),
       storing: new StoringSwitch(options),
       news,
@@ -289,6 +288,7 @@ class DiskStore implements Store {
 
   /** Goes on in a fresh index, and sees that the files of the damaged one go. Others first note what they are writing. */
   #startAfresh(reason: FreshReason): void {
+    this.#parts.bodies.forgetAll();
     this.#instances.enterAfresh(this.#writers.keys());
     const sweepAll = () => this.#news.say({ kind: 'fresh' }).then(() => this.#sweeper.sweepAll());
     this.#background.add(reason === 'replaced' ? sweepAll() : this.#sweeper.sweepOurs());

@@ -4,14 +4,17 @@ import { spanOfBlock } from '../../bytes/span.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import { BlockPlan } from '../block-plan.ts';
 import { type EntryWriter, type FinalEntry, removedFault, type StoredEntry, StoreFault } from '../store.ts';
-import { fileBytes, inlineBytes, inlineMaxBytes, rowBytes } from './allocated-bytes.ts';
+import { rowBytes } from './allocated-bytes.ts';
+import { type BodyPlace, bodyBytes, placeOf } from './body-place.ts';
 import { DiskBody } from './disk-body.ts';
 import { createDiskEntry } from './disk-entry.ts';
 import type { DiskParts } from './disk-parts.ts';
 import type { Reservation } from './disk-space.ts';
 import { systemCode } from './file-system.ts';
 import { isBusy } from './index-failure.ts';
-import type { IndexedEntry } from './index-row.ts';
+import type { PutEntry } from './index-put.ts';
+import { encodeMetadata, type IndexedEntry } from './index-row.ts';
+import { StepQueue } from './step-queue.ts';
 import { toStoreFault } from './storing-switch.ts';
 
 /** What a writer is made with. */
@@ -42,26 +45,27 @@ export class DiskWriter implements EntryWriter {
   #standing: 'hidden' | 'current' | 'removed' = 'hidden';
   /** Whether storing was on, or a trial was due, when this writer came to write. */
   #isAdmitted = false;
-  #lastStep: Promise<unknown> = Promise.resolve();
+  readonly #steps = new StepQueue();
   #disposing: Promise<void> | undefined;
 
   /** Throws `StoreFault` `too_large`. */
   constructor(options: DiskWriterOptions) {
-    const { parts, generation, metadata, sizeBytes } = options;
+    const { parts, generation, key, variant, sizeBytes } = options;
     this.generation = generation;
     this.#options = options;
     this.#parts = parts;
     this.#plan = new BlockPlan({ ...parts, sizeBytes });
     this.#body = new DiskBody(parts, generation, sizeBytes);
     this.#room = parts.space.reservation();
-    this.#rowBytes = this.#rowBytesWith(metadata);
+    // What its metadata takes is counted when it is put into the index.
+    this.#rowBytes = rowBytes(key, variant, '');
   }
 
   /** Begins a new generation. Throws `StoreFault`. */
   begin(): Promise<void> {
-    return this.#step(() => {
+    return this.#step(async () => {
       this.#admit();
-      return this.#room.growTo(this.#rowBytes);
+      await this.#room.growTo(this.#rowBytes);
     });
   }
 
@@ -69,7 +73,7 @@ export class DiskWriter implements EntryWriter {
    * Begins with what there is of an entry in the index, which counts so many bytes for it. Throws `ProxyError`, and
    * `StoreFault` when another process writes it.
    */
-  async resume({ isInline, sizeBytes }: IndexedEntry, allocatedBytes: number): Promise<void> {
+  async resume({ isInline, sizeBytes, blockChecksum }: IndexedEntry, allocatedBytes: number): Promise<void> {
     this.#parts.index.hold(this.generation);
     // At once, or a removal could come before it.
     this.#standing = 'current';
@@ -77,7 +81,7 @@ export class DiskWriter implements EntryWriter {
     await this.#step(async () => {
       const { blockSizeBytes, index } = this.#parts;
       const inline = isInline ? index.body(this.generation) : undefined;
-      if (!isInline) await this.#body.open(sizeBytes);
+      if (!isInline) await this.#body.open(sizeBytes, blockChecksum);
       for (let at = 0; at * blockSizeBytes < sizeBytes; at += 1) {
         const { start, end } = spanOfBlock(at, blockSizeBytes, sizeBytes);
         if (inline !== undefined) this.#body.hold(at, inline.subarray(start, end));
@@ -108,9 +112,9 @@ export class DiskWriter implements EntryWriter {
       this.#plan.check(index, bytes.length);
       this.#admit();
       const extentBytes = this.#plan.extentWith(index, bytes.length);
-      const isInFiles = this.#body.isInFiles || extentBytes > inlineMaxBytes;
-      await this.#room.growTo(this.#allocated(isInFiles, extentBytes, this.#blockCount + 1));
-      if (isInFiles) await this.#telling(() => this.#writeToFiles(index, bytes));
+      const place = this.#placeOf(extentBytes);
+      await this.#room.growTo(this.#allocated(place, extentBytes, this.#blockCount + 1));
+      if (place === 'files') await this.#telling(() => this.#writeToFiles(index, bytes));
       else this.#body.hold(index, bytes);
       this.#plan.add(index, bytes.length);
       this.#blockCount += 1;
@@ -131,11 +135,14 @@ export class DiskWriter implements EntryWriter {
       const { sizeBytes } = this.#plan;
       if (sizeBytes === undefined) throw new RangeError('A generation of unknown length cannot be published.');
       if (this.#standing !== 'hidden') return;
-      this.#rowBytes = this.#rowBytesWith(metadata);
-      await this.#room.growTo(this.#allocated(true, sizeBytes, this.#blockCount));
+      const text = this.#encode(metadata);
+      await this.#room.growTo(this.#allocated('files', sizeBytes, this.#blockCount));
       await this.#telling(async () => {
         await this.#moveToFiles();
-        this.#put({ metadata, sizeBytes, pinPreviousUntil }, false);
+        const final = { metadata, sizeBytes, pinPreviousUntil };
+        const put = this.#toPut(final, text, { isComplete: false, isInline: false });
+        this.#parts.index.put(put);
+        this.#notePut(put);
       });
       await this.#parts.news.told();
     });
@@ -146,12 +153,15 @@ export class DiskWriter implements EntryWriter {
       const { metadata, sizeBytes } = final;
       this.#requireBlocks(this.#plan.end(sizeBytes));
       this.#body.end(sizeBytes);
-      this.#rowBytes = this.#rowBytesWith(metadata);
-      await this.#room.growTo(this.#allocated(this.#body.isInFiles, sizeBytes, this.#blockCount));
-      if (this.#body.isInFiles) await this.#telling(() => this.#moveToFiles());
-      // Nothing is waited for between this and the change of the index.
+      const text = this.#encode(metadata);
+      const place = this.#placeOf(sizeBytes);
+      await this.#room.growTo(this.#allocated(place, sizeBytes, this.#blockCount));
+      const blockChecksum = place === 'inline' ? undefined : await this.#telling(() => this.#bringTo(place));
+      // Removals that come after this come after the change of the index too.
       if (this.#standing === 'removed') throw removedFault(this.generation);
-      const entry = await this.#telling(async () => this.#put(final, true));
+      const put = this.#toPut(final, text, { isComplete: true, isInline: place === 'inline', blockChecksum });
+      await this.#telling(() => this.#parts.index.putSoon(put, () => this.#notePut(put)));
+      const entry = createDiskEntry(this.#parts, { ...put.entry, pinnedUntil: undefined });
       await this.#parts.news.told();
       return entry;
     });
@@ -172,24 +182,47 @@ export class DiskWriter implements EntryWriter {
     this.#room.wrote(await this.#body.moveToFiles());
   }
 
-  /** Puts the entry into the index, which counts from now on what it takes. Throws `StoreFault`. */
-  #put({ metadata, sizeBytes, pinPreviousUntil }: FinalEntry, isComplete: boolean): StoredEntry {
-    const { generation } = this;
+  /** Brings a whole body into its files; gives the checksum of one without a sidecar. */
+  async #bringTo(place: BodyPlace): Promise<number | undefined> {
+    if (place === 'lone') return await this.#body.createLone();
+    await this.#moveToFiles();
+    return undefined;
+  }
+
+  /** What is to be put into the index. */
+  #toPut(
+    { metadata, sizeBytes, pinPreviousUntil }: FinalEntry,
+    text: string,
+    state: Pick<IndexedEntry, 'isComplete' | 'isInline' | 'blockChecksum'>,
+  ): PutEntry {
     const { key, variant } = this.#options;
-    const isInline = !this.#body.isInFiles;
-    const indexed = { key, variant, generation, metadata, sizeBytes, isInline, isComplete };
-    const allocated = this.#allocated(!isInline, sizeBytes, this.#blockCount);
-    this.#parts.index.put(indexed, allocated, isInline ? this.#body.bytes : undefined, pinPreviousUntil);
-    this.#room.count(allocated);
+    const place = state.isComplete ? this.#placeOf(sizeBytes) : 'files';
+    return {
+      entry: { key, variant, generation: this.generation, metadata, sizeBytes, ...state },
+      metadata: text,
+      allocatedBytes: this.#allocated(place, sizeBytes, this.#blockCount),
+      body: state.isInline ? this.#body.bytes : undefined,
+      pinPreviousUntil,
+    };
+  }
+
+  /** The index counts from now on what the entry takes. */
+  #notePut({ allocatedBytes }: PutEntry): void {
+    this.#room.count(allocatedBytes);
     this.#standing = 'current';
-    return createDiskEntry(this.#parts, { ...indexed, pinnedUntil: undefined });
+  }
+
+  #placeOf(sizeBytes: number): BodyPlace {
+    if (this.#body.isLone) return 'lone';
+    if (this.#body.isInFiles) return 'files';
+    return placeOf(sizeBytes, this.#plan.sizeBytes !== undefined, this.#parts.blockSizeBytes);
   }
 
   /** Brings what the row counts up to date. */
   #count(): void {
     const { sizeBytes } = this.#plan;
     if (this.#standing !== 'current' || sizeBytes === undefined) return;
-    const allocated = this.#allocated(this.#body.isInFiles, sizeBytes, this.#blockCount);
+    const allocated = this.#allocated('files', sizeBytes, this.#blockCount);
     if (this.#parts.index.resize(this.generation, allocated)) this.#room.count(allocated);
   }
 
@@ -208,11 +241,9 @@ export class DiskWriter implements EntryWriter {
   }
 
   /** Takes one step after the other, until the writer is disposed. */
-  async #step<T>(take: () => Promise<T>): Promise<T> {
-    if (this.#disposing !== undefined) throw new StoreFault('io', 'The writer was disposed.');
-    const step = this.#lastStep.then(take);
-    this.#lastStep = step.catch(() => {});
-    return await step;
+  #step<T>(take: () => Promise<T>): Promise<T> {
+    if (this.#disposing === undefined) return this.#steps.take(take);
+    return Promise.reject(new StoreFault('io', 'The writer was disposed.'));
   }
 
   /** Writes to the disk, and lets the switch know whether that went well. Throws `StoreFault`. */
@@ -238,25 +269,29 @@ export class DiskWriter implements EntryWriter {
     return isGone && !this.#parts.index.has(this.generation);
   }
 
-  #allocated(isInFiles: boolean, sizeBytes: number, blockCount: number): number {
-    const { blockSizeBytes } = this.#parts;
-    return this.#rowBytes + (isInFiles ? fileBytes(sizeBytes, blockCount, blockSizeBytes) : inlineBytes(sizeBytes));
+  #allocated(place: BodyPlace, sizeBytes: number, blockCount: number): number {
+    return this.#rowBytes + bodyBytes(place, sizeBytes, blockCount, this.#parts.blockSizeBytes);
   }
 
-  #rowBytesWith(metadata: StoredResponse): number {
-    return rowBytes(this.#options.key, this.#options.variant, metadata);
+  /** Metadata as the row will hold it; what the rows take is known then. */
+  #encode(metadata: StoredResponse): string {
+    const text = encodeMetadata(metadata);
+    this.#rowBytes = rowBytes(this.#options.key, this.#options.variant, text, metadata.tags);
+    return text;
   }
 
   async #dispose(): Promise<void> {
-    await this.#lastStep;
+    await this.#steps.settled();
     const { index, files } = this.#parts;
-    const { isInFiles } = this.#body;
-    // The index may have been lost meanwhile, and the row with it. A pinned generation keeps its files.
-    const isKept = this.#standing !== 'hidden' && index.has(this.generation);
-    if (isInFiles && !isKept) this.noteRemoval();
+    // A pinned generation keeps its files.
+    const isRemoved = this.#standing === 'removed' && !index.has(this.generation);
+    // The index may have been lost meanwhile, and the row with it.
+    const isLost = this.#standing === 'current' && !index.isPublished(this.generation);
+    const isLeftOver = this.#body.hasFiles && (this.#standing === 'hidden' || isRemoved || isLost);
+    if (isLeftOver) this.noteRemoval();
     if (this.#room.uncountedBytes > 0) this.#count();
     await this.#body.close();
-    if (isInFiles && !isKept) await files.remove(this.generation);
+    if (isLeftOver) await files.remove(this.generation);
     this.#room.count(0);
     index.release(this.generation);
     this.#options.onDisposed();

@@ -1,9 +1,13 @@
 /** The calls of the file system that bodies need; tests put failing ones in their place. */
 
+import type { readSync } from 'node:fs';
 import type * as promises from 'node:fs/promises';
 
 /** A part of `node:fs/promises`. */
 export type FileSystem = Pick<typeof promises, 'mkdir' | 'open' | 'readdir' | 'stat' | 'statfs' | 'unlink'>;
+
+/** Reads from an open file in the same tick: that of `node:fs`. */
+export type ReadSync = typeof readSync;
 
 /** An open file. */
 export type OpenFile = promises.FileHandle;

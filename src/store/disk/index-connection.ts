@@ -3,6 +3,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { Emit } from '../../telemetry/events.ts';
 import { StoreFault } from '../store.ts';
+import { ChangeGroup } from './change-group.ts';
 import { withIndexLock } from './directory-lock.ts';
 import { busyWaitMs, identifyIndex, openIndexDatabase, setIndexAside } from './index-database.ts';
 import { failureOf, isUnusable } from './index-failure.ts';
@@ -41,6 +42,7 @@ export class IndexConnection {
   #isFailureTold = false;
   /** Whether others are waited for. Not after one has been waited for in vain, until a change succeeds again. */
   #isPatient = true;
+  readonly #group = new ChangeGroup((change) => this.#change(change));
 
   /** Opens the index. Throws `StoreFault`. */
   constructor(options: IndexConnectionOptions) {
@@ -70,6 +72,20 @@ export class IndexConnection {
 
   /** Changes the index, all or nothing. Throws `StoreFault`, and what the change throws. */
   change<T>(change: (statements: IndexStatements) => T): T {
+    this.#group.flush();
+    return this.#change(change);
+  }
+
+  /**
+   * As `change`, but together with what else is to be changed in this turn; no later change comes before it. Resolves with
+   * what `settle` makes of the result at once. The change itself does nothing but ask and change the index: it may be run
+   * twice. Rejects with `StoreFault`, and with what the change throws.
+   */
+  changeSoon<T, R>(change: (statements: IndexStatements) => T, settle: (result: T) => R): Promise<R> {
+    return this.#group.add(change, settle);
+  }
+
+  #change<T>(change: (statements: IndexStatements) => T): T {
     const result = this.#run((statements) => {
       statements.begin.run();
       const changed = change(statements);
@@ -94,6 +110,11 @@ export class IndexConnection {
 
   /** Closes the file. From now on questions are answered otherwise and changes throw. */
   close(): void {
+    this.#group.flush();
+    this.#close();
+  }
+
+  #close(): void {
     const open = this.#open;
     this.#open = undefined;
     try {
@@ -143,7 +164,7 @@ export class IndexConnection {
     try {
       const reason = this.#alone(() => {
         const isReplaced = this.#isShared && this.#open?.identity !== identifyIndex(this.#options.dir);
-        this.close();
+        this.#close();
         if (isReplaced) this.#open = this.#openIndex();
         else this.#replace(damage);
         return isReplaced ? 'reopened' : 'replaced';
@@ -155,7 +176,7 @@ export class IndexConnection {
   }
 
   #giveUp(error: unknown): void {
-    this.close();
+    this.#close();
     this.#tell('error', 'The index of the store is lost. Nothing is stored until a restart.', error);
   }
 

@@ -112,6 +112,10 @@ const upgrades: readonly string[] = [
                       entry_count = entry_count - 1 WHERE id = 1;
     END;
   `,
+  `
+    -- The checksum of a body that is one block in a file without a sidecar; NULL for all others.
+    ALTER TABLE entries ADD COLUMN block_checksum INTEGER;
+  `,
 ];
 
 /** The format that this version writes. */

@@ -19,6 +19,8 @@ export interface IndexedEntry extends EntryPlace {
   readonly metadata: StoredResponse;
   /** Whether all blocks are there, as far as is known. */
   readonly isComplete: boolean;
+  /** The checksum of a body that is one block in a file without a sidecar. */
+  readonly blockChecksum?: number | undefined;
   /** Until when it is found although it was replaced, in epoch milliseconds; undefined for the current one. */
   readonly pinnedUntil: number | undefined;
 }
@@ -33,6 +35,11 @@ export function rowSum(place: EntryPlace, metadata: string, pinnedUntil?: number
   return crc32([key, variant, generation, sizeBytes, Number(isInline), metadata, ...pin].join('\n'));
 }
 
+/** Metadata as a row holds it. */
+export function encodeMetadata(metadata: StoredResponse): string {
+  return JSON.stringify(metadata);
+}
+
 /** The entry of a row, or undefined when the row does not match its checksum or has another key than was asked for. */
 export function parseRow(row: Row, key: string): IndexedEntry | undefined {
   const place = {
@@ -45,5 +52,7 @@ export function parseRow(row: Row, key: string): IndexedEntry | undefined {
   const metadata = String(row.metadata);
   const pinnedUntil = typeof row.pinned_until === 'number' ? row.pinned_until : undefined;
   if (place.key !== key || rowSum(place, metadata, pinnedUntil) !== row.checksum) return undefined;
-  return { ...place, metadata: JSON.parse(metadata), isComplete: row.is_complete === 1, pinnedUntil };
+  const blockChecksum = typeof row.block_checksum === 'number' ? row.block_checksum : undefined;
+  const isComplete = row.is_complete === 1;
+  return { ...place, metadata: JSON.parse(metadata), isComplete, pinnedUntil, blockChecksum };
 }

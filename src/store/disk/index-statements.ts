@@ -22,6 +22,7 @@ export interface Row {
   readonly reserved_bytes?: SQLOutputValue;
   readonly instance?: SQLOutputValue;
   readonly checksum?: SQLOutputValue;
+  readonly block_checksum?: SQLOutputValue;
   readonly bytes?: SQLOutputValue;
   readonly page_count?: SQLOutputValue;
   readonly freelist_count?: SQLOutputValue;
@@ -48,16 +49,16 @@ export function prepareStatements(database: DatabaseSync) {
     commit: prepare('COMMIT'),
     rollback: prepare('ROLLBACK'),
     entriesOfKey: prepare(
-      `SELECT key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum
+      `SELECT key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum, block_checksum
        FROM entries WHERE key = ? ORDER BY id DESC`,
     ),
     currentOfVariant: prepare(
-      `SELECT key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum
+      `SELECT key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum, block_checksum
        FROM entries WHERE key = ? AND variant = ? AND pinned_until IS NULL`,
     ),
     entryOfGeneration: prepare(
       `SELECT key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, is_complete, pinned_until,
-              checksum
+              checksum, block_checksum
        FROM entries WHERE generation = ?`,
     ),
     idOfGeneration: prepare('SELECT id FROM entries WHERE generation = ?'),
@@ -67,20 +68,20 @@ export function prepareStatements(database: DatabaseSync) {
     ),
     insertEntry: prepare(
       `INSERT INTO entries
-         (key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, is_complete, checksum, stored_at)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+         (key, variant, generation, metadata, size_bytes, allocated_bytes, is_inline, is_complete, checksum, stored_at, block_checksum)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     insertBody: prepare('INSERT INTO bodies (entry_id, bytes, checksum) VALUES (?, ?, ?)'),
     // A tag that is there already, because it is listed twice or its row was damaged, is no reason to fail.
     insertTag: prepare('INSERT OR IGNORE INTO tags SELECT ?, id FROM entries WHERE generation = ?'),
     deleteTags: prepare('DELETE FROM tags WHERE entry_id = (SELECT id FROM entries WHERE generation = ?)'),
     taggedEntries: prepare(
-      `SELECT id, key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum
+      `SELECT id, key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum, block_checksum
        FROM tags JOIN entries ON id = entry_id WHERE tag = ? AND entry_id > ? ORDER BY entry_id LIMIT ?`,
     ),
     // Without an end of the range, for there is none that every text with the prefix comes before: who asks stops by itself.
     entriesFrom: prepare(
-      `SELECT id, key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum
+      `SELECT id, key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum, block_checksum
        FROM entries WHERE (key, variant, id) > (?, ?, ?) ORDER BY key, variant, id LIMIT ?`,
     ),
     updateMetadata: prepare('UPDATE entries SET metadata = ?, checksum = ?, allocated_bytes = ? WHERE generation = ?'),
@@ -94,9 +95,12 @@ export function prepareStatements(database: DatabaseSync) {
     expiredPins: prepare('SELECT generation FROM entries WHERE pinned_until <= ? ORDER BY pinned_until LIMIT ?'),
     deleteCurrent: prepare(
       `DELETE FROM entries WHERE key = ? AND variant = ? AND pinned_until IS NULL
-       RETURNING key, generation, is_inline`,
+       RETURNING key, generation, is_inline, block_checksum`,
     ),
-    deleteGeneration: prepare('DELETE FROM entries WHERE generation = ? RETURNING key, generation, is_inline'),
+    deleteGeneration: prepare(
+      `DELETE FROM entries WHERE generation = ?
+       RETURNING key, generation, is_inline, block_checksum`,
+    ),
     room: prepare('SELECT allocated_bytes, negated_bytes, hand, entry_count FROM room WHERE id = 1'),
     recount: prepare(
       `INSERT OR REPLACE INTO room

@@ -1,4 +1,4 @@
-/** Pins an earlier generation in the index when a new one takes its place. */
+/** What becomes of an earlier generation in the index when a new one takes its place: it is pinned, or goes. */
 
 import { maxPins } from '../pins.ts';
 import { type EntryPlace, type IndexedEntry, parseRow, rowSum } from './index-row.ts';
@@ -18,26 +18,36 @@ export interface Pinning {
   readonly isFit: (entry: IndexedEntry) => boolean;
 }
 
+const nothing: PinChange = { pinned: [], deleted: [] };
+
 /**
- * Pins the current generation of a place, within a change, if it is another one and complete and that is wanted; deletes
- * what is pinned too many.
+ * Makes the place of a generation free, within a change: pins the current generation of it if it is another one and
+ * complete and that is wanted, and deletes it otherwise; deletes what is pinned too many.
  */
-export function pinCurrent(
-  { currentOfVariant, updatePin, superfluousPins, deleteGeneration }: IndexStatements,
+export function makePlace(statements: IndexStatements, place: EntryPlace, pinning: Pinning): PinChange {
+  const { currentOfVariant, deleteCurrent } = statements;
+  const row = currentOfVariant.get(place.key, place.variant);
+  if (row === undefined) return nothing;
+  const { pinned, deleted } = pinCurrent(statements, place, pinning, row);
+  return { pinned, deleted: [...deleted, ...deleteCurrent.all(place.key, place.variant)] };
+}
+
+function pinCurrent(
+  { updatePin, superfluousPins, deleteGeneration }: IndexStatements,
   { key, variant, generation }: EntryPlace,
   { pinnedUntil, now, isFit }: Pinning,
+  row: Row,
 ): PinChange {
-  const row = pinnedUntil === undefined ? undefined : currentOfVariant.get(key, variant);
-  const current = row && parseRow(row, key);
+  const current = pinnedUntil === undefined ? undefined : parseRow(row, key);
   if (
     pinnedUntil === undefined ||
     current?.isComplete !== true ||
     current.generation === generation ||
     !isFit(current)
   ) {
-    return { pinned: [], deleted: [] };
+    return nothing;
   }
-  updatePin.run(pinnedUntil, rowSum(current, String(row?.metadata), pinnedUntil), current.generation);
+  updatePin.run(pinnedUntil, rowSum(current, String(row.metadata), pinnedUntil), current.generation);
   const superfluous = superfluousPins.all(key, variant, now, maxPins);
   return {
     pinned: [current],

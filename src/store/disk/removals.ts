@@ -16,8 +16,8 @@ export interface IndexChange {
 export interface RemovalListeners {
   /** Is told of each generation that is not the current one any more: it is pinned or removed. */
   readonly onRemoved: (generation: string) => void;
-  /** Is told of generations that were removed: their files, if they have any, are of no use any more. */
-  readonly onFilesUnneeded: (generation: string) => void;
+  /** Is told of generations that were removed: their files, if they have any, are of no use any more. In doubt there is a sidecar. */
+  readonly onFilesUnneeded: (generation: string, hasSidecar: boolean) => void;
   /** Is told of what other processes have to know. */
   readonly onChanged?: ((change: IndexChange) => void) | undefined;
 }
@@ -76,7 +76,7 @@ export class Removals {
     this.#untold.clear();
     this.#listeners.onChanged?.({ keys: this.#keysOf(lost), generations: [], lost });
     // What is in files can be given back nevertheless, and may be just the room that the index lacks.
-    for (const generation of this.#removed) this.#listeners.onFilesUnneeded(generation);
+    for (const generation of this.#removed) this.#listeners.onFilesUnneeded(generation, true);
     return 0;
   }
 
@@ -96,7 +96,9 @@ export class Removals {
 
   /** Tells of the files of deleted rows. */
   giveBack(rows: readonly Row[]): void {
-    this.#account.read();
-    for (const row of rows) if (row.is_inline !== 1) this.#listeners.onFilesUnneeded(String(row.generation));
+    this.#account.noteChange();
+    for (const { generation, is_inline: isInline, block_checksum: blockChecksum } of rows) {
+      if (isInline !== 1) this.#listeners.onFilesUnneeded(String(generation), blockChecksum === null);
+    }
   }
 }

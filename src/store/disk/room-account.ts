@@ -2,10 +2,11 @@
 
 import type { IndexConnection } from './index-connection.ts';
 
-/** The account, which the index keeps in one row. Where others change it too, it is read whenever it is asked for. */
+/** The account, which the index keeps in one row. Read when it is asked for: after a change, and always where others change it too. */
 export class RoomAccount {
   readonly #connection: IndexConnection;
   readonly #isShared: boolean;
+  #isOutdated = false;
   #allocatedBytes = 0;
   #entryCount = 0;
 
@@ -13,23 +14,29 @@ export class RoomAccount {
     this.#connection = connection;
     this.#isShared = isShared;
     connection.onFresh(() => this.#startAfresh());
-    this.read();
+    this.#read();
   }
 
   /** What all entries take on the disk, in bytes. */
   get allocatedBytes(): number {
-    if (this.#isShared) this.read();
+    if (this.#isShared || this.#isOutdated) this.#read();
     return this.#allocatedBytes;
   }
 
   /** How many rows there are, pinned ones too. */
   get entryCount(): number {
-    if (this.#isShared) this.read();
+    if (this.#isShared || this.#isOutdated) this.#read();
     return this.#entryCount;
   }
 
-  /** Reads it again after a change. One that is damaged is made anew. */
-  read(): void {
+  /** Something was changed. */
+  noteChange(): void {
+    this.#isOutdated = true;
+  }
+
+  /** One that is damaged is made anew. */
+  #read(): void {
+    this.#isOutdated = false;
     const row = this.#connection.ask(undefined, ({ room }) => room.get());
     const bytes = Number(row?.allocated_bytes);
     if (bytes >= 0 && bytes === -Number(row?.negated_bytes)) {
@@ -42,6 +49,7 @@ export class RoomAccount {
 
   /** Makes it anew, where it may be wrong because something was damaged. */
   recount(): void {
+    this.#isOutdated = false;
     this.#connection.attempt(undefined, ({ recount }) => void recount.run());
     const row = this.#connection.ask(undefined, ({ room }) => room.get());
     if (row === undefined) return;
@@ -50,6 +58,7 @@ export class RoomAccount {
   }
 
   #startAfresh(): void {
+    this.#isOutdated = false;
     this.#allocatedBytes = 0;
     this.#entryCount = 0;
   }

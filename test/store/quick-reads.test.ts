@@ -1,0 +1,263 @@
+/** Pieces of bodies that are read in the same tick: the right ones, checked, from files that stay open only as long as they should. */
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
+import type { Store, StoredEntry } from '../../src/store/store.ts';
+import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { CountedFileSystem } from '../support/counted-file-system.ts';
+import { flipBit } from '../support/damage.ts';
+import { bodyFiles, openTestStore } from '../support/disk-store.ts';
+import { FailingFileSystem } from '../support/failing-file-system.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { SteeredReads } from '../support/quick-reads.ts';
+import { findFirst, readKey, sampleMetadata, storePart, storeSample, writeBlocks } from '../support/stored-sample.ts';
+
+const piece = 8 * 1024;
+const block = 4 * piece;
+const sizeBytes = 2 * block + piece + 100;
+const sample = { key: 'k', sizeBytes, seed: 1 };
+
+/** A store with an entry that was read once, so that all of its pieces are known. */
+async function storeThatWasRead() {
+  const reads = new SteeredReads();
+  const files = new CountedFileSystem(new FailingFileSystem().fileSystem);
+  const options = { blockSizeBytes: block, quickReads: reads.options, fileSystem: files.fileSystem };
+  const opened = await openTestStore(options);
+  await storeSample(opened.store, sample);
+  expect(await readKey(opened.store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+  const [body = ''] = await bodyFiles(opened.dir);
+  return { ...opened, reads, files, body, entry: await found(opened.store) };
+}
+
+async function found(store: Store): Promise<StoredEntry> {
+  const entry = await findFirst(store, 'k');
+  if (entry === undefined) throw new Error('not stored');
+  return entry;
+}
+
+const right = (start: number, end: number) => Buffer.from(patternBytes(start, end, 1));
+const now = (entry: StoredEntry, start: number, end: number) => {
+  const bytes = entry.readNow?.(start, end);
+  return bytes && Buffer.from(bytes);
+};
+
+describe('bytes that are read in the same tick', () => {
+  it('are those of the range, up to the end of their block, wherever it begins and ends', async () => {
+    const { entry } = await storeThatWasRead();
+    const places = fc.tuple(fc.nat(sizeBytes - 1), fc.integer({ min: 1, max: sizeBytes }), fc.boolean());
+    fc.assert(
+      fc.property(places, ([start, length, isGivenBack]) => {
+        const end = Math.min(start + length, sizeBytes);
+        const bytes = entry.readNow?.(start, end);
+        const expected = right(start, Math.min(end, (Math.floor(start / block) + 1) * block));
+        expect(expected.equals(bytes ?? Buffer.alloc(0))).toBe(true);
+        if (isGivenBack && bytes !== undefined) entry.giveBack?.(bytes);
+      }),
+    );
+  });
+
+  it('cost one read of the pieces that they lie in, and no more', async () => {
+    const { entry, reads } = await storeThatWasRead();
+    const rows: readonly [start: number, end: number, bytes: number][] = [
+      [0, 1, piece],
+      [piece - 1, piece + 1, 2 * piece],
+      [block + 5, block + piece, piece],
+      [2 * block + piece + 99, sizeBytes, 100],
+    ];
+    for (const [start, end, bytes] of rows) {
+      const before = { count: reads.count, bytes: reads.bytes };
+      expect(now(entry, start, end)).toEqual(right(start, end));
+      expect({ count: reads.count, bytes: reads.bytes }).toEqual({
+        count: before.count + 1,
+        bytes: before.bytes + bytes,
+      });
+    }
+  });
+
+  it('are none past the end, of a block that is not there, or of one that nobody has read', async () => {
+    const { store, entry, reads } = await storeThatWasRead();
+    expect(now(entry, sizeBytes, sizeBytes + 1)).toBeUndefined();
+    const part = await storePart(store, { ...sample, key: 'part' }, [1]);
+    const reader = await part.open();
+    await reader.readBlock(1);
+    expect(now(part, block, block + 1)).toEqual(right(block, block + 1));
+    expect(now(part, 0, 1)).toBeUndefined();
+    reader.close();
+    const again = await openTestStore({ blockSizeBytes: block, quickReads: reads.options });
+    await storeSample(again.store, sample);
+    await again.store.close();
+    const { store: later } = await openTestStore({ dir: again.dir, blockSizeBytes: block, quickReads: reads.options });
+    expect(now(await found(later), 0, 1)).toBeUndefined();
+  });
+
+  it('are there as soon as their block is written', async () => {
+    const { store } = await storeThatWasRead();
+    const part = await storePart(store, { ...sample, key: 'part' }, [1]);
+    await using writer = await store.resume(part);
+    if (writer !== undefined) await writeBlocks(writer, block, sample, [0]);
+    expect(now(part, 10, 20)).toEqual(right(10, 20));
+    expect(now(part, 2 * block, 2 * block + 1)).toBeUndefined();
+  });
+});
+
+describe('a damaged piece', () => {
+  it('is not given, its block is lost when it is read, and the other pieces with it', async () => {
+    const { store, entry, body, events } = await storeThatWasRead();
+    await flipBit(body, piece + 77);
+    expect(now(entry, 0, 10)).toEqual(right(0, 10));
+    expect(now(entry, piece, piece + 10)).toBeUndefined();
+    expect(now(entry, piece - 1, piece + 1)).toBeUndefined();
+    expect(events).toEqual([]);
+    const reader = await entry.open();
+    await expect(reader.readBlock(0)).rejects.toMatchObject({ code: 'bytes_gone' });
+    expect(now(entry, 0, 10)).toBeUndefined();
+    expect(now(entry, block, block + 10)).toEqual(right(block, block + 10));
+    expect(events).toHaveLength(1);
+    expect(await found(store)).toMatchObject({ isComplete: false });
+    reader.close();
+    await using writer = await store.resume(await found(store));
+    await writer?.writeBlock(0, patternBytes(0, block, 1));
+    await writer?.commit({ metadata: sampleMetadata(1), sizeBytes });
+    expect(now(await found(store), piece, piece + 10)).toEqual(right(piece, piece + 10));
+  });
+
+  it('is found wherever the bit is', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.nat(sizeBytes - 1), fc.nat(7), async (at, bit) => {
+        const { store, entry, body } = await storeThatWasRead();
+        await flipBit(body, at, bit);
+        expect(now(entry, at, at + 1)).toBeUndefined();
+        await store.close();
+      }),
+      { numRuns: 10 },
+    );
+  });
+
+  it('is one of which less was written than was noted', async () => {
+    const { store, dir, body: earlier } = await storeThatWasRead();
+    const part = await storePart(store, { ...sample, key: 'part' }, [0, 1]);
+    const body = (await bodyFiles(dir)).find((path) => path.endsWith('.body') && path !== earlier) ?? '';
+    await flipBit(body, block - 1, 3);
+    expect(now(part, block - 10, block)).toBeUndefined();
+    expect(now(part, 0, 10)).toEqual(right(0, 10));
+  });
+});
+
+describe('reads that fail or are slow', () => {
+  it('are made by the thread pool', async () => {
+    const { store, entry, reads } = await storeThatWasRead();
+    reads.isBroken = true;
+    expect(now(entry, 0, 10)).toBeUndefined();
+    expect(await readKey(store, 'k')).toEqual(right(0, sizeBytes));
+    reads.isBroken = false;
+    expect(now(entry, 0, 10)).toEqual(right(0, 10));
+  });
+
+  it('are not tried again for a while', async () => {
+    const { entry, reads } = await storeThatWasRead();
+    reads.readMs = 65;
+    reads.diskReads = 1;
+    expect(now(entry, 0, 10)).toEqual(right(0, 10));
+    expect(now(entry, 0, 10)).toBeUndefined();
+    reads.pass(1000);
+    expect(now(entry, 0, 10)).toBeUndefined();
+    reads.pass(1500);
+    expect(now(entry, 0, 10)).toEqual(right(0, 10));
+  });
+
+  it('are forgiven for the most part where nothing came from a disk', async () => {
+    const { entry, reads } = await storeThatWasRead();
+    reads.readMs = 5;
+    const made = () =>
+      Array.from({ length: 100 }, () => now(entry, 0, 10)).filter((bytes) => bytes !== undefined).length;
+    // The first one tells how many reads from a disk there have been.
+    expect(made()).toBeGreaterThan(30);
+    reads.pass(3900);
+    reads.diskReads = 1;
+    reads.readMs = 50;
+    now(entry, 0, 10);
+    expect(now(entry, 0, 10)).toBeUndefined();
+  });
+});
+
+describe('files that stay open', () => {
+  const changes: readonly [string, (store: Store, entry: StoredEntry) => Promise<unknown>][] = [
+    ['removed', (store, entry) => store.removeEntry(entry)],
+    ['removed with its key', (store) => store.removeKey('k')],
+    ['replaced', (store) => storeSample(store, { ...sample, sizeBytes: 10, seed: 2 })],
+    [
+      'told of as removed elsewhere',
+      async (store, { generation }) => store.heed({ kind: 'generations', generations: [generation] }),
+    ],
+  ];
+  it.each(changes)('are closed when the entry is %s', async (_, change) => {
+    const { store, entry, files } = await storeThatWasRead();
+    expect(files.open).toHaveLength(1);
+    await change(store, entry);
+    await expect.poll(() => files.open).toEqual([]);
+    expect(now(entry, 0, 10)).toBeUndefined();
+  });
+
+  it('are closed when they were not used for a while, and nothing is waited for then', async () => {
+    const { entry, files, reads } = await storeThatWasRead();
+    for (let at = 0; at < 5; at += 1) {
+      expect(now(entry, 0, 10)).toEqual(right(0, 10));
+      reads.pass(4000);
+    }
+    expect({ open: files.open.length, isWaiting: reads.isWaiting }).toEqual({ open: 1, isWaiting: true });
+    reads.pass(4000);
+    await expect.poll(() => files.open).toEqual([]);
+    expect(reads.isWaiting).toBe(false);
+    expect(now(entry, 0, 10)).toBeUndefined();
+  });
+
+  it('are closed with the store', async () => {
+    const { store, files, reads } = await storeThatWasRead();
+    await store.close();
+    expect({ open: files.open, isWaiting: reads.isWaiting }).toEqual({ open: [], isWaiting: false });
+  });
+
+  it('are those that were used last, up to a number', async () => {
+    const { store, entry, files } = await storeThatWasRead();
+    for (let at = 0; at < 150; at += 1) {
+      await storeSample(store, { key: `k${at}`, sizeBytes: block + 1, seed: at });
+      expect(now(entry, 0, 10)).toEqual(right(0, 10));
+    }
+    await expect.poll(() => files.open.length).toBe(128);
+  });
+});
+
+describe('with memory in front', () => {
+  /** A tier with room for about so many blocks, over the store. */
+  async function tiered(blocks: number) {
+    const opened = await storeThatWasRead();
+    const memory = createMemoryTier({ maxSizeBytes: blocks * block });
+    return { ...opened, memory, store: createTieredStore(memory, opened.store, () => 0) };
+  }
+
+  it('a piece that is read once stays out of memory, and one that is wanted again and again comes in', async () => {
+    const { store, memory } = await tiered(64);
+    const entry = await found(store);
+    const before = memory.blockCount;
+    for (let at = 0; at < 3; at += 1) expect(now(entry, 10, 20)).toEqual(right(10, 20));
+    expect(memory.blockCount).toBe(before);
+    // Some other block is in memory, so that touches are not forgotten at once.
+    const reader = await entry.open();
+    for (const index of [1, 2]) await reader.readBlock(index);
+    reader.close();
+    for (let at = 0; at < 8; at += 1) expect(now(entry, 10, 20)).toEqual(right(10, 20));
+    await expect.poll(() => entry.peekBlock(0)?.length).toBe(block);
+  });
+
+  it('ranges all over a body leave what is in memory alone', async () => {
+    const { store } = await tiered(2);
+    const entry = await found(store);
+    const reader = await entry.open();
+    await reader.readBlock(2);
+    reader.close();
+    expect(entry.peekBlock(2)).toBeDefined();
+    for (let at = 0; at < 200; at += 1) now(entry, (at % 8) * piece, (at % 8) * piece + 10);
+    expect(entry.peekBlock(2)).toBeDefined();
+  });
+});

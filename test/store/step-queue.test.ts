@@ -1,0 +1,40 @@
+import { describe, expect, it } from 'vitest';
+import { StepQueue } from '../../src/store/disk/step-queue.ts';
+
+describe('steps one after the other', () => {
+  it('begins the first in the call', () => {
+    const queue = new StepQueue();
+    let isBegun = false;
+    void queue.take(async () => {
+      isBegun = true;
+    });
+    expect(isBegun).toBe(true);
+  });
+
+  it('begins the next when the one before is over, also where that failed', async () => {
+    const queue = new StepQueue();
+    const first = Promise.withResolvers<string>();
+    const seen: string[] = [];
+    const one = queue.take(() => first.promise);
+    const two = queue.take(async () => void seen.push('two'));
+    const three = queue.take(async () => void seen.push('three'));
+    await new Promise(setImmediate);
+    expect(seen).toEqual([]);
+    first.reject(new Error('broken'));
+    await expect(one).rejects.toThrow('broken');
+    await Promise.all([two, three]);
+    expect(seen).toEqual(['two', 'three']);
+  });
+
+  it('is settled when all steps are over', async () => {
+    const queue = new StepQueue();
+    const gate = Promise.withResolvers<void>();
+    const seen: string[] = [];
+    const step = queue.take(() => gate.promise.then(() => void seen.push('step')));
+    const settled = queue.settled().then(() => void seen.push('settled'));
+    gate.resolve();
+    await Promise.all([step, settled]);
+    expect(seen).toEqual(['step', 'settled']);
+    await queue.settled();
+  });
+});
