@@ -2,6 +2,8 @@
 
 import type { Answer } from './cache/answer.ts';
 import type { Cache } from './cache/cache.ts';
+import type { Explained } from './cache/explanation.ts';
+import { createDeliveryContexts } from './delivery/context.ts';
 import { deliver } from './delivery/deliver.ts';
 import { deliverExplanation } from './delivery/deliver-explanation.ts';
 import { Journey } from './delivery/journey.ts';
@@ -10,7 +12,9 @@ import { type AdmissionContext, type Admitted, admit } from './guard/admit.ts';
 import { forwardedResponseFields } from './guard/forwarding.ts';
 import { answerPurge } from './guard/purge.ts';
 import type { Clock } from './http/clock.ts';
+import type { Fields } from './http/fields.ts';
 import type { Handler, ProxyResponse } from './http/message.ts';
+import { onceForEach } from './http/once-for-each.ts';
 import type { Emit } from './telemetry/events.ts';
 
 /** What the road needs. */
@@ -24,10 +28,14 @@ export interface ProxyContext extends AdmissionContext {
 
 /** Creates the handler that listeners call. What memory has is answered in the same tick. */
 export function createProxy(context: ProxyContext): Handler {
+  const { clock, random, pseudonym } = context;
+  const forward = onceForEach((fields: Fields) => forwardedResponseFields(fields, '1.1', pseudonym));
+  const deliveryOf = createDeliveryContexts({ forward, clock, random });
   return (request) => {
-    const journey = new Journey(request, context.clock, context.emit);
+    const journey = new Journey(request, clock, context.emit);
+    const go = (admitted: Admitted) => travel(context, admitted, journey, deliveryOf);
     try {
-      const response = whenReady(admit(request, context, journey), (admitted) => travel(context, admitted, journey));
+      const response = whenReady(admit(request, context, journey), go);
       if (!(response instanceof Promise)) return journey.arrive(response);
       return response.then((later) => journey.arrive(later)).catch((thrown) => journey.fail(thrown));
     } catch (thrown) {
@@ -36,25 +44,28 @@ export function createProxy(context: ProxyContext): Handler {
   };
 }
 
-function travel(context: ProxyContext, admitted: Admitted, journey: Journey): ProxyResponse | Promise<ProxyResponse> {
+function travel(
+  context: ProxyContext,
+  admitted: Admitted,
+  journey: Journey,
+  deliveryOf: ReturnType<typeof createDeliveryContexts>,
+): ProxyResponse | Promise<ProxyResponse> {
   if (admitted.kind === 'answered') return admitted.response;
   if (admitted.kind === 'purge') return answerPurge(admitted.purge, context);
-  const { cache, pseudonym, clock, random } = context;
-  const { route, inquiry, isExplained } = admitted;
+  const { cache, pseudonym } = context;
+  const { route, inquiry } = admitted;
   const { request } = inquiry;
-  const rules = { ...route.ranges, lengthWaitMs: route.lengthWaitMs };
-  const delivery = { rules, sendsDigest: route.cache.digest, clock, random };
-  if (isExplained) {
-    return cache.explain(inquiry).then((told) => deliverExplanation(request, route.name, told, delivery));
-  }
+  const delivery = deliveryOf(route);
+  const explain = (told: Explained) => deliverExplanation(request, route.name, told, delivery);
+  if (admitted.isExplained) return cache.explain(inquiry).then(explain);
 
   const receive = (answer: Answer): ProxyResponse | Promise<ProxyResponse> => {
     journey.answer = answer;
-    const version = answer.kind === 'relay' ? answer.relay.response.version : '1.1';
-    return whenReady(deliver(request, answer, delivery), (response) => ({
-      ...response,
-      fields: forwardedResponseFields(response.fields, version, pseudonym),
-    }));
+    const response = deliver(request, answer, delivery);
+    if (answer.kind === 'representation') return response;
+    const { version } = answer.relay.response;
+    const forward = (fields: Fields) => forwardedResponseFields(fields, version, pseudonym);
+    return whenReady(response, (relayed) => ({ ...relayed, fields: forward(relayed.fields) }));
   };
   const attempt = () => whenReady(cache.answer(inquiry), receive);
   const passBy = () => cache.passBy(inquiry).then(receive);

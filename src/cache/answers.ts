@@ -9,6 +9,7 @@ import type { Answer } from './answer.ts';
 import { createCountedBody } from './counted-body.ts';
 import type { Generation } from './generation.ts';
 import { type Relay, type Representation, withResponse } from './representation.ts';
+import type { Standing } from './standing.ts';
 
 /** What the answers of one request have in common. */
 export interface AnswerContext {
@@ -48,7 +49,12 @@ export function relayStatus(fwd: ForwardReason, reason: string): CacheStatus {
 }
 
 /** A stored entry, used as it is. */
-export function hitAnswer(entry: StoredEntry, ttlMs: number, { present }: Pick<AnswerContext, 'present'>): Answer {
+export function hitAnswer(
+  entry: StoredEntry,
+  ttlMs: number,
+  { present }: Pick<AnswerContext, 'present'>,
+  standing?: Standing,
+): Answer {
   return {
     kind: 'representation',
     representation: present(entry),
@@ -58,6 +64,7 @@ export function hitAnswer(entry: StoredEntry, ttlMs: number, { present }: Pick<A
     collapsed: false,
     status: hitStatus(ttlMs),
     originBytes: noBytes,
+    standing,
   };
 }
 

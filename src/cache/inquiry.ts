@@ -63,3 +63,25 @@ export interface Inquiry {
   /** Takes the interim responses of an exchange that this request has started. */
   readonly onInterim: (interim: InterimResponse) => void;
 }
+
+/** An inquiry with other values in some places; not by a spread, which would leave out what is made when it is asked for. */
+export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inquiry {
+  const { request, key, uriOrigin, keyOf, policy, origin, client, rangeAbility, originTarget, onInterim } = inquiry;
+  const { isUnattended, causedBy } = inquiry;
+  return {
+    request,
+    key,
+    uriOrigin,
+    keyOf,
+    policy,
+    origin,
+    client,
+    rangeAbility,
+    originTarget,
+    originFields: changes.originFields ?? inquiry.originFields,
+    onInterim,
+    ...(isUnattended && { isUnattended }),
+    ...(causedBy && { causedBy }),
+    ...changes,
+  };
+}

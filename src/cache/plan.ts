@@ -1,10 +1,10 @@
 /** Which stored entry serves a request, and what has to be asked of the origin: decided from metadata alone. */
 
-import { hasField } from '../http/fields.ts';
+import { type Fields, hasField } from '../http/fields.ts';
 import { meetsBypass } from '../semantics/bypass.ts';
-import { readRequestDirectives } from '../semantics/cache-control.ts';
+import { hasDirectives, readRequestDirectives } from '../semantics/cache-control.ts';
 import { evaluatePreconditions } from '../semantics/precondition.ts';
-import { decideReuse } from '../semantics/reuse.ts';
+import { decideReuse, type ReuseInput } from '../semantics/reuse.ts';
 import { strongValidator } from '../semantics/validator.ts';
 import { comparePreference, matchesVariant } from '../semantics/variant.ts';
 import type { StoredEntry } from '../store/store.ts';
@@ -48,13 +48,8 @@ export function planAnswer(
   inquiry: Pick<Inquiry, 'request' | 'originFields' | 'policy'>,
   now: number,
 ): Plan {
-  const { originFields, policy } = inquiry;
-  const asked = fillFields(originFields);
-  const matching = entries.filter(
-    ({ metadata }) => !isFragment(metadata) && matchesVariant(metadata, asked, policy.key),
-  );
-  const reuseOf = ({ metadata }: StoredEntry) =>
-    decideReuse({ requestFields: originFields, hasRange: hasRange(inquiry), stored: metadata, now, policy });
+  const matching = matchingEntries(entries, inquiry);
+  const reuseOf = ({ metadata }: StoredEntry) => decideReuse(new ReuseQuestion(inquiry, metadata, now));
   for (const pinned of matching.filter((candidate) => isResumed(candidate, inquiry, now))) {
     // It is stale by nature: of no use where the response or the client forbids that.
     const reuse = reuseOf(pinned);
@@ -78,13 +73,59 @@ export function planAnswer(
   return { kind: 'revalidate', entry, reason, serveStaleUntil: reuse.serveStaleUntil };
 }
 
+const noFields: Fields = [];
+
+/** Those that are for this request, and whole. What the origin would be sent is looked at only where something varies by it. */
+function matchingEntries(
+  entries: readonly StoredEntry[],
+  inquiry: Pick<Inquiry, 'request' | 'originFields' | 'policy'>,
+): readonly StoredEntry[] {
+  const { key } = inquiry.policy;
+  const isSelected =
+    key.fields.length > 0 || key.cookies.length > 0 || entries.some(({ metadata }) => varies(metadata));
+  const asked = isSelected ? fillFields(inquiry.originFields) : noFields;
+  return entries.filter(({ metadata }) => !isFragment(metadata) && matchesVariant(metadata, asked, key));
+}
+
+function varies({ nominated, selected }: StoredEntry['metadata']): boolean {
+  return nominated.length > 0 || selected !== undefined;
+}
+
+/** What is asked of the reuse of a response. The fields for the origin are made where the client has directives only. */
+class ReuseQuestion implements ReuseInput {
+  readonly stored: ReuseInput['stored'];
+  readonly now: number;
+  readonly policy: ReuseInput['policy'];
+  readonly #inquiry: Pick<Inquiry, 'request' | 'originFields' | 'policy'>;
+
+  constructor(
+    inquiry: Pick<Inquiry, 'request' | 'originFields' | 'policy'>,
+    stored: ReuseInput['stored'],
+    now: number,
+  ) {
+    this.stored = stored;
+    this.now = now;
+    this.policy = inquiry.policy;
+    this.#inquiry = inquiry;
+  }
+
+  get requestFields(): Fields {
+    return hasDirectives(this.#inquiry.request.fields) ? this.#inquiry.originFields : noFields;
+  }
+
+  get hasRange(): boolean {
+    return hasRange(this.#inquiry);
+  }
+}
+
 /** Whether the request goes on with a pinned generation: by If-Range (RFC 9110 §13.1.5) or If-Match (§13.1.1). */
 function isResumed(
   { pinnedUntil, isComplete, metadata }: StoredEntry,
-  { request, originFields }: Pick<Inquiry, 'request' | 'originFields'>,
+  inquiry: Pick<Inquiry, 'request' | 'originFields'>,
   now: number,
 ): boolean {
   if (pinnedUntil === undefined || !isComplete) return false;
+  const { request, originFields } = inquiry;
   const hasIfRange = hasField(originFields, 'if-range');
   if (!hasIfRange && !hasField(originFields, 'if-match')) return false;
   const outcome = evaluatePreconditions({ method: request.method, fields: originFields }, metadata, now);

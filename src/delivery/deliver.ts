@@ -1,6 +1,7 @@
 /** From an answer to a response: preconditions, range selection, status, fields, body. */
 
-import type { Answer, AnswerFacts } from '../cache/answer.ts';
+import type { Span } from '../bytes/span.ts';
+import type { Answer } from '../cache/answer.ts';
 import type { Representation } from '../cache/representation.ts';
 import { type Fields, withField } from '../http/fields.ts';
 import type { Body, ProxyRequest, ProxyResponse } from '../http/message.ts';
@@ -12,7 +13,7 @@ import { frameParts } from './multipart.ts';
 import { bodyOfPieces, type Piece, sizeOfPieces, unreadBody } from './pieces.ts';
 import { preconditionFailed, rangeNotSatisfiable } from './refusals.ts';
 import { deliverRelay } from './relay.ts';
-import { headFields, partialFields, representationFields, selectNotModifiedFields } from './response-fields.ts';
+import { headFields, representationFields, selectNotModifiedFields } from './response-fields.ts';
 import { type DecidedSelection, type PartialSelection, selectDelivery, selectSpecs } from './selection.ts';
 
 type RepresentationAnswer = Extract<Answer, { kind: 'representation' }>;
@@ -50,28 +51,23 @@ class Deliverer {
   readonly #request: ProxyRequest;
   readonly #representation: Representation;
   readonly #context: DeliveryContext;
-  readonly #facts: AnswerFacts;
-  readonly #fields: Fields;
+  readonly #answer: RepresentationAnswer;
 
   constructor(request: ProxyRequest, answer: RepresentationAnswer, context: DeliveryContext) {
     this.#request = request;
     this.#representation = answer.representation;
     this.#context = context;
-    this.#facts = answer;
-    const { representation, isReuse } = answer;
-    const fields = representationFields(representation.response, answer, isReuse, context.clock.now());
-    const { bodyDigest } = representation.response;
-    this.#fields = context.sendsDigest && bodyDigest !== undefined ? withReprDigest(fields, bodyDigest) : fields;
+    this.#answer = answer;
   }
 
   perform(selection: DecidedSelection): ProxyResponse | Promise<ProxyResponse> {
     switch (selection.kind) {
       case 'not-modified':
-        return { status: 304, fields: selectNotModifiedFields(this.#fields), body: { kind: 'none' } };
+        return { status: 304, fields: selectNotModifiedFields(this.#fields(false)), body: { kind: 'none' } };
       case 'precondition-failed':
-        return preconditionFailed(this.#facts);
+        return this.#forwarded(preconditionFailed(this.#answer));
       case 'unsatisfiable':
-        return rangeNotSatisfiable(selection.sizeBytes, this.#facts);
+        return this.#forwarded(rangeNotSatisfiable(selection.sizeBytes, this.#answer));
       case 'whole':
         return this.#whole();
       case 'partial':
@@ -86,7 +82,7 @@ class Deliverer {
     const { sizeBytes } = this.#representation;
     if (sizeBytes !== undefined) return await this.perform(selectSpecs(specs, sizeBytes, this.#context.rules));
     if (!isPresent || early.kind !== 'span') return await this.#whole();
-    const fields = withField(partialFields(this.#fields), 'content-range', formatContentRange(early.span, undefined));
+    const fields = this.#partOf(early.span, undefined);
     return await this.#respond(206, fields, [{ kind: 'span', span: early.span }]);
   }
 
@@ -104,7 +100,7 @@ class Deliverer {
 
   #whole(): ProxyResponse | Promise<ProxyResponse> {
     const end = this.#representation.sizeBytes ?? Number.POSITIVE_INFINITY;
-    return this.#respond(this.#representation.response.status, this.#fields, [
+    return this.#respond(this.#representation.response.status, this.#fields(false), [
       { kind: 'span', span: { start: 0, end } },
     ]);
   }
@@ -113,8 +109,7 @@ class Deliverer {
     const { spans, sizeBytes } = selection;
     const [span, ...more] = spans;
     if (span !== undefined && more.length === 0) {
-      const fields = withField(partialFields(this.#fields), 'content-range', formatContentRange(span, sizeBytes));
-      return this.#respond(206, fields, [{ kind: 'span', span }]);
+      return this.#respond(206, this.#partOf(span, sizeBytes), [{ kind: 'span', span }]);
     }
     const framing = frameParts(selection, this.#representation.response, this.#context.random);
     if (framing === undefined) return this.#whole();
@@ -122,8 +117,25 @@ class Deliverer {
       { kind: 'text', bytes: framing.heads[index] ?? new Uint8Array() },
       { kind: 'span', span: part },
     ]);
-    const fields = withField(partialFields(this.#fields), 'content-type', framing.contentType);
+    const fields = withField(this.#fields(true), 'content-type', framing.contentType);
     return this.#respond(206, fields, [...pieces, { kind: 'text', bytes: framing.tail }]);
+  }
+
+  #fields(isPartial: boolean): Fields {
+    const { clock, forward, sendsDigest } = this.#context;
+    const { representation, isReuse } = this.#answer;
+    const { response } = representation;
+    const terms = { facts: this.#answer, isReuse, isPartial, now: clock.now(), forward };
+    const fields = representationFields(response, terms);
+    return sendsDigest && response.bodyDigest !== undefined ? withReprDigest(fields, response.bodyDigest) : fields;
+  }
+
+  #partOf(span: Span, sizeBytes: number | undefined): Fields {
+    return [...this.#fields(true), ['content-range', formatContentRange(span, sizeBytes)]];
+  }
+
+  #forwarded(refusal: ProxyResponse): ProxyResponse {
+    return { ...refusal, fields: this.#context.forward(refusal.fields) };
   }
 
   #respond(status: number, fields: Fields, pieces: readonly Piece[]): ProxyResponse | Promise<ProxyResponse> {

@@ -2,12 +2,14 @@
 
 import type { Answer } from '../cache/answer.ts';
 import type { Clock } from '../http/clock.ts';
-import { type Fields, fieldValue } from '../http/fields.ts';
-import type { Delivery, ProxyRequest, ProxyResponse } from '../http/message.ts';
+import { fieldValue } from '../http/fields.ts';
+import type { Delivery, Precedent, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { type ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Emit, RequestEvent } from '../telemetry/events.ts';
+import { createPrecedent, type Followers } from './precedent.ts';
 import { errorResponse } from './problem.ts';
 import { presentProblem } from './problem-form.ts';
+import { isMultipart, requestEvent } from './request-event.ts';
 
 /** What limits a request. One object: functions made for each request would keep it alive until the next full collection. */
 export interface JourneyAllowance {
@@ -27,6 +29,8 @@ export class Journey {
   user: string | undefined;
   /** What limits the request, once it was let in. */
   allowance: JourneyAllowance | undefined;
+  /** Whose equal requests would be let in as this one was; undefined where each has to be let in by itself. */
+  followers: Followers | undefined;
   #route: string | undefined;
   #present: ((response: ProxyResponse) => ProxyResponse) | undefined;
   readonly #request: ProxyRequest;
@@ -54,7 +58,7 @@ export class Journey {
       this.allowance?.leave(end);
       this.#emit(this.#event(presented, headAt, end, error));
     };
-    return { ...presented, onDelivered };
+    return { ...presented, precedent: this.#precedent(presented, headAt), onDelivered };
   }
 
   /** The response for a request that failed. */
@@ -63,37 +67,28 @@ export class Journey {
     return this.arrive(errorResponse(error), error);
   }
 
+  #precedent(sent: ProxyResponse, headAt: number): Precedent | undefined {
+    const standing = this.answer?.standing;
+    if (standing === undefined || this.followers === undefined) return undefined;
+    const met = { standing, followers: this.followers, route: this.#route, headAt };
+    return createPrecedent(this.#request, sent, met, { clock: this.#clock, emit: this.#emit });
+  }
+
   #event(sent: ProxyResponse, headAt: number, end: Delivery, failure: ProxyError | undefined): RequestEvent {
-    const { method, scheme, authority, target, version, peer, fields, receivedAt } = this.#request;
-    const error = failure ?? end.error;
-    return {
-      kind: 'request',
-      method,
-      scheme,
-      authority,
-      target,
-      version,
+    const { peer, fields, receivedAt } = this.#request;
+    const course = {
       peer: peer.address,
-      client: this.client === peer.address ? undefined : this.client,
+      client: this.client,
       user: this.user,
       route: this.#route,
-      status: sent.status,
       range: fieldValue(fields, 'range'),
-      bytesSent: end.bytesSent,
-      complete: end.complete,
-      isMultipart: sent.status === 206 && isMultipart(sent.fields),
-      outcome: this.answer?.outcome ?? 'none',
-      reason: this.answer?.reason,
-      collapsed: this.answer?.collapsed ?? false,
-      originBytes: this.answer?.originBytes() ?? 0,
-      headMs: headAt - receivedAt,
-      durationMs: this.#clock.now() - receivedAt,
-      error: error?.code,
-      errorDetail: error?.detail,
+      status: sent.status,
+      isMultipart: isMultipart(sent),
+      answer: this.answer,
+      receivedAt,
+      headAt,
+      endedAt: this.#clock.now(),
     };
+    return requestEvent(this.#request, course, end, failure);
   }
-}
-
-function isMultipart(fields: Fields): boolean {
-  return fieldValue(fields, 'content-type')?.toLowerCase().startsWith('multipart/byteranges') === true;
 }

@@ -1,14 +1,16 @@
 /** The fields of a response that is made from a stored or relayed one. */
 
 import type { AnswerFacts } from '../cache/answer.ts';
-import { type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
+import { type Field, type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
+import { onceForEach } from '../http/once-for-each.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
-import { formatCacheStatus, withCacheStatus } from '../semantics/cache-status.ts';
+import { formatCacheStatus } from '../semantics/cache-status.ts';
 import { contentDigestFields } from '../semantics/digest.ts';
 import { ageSeconds } from '../semantics/freshness.ts';
 
 /** Framing is the listener's, and Accept-Ranges is ours to say. */
 const replacedFields = new Set(['content-length', 'accept-ranges']);
+const fieldsReplacedInReuse = new Set([...replacedFields, 'age']);
 
 /** What a 304 carries (RFC 9110 §15.4.5): what a 200 would, of these only, for the client has the rest. */
 const notModifiedFields = new Set([
@@ -23,33 +25,49 @@ const notModifiedFields = new Set([
   'via',
 ]);
 
+/** What decides the fields of a response from a representation, besides the stored ones. */
+export interface FieldTerms {
+  readonly facts: Pick<AnswerFacts, 'status'>;
+  /** Whether the origin's Age is to be replaced. */
+  readonly isReuse: boolean;
+  readonly isPartial: boolean;
+  /** Epoch milliseconds. */
+  readonly now: number;
+  /** What is passed on of the fields of a stored response: see `DeliveryContext`. */
+  readonly forward: (fields: Fields) => Fields;
+}
+
 /**
- * The fields of a 200 or any other status from a representation. A 206 carries the same ones: more than RFC 9110 §15.3.7
- * asks for after If-Range, as other servers do, since caches downstream and content sniffing are safer with them.
+ * The fields of a response from a representation, without Content-Range. A 206 carries those of a 200, but for what is said of
+ * the content alone: more than RFC 9110 §15.3.7 asks for after If-Range, as other servers do, since caches downstream and content
+ * sniffing are safer with them.
  */
-export function representationFields(
-  response: StoredResponse,
-  facts: Pick<AnswerFacts, 'status'>,
-  isReuse: boolean,
-  now: number,
-): Fields {
-  let fields = withoutFields(response.fields, replacedFields);
+export function representationFields(response: StoredResponse, terms: FieldTerms): Fields {
+  const { facts, isReuse, isPartial, now, forward } = terms;
+  const whole = isReuse ? fieldsOfReuse(response) : ownFields(response, replacedFields);
+  const fields: Field[] = [...forward(isPartial ? partialFields(whole) : whole)];
+  if (isReuse) fields.push(['age', String(ageSeconds(response, now))]);
+  fields.push(['cache-status', formatCacheStatus(facts.status)]);
+  return fields;
+}
+
+/** What all responses have that are made from this one while it is reused: the same array for each of them. */
+const fieldsOfReuse = onceForEach((response: StoredResponse) => ownFields(response, fieldsReplacedInReuse));
+
+function ownFields(response: StoredResponse, replaced: ReadonlySet<string>): Fields {
+  let fields = withoutFields(response.fields, replaced);
   if (response.ownEntityTag !== undefined) fields = withField(fields, 'etag', response.ownEntityTag);
-  if (response.status === 200) fields = [...fields, ['accept-ranges', 'bytes']];
-  if (isReuse) fields = withField(fields, 'age', String(ageSeconds(response, now)));
-  return withCacheStatus(fields, formatCacheStatus(facts.status));
+  return response.status === 200 ? [...fields, ['accept-ranges', 'bytes']] : fields;
 }
 
 /** What an origin says of the content of a 200; its Content-Range there means nothing (RFC 9110 §14.4). */
 const fieldsOfWhole = new Set([...contentDigestFields, 'content-range']);
 
 /**
- * The fields of a 206, of those that a 200 would carry; without Content-Range. Repr-Digest is of the whole in both
- * (RFC 9530 §3), also where the content is multipart/byteranges.
+ * The fields of a 206, of those that a 200 would carry; without Content-Range, and the same array for the same one. Repr-Digest
+ * is of the whole in both (RFC 9530 §3), also where the content is multipart/byteranges.
  */
-export function partialFields(fields: Fields): Fields {
-  return withoutFields(fields, fieldsOfWhole);
-}
+export const partialFields = onceForEach((fields: Fields): Fields => withoutFields(fields, fieldsOfWhole));
 
 /**
  * The fields of a response to HEAD, of those that GET would get. It has no content, and a digest of its content would be

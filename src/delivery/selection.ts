@@ -5,7 +5,7 @@ import { fieldLines, fieldValue } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { evaluatePreconditions } from '../semantics/precondition.ts';
-import { parseRange, type RangeSpec, selectRanges } from '../semantics/range.ts';
+import { parseRange, type RangeSpec, selectRanges, selectSpan } from '../semantics/range.ts';
 
 /** How ranges are obeyed on a route. */
 export interface RangeRules {
@@ -52,6 +52,8 @@ export function selectDelivery(
   if (outcome.kind !== 'proceed') return outcome;
   const [range, ...more] = fieldLines(request.fields, 'range');
   if (outcome.range === 'ignore' || range === undefined || more.length > 0) return { kind: 'whole' };
+  const span = sizeBytes === undefined ? undefined : selectSpan(range, sizeBytes);
+  if (span !== undefined && sizeBytes !== undefined) return { kind: 'partial', spans: [span], sizeBytes };
   const parsed = parseRange(range, rules);
   if (parsed.kind === 'ignored') return { kind: 'whole' };
   if (sizeBytes === undefined) return { kind: 'undecided', specs: parsed.specs };

@@ -10,6 +10,7 @@ import type { Router } from '../routing/router.ts';
 import { isLoop } from '../semantics/via.ts';
 import { type Client, type ForwardingTrust, identify } from './client.ts';
 import { selectExplained } from './explain.ts';
+import { followersOf, type Service } from './followers.ts';
 import { forwardedRequestFields, forwardedResponseFields } from './forwarding.ts';
 import type { Admission, Gate } from './gate.ts';
 import { answerAsLast } from './max-forwards.ts';
@@ -25,7 +26,11 @@ export interface AdmissionContext {
   readonly trust: ForwardingTrust;
   /** Who is told what would become of a request. */
   readonly explainPeers: PeerList;
+  /** Whether requests are still answered by this; always without it. */
+  readonly service?: Service | undefined;
 }
+
+const alwaysServing: Service = { isServing: true };
 
 /** A request under way, or its answer already. */
 export type Admitted =
@@ -61,7 +66,12 @@ export function admit(
   const proceed = (admission: Admission): Admitted => {
     if (admission.kind === 'answered') return admission;
     const purge = gate.selectPurge(admission.request, client, admission.routed);
-    if (purge === undefined) return inquire(admission, client, context, explained !== undefined);
+    if (purge === undefined) {
+      const terms = { gate, isTrusted: context.trust.isTrusted, service: context.service ?? alwaysServing };
+      const passed = inquire(admission, client, context, explained !== undefined);
+      if (explained === undefined) journey.followers = followersOf(received, client, passed.inquiry.key, terms);
+      return passed;
+    }
     if (explained !== undefined) throw new ProxyError('method_refused', { detail: 'a purge is not explained' });
     return { kind: 'purge', purge };
   };
@@ -74,12 +84,12 @@ function inquire(
   client: Client,
   { router, pseudonym, gateOf }: AdmissionContext,
   isExplained: boolean,
-): Admitted {
+): Extract<Admitted, { kind: 'passed' }> {
   const { route } = routed;
   const inquiry = createInquiry(request, routed, router, {
     origin: allowance.origin,
     client: allowance.client,
-    originFields: forwardedRequestFields(request, client, route, pseudonym),
+    originFields: () => forwardedRequestFields(request, client, route, pseudonym),
     onInterim: ({ status, fields }) => {
       const forwarded = forwardedResponseFields(fields, '1.1', pseudonym);
       request.sendInterim({ status, fields: gateOf(route).presentInterim(forwarded) });

@@ -1,36 +1,67 @@
 /** The body of a response that tells how much of it was delivered while it is. */
 
-import type { BodyStream } from '../http/message.ts';
+import type { BodyStream, Taken } from '../http/message.ts';
 
 /** Tells of a chunk when the next one is asked for: the connection has taken it then. */
 export function createCountedDelivery(body: BodyStream, onDelivered: (bytes: number) => void): BodyStream {
-  return {
-    trailers: body.trailers,
-    [Symbol.asyncIterator]() {
-      const chunks = body[Symbol.asyncIterator]();
-      let givenBytes = 0;
-      const tell = () => {
-        if (givenBytes > 0) onDelivered(givenBytes);
-        givenBytes = 0;
-      };
-      const note = ({ done, value }: IteratorResult<Uint8Array, unknown>) => {
-        if (done !== true) givenBytes = value.length;
-      };
-      const ignore = () => {};
-      return {
-        next: () => {
-          tell();
-          const chunk = chunks.next();
-          // Beside the road of the chunk, which nothing is to delay.
-          chunk.then(note, ignore);
-          return chunk;
-        },
-        return: async () => {
-          await chunks.return?.();
-          return { done: true, value: undefined };
-        },
-      };
-    },
-    close: () => body.close(),
-  };
+  return new CountedDelivery(body, onDelivered);
 }
+
+type Step = IteratorResult<Uint8Array, unknown>;
+
+class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> {
+  readonly take: BodyStream['take'];
+  readonly trailers: BodyStream['trailers'];
+  readonly #body: BodyStream;
+  readonly #onDelivered: (bytes: number) => void;
+  #chunks: AsyncIterator<Uint8Array, unknown> | undefined;
+  /** The bytes of the chunk that was given last, and that nobody was told of. */
+  #givenBytes = 0;
+
+  constructor(body: BodyStream, onDelivered: (bytes: number) => void) {
+    const { take, trailers } = body;
+    this.#body = body;
+    this.#onDelivered = onDelivered;
+    this.take = take && (() => this.#note(take.call(body)));
+    this.trailers = trailers && (() => trailers.call(body));
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<Uint8Array, unknown> {
+    return this;
+  }
+
+  next(): Promise<Step> {
+    this.#tell();
+    this.#chunks ??= this.#body[Symbol.asyncIterator]();
+    const step = this.#chunks.next();
+    // Beside the road of the chunk, which nothing is to delay.
+    step.then(this.#noteStep, ignore);
+    return step;
+  }
+
+  async return(): Promise<Step> {
+    await this.#chunks?.return?.();
+    return { done: true, value: undefined };
+  }
+
+  close(): void {
+    this.#body.close();
+  }
+
+  readonly #noteStep = ({ done, value }: Step): void => {
+    if (done !== true) this.#givenBytes = value.length;
+  };
+
+  #note(taken: Taken): Taken {
+    this.#tell();
+    if (typeof taken !== 'string') this.#givenBytes = taken.length;
+    return taken;
+  }
+
+  #tell(): void {
+    if (this.#givenBytes > 0) this.#onDelivered(this.#givenBytes);
+    this.#givenBytes = 0;
+  }
+}
+
+function ignore(): void {}

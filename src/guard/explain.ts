@@ -21,6 +21,11 @@ const askingForm = /^\?1(?:; *method=([A-Za-z][!#$%&'*+.^_`|~\w-]*))?$/;
 /** Fields by which proxies say that a request has passed through them (RFC 9110 §7.6.3, RFC 8586). */
 const proxyFields: ReadonlySet<string> = new Set(['via', 'cdn-loop']);
 
+/** Whether a request asks for it, whoever sends it. */
+export function asksExplanation(fields: Fields): boolean {
+  return hasField(fields, explainField);
+}
+
 /**
  * The request that is to be explained, as it would be without asking for that; undefined for one that is to be answered.
  * Explanations are for the one at the other end of the connection, if that is trusted: Connection has to name the field
@@ -29,7 +34,7 @@ const proxyFields: ReadonlySet<string> = new Set(['via', 'cdn-loop']);
  */
 export function selectExplained(request: ProxyRequest, isTrusted: PeerList): ProxyRequest | undefined {
   const { fields, peer } = request;
-  if (!hasField(fields, explainField)) return undefined;
+  if (!asksExplanation(fields)) return undefined;
   const [value = '', ...more] = fieldLines(fields, explainField);
   const [asked, method = request.method] = askingForm.exec(value) ?? [];
   if (asked === undefined || more.length > 0 || !isNamed(fields) || isForwarded(fields)) return undefined;

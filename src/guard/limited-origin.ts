@@ -2,10 +2,11 @@
 
 import type { Clock } from '../http/clock.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { createTether, type Tether } from '../http/tether.ts';
 import type { Errand, Origin, OriginRequest, OriginResponse } from '../origin/origin.ts';
 import { retryAfter } from '../semantics/rate-limit-fields.ts';
 import { MeteredBody } from './metered-body.ts';
-import { accountsOf, type OriginShare } from './origin-share.ts';
+import { isOfAccount, type OriginShare } from './origin-share.ts';
 import { Places } from './places.ts';
 
 /** The limits; 0 stands for none. */
@@ -34,19 +35,25 @@ export function createLimitedOrigin(origin: Origin, limits: OriginLimits): Origi
   return new LimitedOrigin(origin, limits);
 }
 
+/** A request that waits, and how it looks anew whether it may. */
+interface Asking {
+  readonly errand: Errand;
+  readonly reconsider: () => void;
+}
+
 class LimitedOrigin implements Origin {
   readonly #origin: Origin;
   readonly #limits: OriginLimits;
   readonly #places = new Places();
   readonly #begun = new WeakSet<Errand>();
-  /** Those who wait for a connection or an answer, by account: who is told that it is short lets go of them. */
-  readonly #asking = new Map<string, Set<() => void>>();
+  /** Those who wait for a connection or an answer: when an account is short, those of it are let go of. */
+  readonly #asking = new Set<Asking>();
 
   constructor(origin: Origin, limits: OriginLimits) {
     this.#origin = origin;
     this.#limits = limits;
     limits.share?.watch((account) => {
-      for (const reconsider of this.#asking.get(account) ?? []) reconsider();
+      for (const { errand, reconsider } of this.#asking) if (isOfAccount(account, errand)) reconsider();
     });
   }
 
@@ -55,11 +62,17 @@ class LimitedOrigin implements Origin {
     if (errand === undefined) return await this.#origin.fetch(request);
     const { share, clock } = this.#limits;
     const isFirst = !this.#begun.has(errand);
-    const onOver = this.#enter(errand, request, isFirst);
+    const leave = this.#enter(errand, request, isFirst);
+    // What another method does may be done already, or half.
+    const mayGiveUp = share !== undefined && isFirst && request.method === 'GET';
+    const tether = mayGiveUp ? createTether(request.signal) : undefined;
+    const onOver = () => {
+      leave();
+      tether?.release();
+    };
     try {
-      // What another method does may be done already, or half.
-      const mayGiveUp = share !== undefined && isFirst && request.method === 'GET';
-      const response = await (mayGiveUp ? this.#ask(request, errand, share) : this.#origin.fetch(request));
+      const isLimited = tether !== undefined && share !== undefined;
+      const response = await (isLimited ? this.#ask(request, tether, errand, share) : this.#origin.fetch(request));
       if (response.framing === 'none') onOver();
       else return { ...response, body: new MeteredBody(response, { errand, share, clock, onOver }) };
       return response;
@@ -94,27 +107,24 @@ class LimitedOrigin implements Origin {
   }
 
   /** Asks, and gives it up if the share is spent before the answer: many that wait in a queue have begun all at once. */
-  async #ask(request: OriginRequest, errand: Errand, share: OriginShare): Promise<OriginResponse> {
-    const giveUp = new AbortController();
+  async #ask(request: OriginRequest, tether: Tether, errand: Errand, share: OriginShare): Promise<OriginResponse> {
+    let refusal: ProxyError | undefined;
     const reconsider = () => {
       try {
         share.begin(errand);
       } catch (thrown) {
-        giveUp.abort(toProxyError(thrown));
+        refusal ??= toProxyError(thrown);
+        tether.abort(refusal);
       }
     };
-    const accounts = accountsOf(errand);
-    for (const account of accounts) this.#asking.set(account, (this.#asking.get(account) ?? new Set()).add(reconsider));
+    const asking = { errand, reconsider };
+    this.#asking.add(asking);
     try {
-      const signal = AbortSignal.any([request.signal, giveUp.signal]);
-      return await this.#origin.fetch({ ...request, signal });
+      return await this.#origin.fetch({ ...request, signal: tether.signal });
     } catch (thrown) {
-      throw giveUp.signal.aborted ? giveUp.signal.reason : thrown;
+      throw refusal ?? thrown;
     } finally {
-      for (const account of accounts) {
-        const asking = this.#asking.get(account);
-        if (asking?.delete(reconsider) === true && asking.size === 0) this.#asking.delete(account);
-      }
+      this.#asking.delete(asking);
     }
   }
 }

@@ -1,7 +1,7 @@
 /** The body of an exchange whose bytes are counted, and that waits or ends when too much has come. */
 
 import type { Clock } from '../http/clock.ts';
-import type { BodyStream } from '../http/message.ts';
+import type { BodyStream, Taken } from '../http/message.ts';
 import type { Errand, OriginResponse } from '../origin/origin.ts';
 import type { OriginShare } from './origin-share.ts';
 
@@ -30,6 +30,7 @@ export class MeteredBody implements BodyStream, AsyncIterator<Uint8Array, undefi
   readonly #body: BodyStream;
   readonly #options: MeteredBodyOptions;
   #chunks: AsyncIterator<Uint8Array> | undefined;
+  #isBegun = false;
   /** Bytes that have yet to come, as far as that is known. */
   #missingBytes: number;
   #isOver = false;
@@ -47,19 +48,27 @@ export class MeteredBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     return this;
   }
 
+  take(): Taken {
+    if (!this.#mayTake()) return 'later';
+    const taken = this.#body.take?.() ?? 'later';
+    if (taken === 'end') this.#end();
+    else if (taken !== 'later') this.#count(taken);
+    return taken;
+  }
+
   async next(): Promise<IteratorResult<Uint8Array, undefined>> {
-    const { errand, share } = this.#options;
+    const { share } = this.#options;
     // For the first chunk that is decided already, and those who want it are just coming.
-    if (this.#chunks === undefined) this.#chunks = this.#body[Symbol.asyncIterator]();
-    else if (share !== undefined) await this.#goOn(share);
+    if (this.#isBegun && share !== undefined) await this.#goOn(share);
     try {
+      this.#isBegun = true;
+      this.#chunks ??= this.#body[Symbol.asyncIterator]();
       const { done, value } = await this.#chunks.next();
       if (done === true) {
         this.#end();
         return { done: true, value: undefined };
       }
-      this.#missingBytes -= value.length;
-      share?.charge(errand, value.length);
+      this.#count(value);
       return { done: false, value };
     } catch (thrown) {
       this.#end();
@@ -78,6 +87,24 @@ export class MeteredBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     this.#body.close();
     this.#end();
     this.#wake();
+  }
+
+  /** Whether it goes on without waiting. What refuses it is thrown where it can be, by the next step of the iteration. */
+  #mayTake(): boolean {
+    const { share, errand } = this.#options;
+    if (!this.#isBegun || share === undefined || this.#isOver || this.#missingBytes <= 0) return true;
+    try {
+      return share.goOn(errand) === 'go';
+    } catch {
+      return false;
+    }
+  }
+
+  #count({ length }: Uint8Array): void {
+    const { errand, share } = this.#options;
+    this.#isBegun = true;
+    this.#missingBytes -= length;
+    share?.charge(errand, length);
   }
 
   /** Waits as long as it has to. The end alone of a body that has come brings no bytes, and is never refused. */

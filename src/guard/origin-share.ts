@@ -33,6 +33,9 @@ const BEGUN_SHARE = 1 / 2;
 /** A longer key stands as its hash, so that long targets do not fill the memory. */
 const MAX_KEY_LENGTH = 256;
 
+/** The account of a client, or of an entry. */
+export type Account = Pick<Errand, 'client'> | Pick<Errand, 'key'>;
+
 /** The accounts of one route. */
 export class OriginShare {
   readonly #rules: ShareRules;
@@ -40,7 +43,7 @@ export class OriginShare {
   readonly #entries: Debts;
   /** Called when something is paid back by a client, or for an entry. */
   readonly #waiting = new Map<string, Set<() => void>>();
-  #onShort: (account: string) => void = () => {};
+  #onShort: (account: Account) => void = () => {};
 
   /** `now` gives milliseconds that never go back. */
   constructor(rules: ShareRules, now: () => number) {
@@ -50,7 +53,7 @@ export class OriginShare {
   }
 
   /** Sets who is told of an account on which so much is owed that nothing may begin, each time that more is. */
-  watch(onShort: (account: string) => void): void {
+  watch(onShort: (account: Account) => void): void {
     this.#onShort = onShort;
   }
 
@@ -60,8 +63,8 @@ export class OriginShare {
     const mostMs = this.#rules.windowMs * BEGUN_SHARE;
     this.#clients.add(client, ms);
     this.#entries.add(entryName(key), ms);
-    if (this.#clients.of(client) > mostMs) this.#onShort(clientAccount(client));
-    if (this.#entryDebt(key) > mostMs) this.#onShort(entryAccount(key));
+    if (this.#clients.of(client) > mostMs) this.#onShort({ client });
+    if (this.#entryDebt(key) > mostMs) this.#onShort({ key });
   }
 
   /** Takes note of bytes that were delivered. Costs nothing where nobody owes anything. */
@@ -147,8 +150,13 @@ function entryName(key: string): string {
   return key.length <= MAX_KEY_LENGTH ? key : createHash('sha256').update(key).digest('base64');
 }
 
+/** Whether an errand goes to an account now; its client may become another one. */
+export function isOfAccount(account: Account, { client, key }: Pick<Errand, 'client' | 'key'>): boolean {
+  return 'client' in account ? account.client === client : account.key === key;
+}
+
 /** The names of the accounts that an errand goes to. */
-export function accountsOf({ client, key }: Pick<Errand, 'client' | 'key'>): readonly string[] {
+function accountsOf({ client, key }: Pick<Errand, 'client' | 'key'>): readonly string[] {
   return [clientAccount(client), entryAccount(key)];
 }
 

@@ -52,7 +52,9 @@ export function createPresentation({ cors, security, change }: PresentationParts
 function withoutTrailers(body: Body, change: FieldChange): Body {
   if (body.kind !== 'stream' || body.stream.trailers === undefined) return body;
   const { stream } = body;
+  const { take } = stream;
   const stripped = {
+    take: take && (() => take.call(stream)),
     [Symbol.asyncIterator]: () => stream[Symbol.asyncIterator](),
     trailers: () => change.strip(stream.trailers?.() ?? []),
     close: () => stream.close(),

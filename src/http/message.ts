@@ -9,10 +9,15 @@ import type { ProxyError } from './proxy-error.ts';
  * Iterating throws a `ProxyError` when the body breaks off: what came before it must then never look whole.
  */
 export interface BodyStream extends AsyncIterable<Uint8Array> {
+  /** What the iteration would give next, without waiting for it. Between its steps, or in place of them; does not throw. */
+  readonly take?: (() => Taken) | undefined;
   /** The trailer fields (RFC 9110 §6.5), known once the body was read to its end; absent where there cannot be any. */
   readonly trailers?: (() => Fields) | undefined;
   close(): void;
 }
+
+/** A chunk that is there; that there are no more; or that the iteration has to be asked, which waits for one, or throws. */
+export type Taken = Uint8Array | 'end' | 'later';
 
 /** The body of a response. `sizeBytes` is what Content-Length says; undefined means that it is not known beforehand. */
 export type Body =
@@ -88,6 +93,11 @@ export interface PrecedentResponse {
   readonly chunks: readonly Uint8Array[];
   /** To be called once, when the response is over. Does not throw. */
   onDelivered(delivery: Delivery): void;
+  /**
+   * May be called once after that, by who knows that the system has taken every byte of the chunks or a copy of it: their
+   * memory is used for other bytes from then on. Who does not know it never calls it.
+   */
+  giveBack?(): void;
 }
 
 /**

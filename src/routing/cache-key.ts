@@ -1,5 +1,6 @@
 /** The primary cache key: what a stored response is an answer to. */
 
+import { onceForEach } from '../http/once-for-each.ts';
 import type { QuerySelection } from '../semantics/query.ts';
 import type { Route, RouteCaching } from './route.ts';
 
@@ -34,7 +35,7 @@ export function cacheKey({ originScope, scheme, authority, path, query }: CacheK
  * the fields that the operator adds or takes out; and which parameters the URI has lost, because it then stands for several.
  * A store outlives a configuration; where one of these changes, nothing stored before is reused.
  */
-export function originScope(route: ScopedRoute): string {
+export const originScope = onceForEach((route: ScopedRoute): string => {
   const { host, match, originUrl, stripPathPrefix } = route;
   const facts: string[] = [];
   if (stripPathPrefix) facts.push(`strip=${match.pathPrefix}`);
@@ -43,7 +44,7 @@ export function originScope(route: ScopedRoute): string {
   // The last one, because a name may hold anything.
   if (route.cache.key.query !== 'all') facts.push(`query=${formatSelection(route.cache.key.query)}`);
   return originUrl.href + facts.map((fact) => `#${fact}`).join('');
-}
+});
 
 function formatSelection(selection: QuerySelection): string {
   if (typeof selection === 'string') return selection;

@@ -1,11 +1,14 @@
 /** From a request to its route, and to the question that the cache is asked. */
 
 import type { CachePolicy, Inquiry } from '../cache/inquiry.ts';
+import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
+import { onceForEach } from '../http/once-for-each.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { selectParameters } from '../semantics/query.ts';
 import { normaliseAuthority } from './authority.ts';
 import { cacheKey, originScope } from './cache-key.ts';
+import { Remembered } from './remembered.ts';
 import type { Route } from './route.ts';
 import { originTarget, type Router } from './router.ts';
 import { hidesStepUp, lenientPath, normaliseTarget, type Target } from './target.ts';
@@ -13,19 +16,38 @@ import { hidesStepUp, lenientPath, normaliseTarget, type Target } from './target
 /** Where a request goes. */
 export interface Routed {
   readonly route: Route;
+  readonly scheme: ProxyRequest['scheme'];
   /** Normalised; empty for a request without one. */
   readonly authority: string;
   readonly target: Target;
 }
 
+/** What a request says of where it goes, as the client asked for it. */
+export type Destination = Pick<ProxyRequest, 'scheme' | 'authority' | 'target'>;
+
 /**
- * Finds the route of a request. Throws `ProxyError`: `malformed_request` for an authority that is none, or a path of which the
- * origin may take another way than routing; `no_route`.
+ * Finds the route of a request; what was found lately for the same one, if it was. Throws `ProxyError`: `malformed_request` for an
+ * authority that is none, or a path of which the origin may take another way than routing; `no_route`.
  */
-export function routeRequest(request: Pick<ProxyRequest, 'scheme' | 'authority' | 'target'>, router: Router): Routed {
-  const authority = request.authority === '' ? '' : normaliseAuthority(request.authority, request.scheme);
+export function routeRequest(destination: Destination, router: Router): Routed {
+  const remembered = rememberedBy(router);
+  const { scheme, authority, target } = destination;
+  // The length tells where the authority ends, whatever is in it.
+  const text = `${scheme} ${authority.length} ${authority}${target}`;
+  const known = remembered.find(text);
+  if (known !== undefined) return known;
+  const routed = findRoute(destination, router);
+  remembered.keep(text, routed);
+  return routed;
+}
+
+const rememberedBy = onceForEach((_router: Router) => new Remembered<Routed>());
+
+function findRoute(destination: Destination, router: Router): Routed {
+  const { scheme } = destination;
+  const authority = destination.authority === '' ? '' : normaliseAuthority(destination.authority, scheme);
   if (authority === undefined) throw new ProxyError('malformed_request', { detail: 'the authority is not valid' });
-  const target = normaliseTarget(request.target);
+  const target = normaliseTarget(destination.target);
   if (hidesStepUp(target.path)) throw new ProxyError('malformed_request', { detail: 'the path hides a step up' });
   const route = router(authority, target.path);
   if (route === undefined) throw new ProxyError('no_route');
@@ -34,49 +56,80 @@ export function routeRequest(request: Pick<ProxyRequest, 'scheme' | 'authority' 
   if (lenient !== target.path && router(authority, lenient) !== route) {
     throw new ProxyError('malformed_request', { detail: 'the path may be one of another route' });
   }
-  return { route, authority, target };
+  return { route, scheme, authority, target };
 }
 
-/** The question to the cache; `forwarding` is what goes to the origin, which way, and what comes back before the final response. */
-export function createInquiry(
-  request: ProxyRequest,
-  { route, authority, target }: Routed,
-  router: Router,
-  forwarding: Pick<Inquiry, 'origin' | 'client' | 'originFields' | 'onInterim'>,
-): Inquiry {
-  const keyIn = (owner: Route, { path, query }: Target) =>
-    cacheKey({
-      originScope: originScope(owner),
-      scheme: request.scheme,
-      authority,
-      path,
-      query: selectParameters(query, owner.cache.key.query),
-    });
-  return {
-    request,
-    key: keyIn(route, target),
-    uriOrigin: `${request.scheme}://${authority}`,
-    keyOf: (other) => {
+/** How the cache and the origin name where a request goes: the same for all that go there. */
+const namesOf = onceForEach(({ route, scheme, authority, target }: Routed) => ({
+  key: keyAt(route, scheme, authority, target),
+  uriOrigin: `${scheme}://${authority}`,
+  originTarget: originTarget(route, target.path, target.query),
+}));
+
+function keyAt(route: Route, scheme: Routed['scheme'], authority: string, { path, query }: Target): string {
+  const counted = selectParameters(query, route.cache.key.query);
+  return cacheKey({ originScope: originScope(route), scheme, authority, path, query: counted });
+}
+
+/** Which way a request goes to the origin, and what comes back before the final response. */
+export interface Forwarding extends Pick<Inquiry, 'origin' | 'client' | 'onInterim'> {
+  /** Makes the fields that the origin gets: when they are first asked for, as most requests never get there. */
+  readonly originFields: () => Fields;
+}
+
+/** The question to the cache. */
+export function createInquiry(request: ProxyRequest, routed: Routed, router: Router, forwarding: Forwarding): Inquiry {
+  return new RoutedInquiry(request, routed, router, forwarding);
+}
+
+/** A class, because there is one for every request, and because of its fields for the origin. */
+class RoutedInquiry implements Inquiry {
+  readonly request: ProxyRequest;
+  readonly key: string;
+  readonly uriOrigin: string;
+  readonly keyOf: Inquiry['keyOf'];
+  readonly policy: CachePolicy;
+  readonly origin: Inquiry['origin'];
+  readonly client: string;
+  readonly rangeAbility: Inquiry['rangeAbility'];
+  readonly originTarget: string;
+  readonly onInterim: Inquiry['onInterim'];
+  readonly #makeFields: () => Fields;
+  #originFields: Fields | undefined;
+
+  constructor(
+    request: ProxyRequest,
+    routed: Routed,
+    router: Router,
+    { origin, client, originFields, onInterim }: Forwarding,
+  ) {
+    const { route, scheme, authority } = routed;
+    const { key, uriOrigin, originTarget: target } = namesOf(routed);
+    this.request = request;
+    this.key = key;
+    this.uriOrigin = uriOrigin;
+    this.keyOf = (other) => {
       const normal = normaliseTarget(other);
       const owner = router(authority, normal.path);
-      return owner === undefined ? undefined : keyIn(owner, normal);
-    },
-    policy: policyOf(route),
-    rangeAbility: route.rangeAbility,
-    originTarget: originTarget(route, target.path, target.query),
-    ...forwarding,
-  };
+      return owner === undefined ? undefined : keyAt(owner, scheme, authority, normal);
+    };
+    this.policy = policyOf(route);
+    this.origin = origin;
+    this.client = client;
+    this.rangeAbility = route.rangeAbility;
+    this.originTarget = target;
+    this.onInterim = onInterim;
+    this.#makeFields = originFields;
+  }
+
+  get originFields(): Fields {
+    this.#originFields ??= this.#makeFields();
+    return this.#originFields;
+  }
 }
 
 /** Made once for each route, not for each request. */
-const policies = new WeakMap<Route, CachePolicy>();
-
-function policyOf(route: Route): CachePolicy {
-  const known = policies.get(route);
-  if (known !== undefined) return known;
-  const { cache, fill, closeDelimited } = route;
+const policyOf = onceForEach(({ cache, fill, closeDelimited }: Route): CachePolicy => {
   const { enabled, digest, acceptEncoding: _forTheOrigin, ...kept } = cache;
-  const policy = { ...kept, isEnabled: enabled, wantsDigest: digest, fill, closeDelimited };
-  policies.set(route, policy);
-  return policy;
-}
+  return { ...kept, isEnabled: enabled, wantsDigest: digest, fill, closeDelimited };
+});

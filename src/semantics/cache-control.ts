@@ -75,13 +75,21 @@ export interface ControlPolicy {
   readonly targetedFields: readonly string[];
 }
 
+/** What was read last, and of what: the rules ask for the directives of one response many times in a row. */
+let last:
+  | { readonly response: Fields; readonly targetedFields: readonly string[]; readonly control: CacheControl }
+  | undefined;
+
 /**
  * Reads the directives that a response has for this cache: those of the first targeted field that applies, and then of
  * no other field (RFC 9213 §2.2), or those of Cache-Control.
  */
 export function readCacheControl(response: Fields, { targetedFields }: ControlPolicy): CacheControl {
+  if (last?.response === response && last.targetedFields === targetedFields) return last.control;
   const targeted = selectTargetedDirectives(response, targetedFields);
-  return targeted === undefined ? parseCacheControl(response) : interpret(targeted.field, targeted.directives);
+  const control = targeted === undefined ? parseCacheControl(response) : interpret(targeted.field, targeted.directives);
+  last = { response, targetedFields, control };
+  return control;
 }
 
 /**
@@ -118,7 +126,12 @@ export interface RequestPolicy {
 
 /** Reads what a request demands of this cache: nothing, where the operator has its demands ignored. */
 export function readRequestDirectives(request: Fields, { requestDirectives }: RequestPolicy): RequestDirectives {
-  return requestDirectives === 'obey' ? parseRequestDirectives(request) : noDirectives;
+  return requestDirectives === 'obey' && hasDirectives(request) ? parseRequestDirectives(request) : noDirectives;
+}
+
+/** Whether a request has a field that `readRequestDirectives` reads. */
+export function hasDirectives(request: Fields): boolean {
+  return request.some(([name]) => name === 'cache-control' || name === 'pragma');
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Which fields end at a connection, and which go from end to end (RFC 9110 §7.6.1). */
 
-import { type Fields, fieldLines, listMembers } from '../http/fields.ts';
+import { type Fields, fieldLines, listMembers, withoutFields } from '../http/fields.ts';
 
 /** Fields of one connection, whether or not Connection names them. Trailer too: trailers are not passed on here. */
 const connectionFields: ReadonlySet<string> = new Set([
@@ -59,11 +59,9 @@ const endToEndFamilies = ['accept', 'access-control-', 'content-', 'if-', 'sec-'
  * could take away what the other side relies on (Host, X-Forwarded-For, Vary, Content-Length), so such fields stay.
  */
 export function withoutConnectionFields(fields: Fields): Fields {
-  const named = new Set(
-    fieldLines(fields, 'connection')
-      .flatMap(listMembers)
-      .map((option) => option.toLowerCase()),
-  );
+  const lines = fieldLines(fields, 'connection');
+  if (lines.length === 0) return withoutFields(fields, connectionFields);
+  const named = new Set(lines.flatMap(listMembers).map((option) => option.toLowerCase()));
   return fields.filter(([name]) => !connectionFields.has(name) && (!named.has(name) || isEndToEnd(name)));
 }
 

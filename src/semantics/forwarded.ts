@@ -12,6 +12,14 @@ export interface ForwardedElement {
   readonly proto?: string | undefined;
 }
 
+/** Fields of a forwarded request that tell who has sent it: equal requests of two clients differ in them. */
+const senderFields: ReadonlySet<string> = new Set(['forwarded', 'x-forwarded-for', 'x-real-ip']);
+
+/** Whether a field of a forwarded request tells who has sent it, in lower case. */
+export function tellsSender(name: string): boolean {
+  return senderFields.has(name);
+}
+
 /**
  * One pair, and what separates it from the next one. Without quotes a value may have colons and brackets here, and a semicolon
  * white space around it: the grammar has neither (RFC 7239 §4), but both have one reading only, and proxies write them.

@@ -1,6 +1,7 @@
 /** How long a stored response is fresh, and how old it is (RFC 9111 §4.2). */
 
 import { fieldLines, fieldValue, trimWhitespace } from '../http/fields.ts';
+import { onceForEach } from '../http/once-for-each.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { type CacheControl, type ControlPolicy, readCacheControl } from './cache-control.ts';
 import { maxDeltaSeconds, parseDeltaSeconds } from './cache-directives.ts';
@@ -174,10 +175,7 @@ export interface AgeTerms {
  * nothing younger than it was on arrival.
  */
 export function ageTerms(stored: AgingResponse, now: number): AgeTerms {
-  const ageFieldMs = ageFieldSeconds(stored) * 1000;
-  const responseDelayMs = Math.max(0, stored.responseAt - stored.requestAt);
-  // Date counts whole seconds: less than one is no age, or a lifetime of one second would be half gone on arrival.
-  const apparentAgeMs = Math.floor(Math.max(0, stored.responseAt - originDate(stored)) / 1000) * 1000;
+  const { ageFieldMs, responseDelayMs, apparentAgeMs } = arrivalTerms(stored);
   const residentMs = Math.max(0, now - stored.responseAt);
   const ageMs = Math.max(apparentAgeMs, ageFieldMs + responseDelayMs) + residentMs;
   return { ageFieldMs, responseDelayMs, apparentAgeMs, residentMs, ageMs };
@@ -187,6 +185,15 @@ export function ageTerms(stored: AgingResponse, now: number): AgeTerms {
 export function currentAgeMs(stored: AgingResponse, now: number): number {
   return ageTerms(stored, now).ageMs;
 }
+
+/** How old a response was when it arrived. Once for each: reading a date takes longer than all else of a plan. */
+const arrivalTerms = onceForEach((stored: AgingResponse) => {
+  const ageFieldMs = ageFieldSeconds(stored) * 1000;
+  const responseDelayMs = Math.max(0, stored.responseAt - stored.requestAt);
+  // Date counts whole seconds: less than one is no age, or a lifetime of one second would be half gone on arrival.
+  const apparentAgeMs = Math.floor(Math.max(0, stored.responseAt - originDate(stored)) / 1000) * 1000;
+  return { ageFieldMs, responseDelayMs, apparentAgeMs };
+});
 
 /** The value of the Age field for a stored response that is sent now, in whole seconds (RFC 9111 §5.1). */
 export function ageSeconds(stored: AgingResponse, now: number): number {

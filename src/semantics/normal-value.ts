@@ -1,6 +1,7 @@
 /** The normal form of a request field's value: one text for all values that are known to mean the same (RFC 9111 §4.1). */
 
 import { listMembers, trimWhitespace } from '../http/fields.ts';
+import { ownText } from '../http/own-text.ts';
 
 /** Not lists: a comma is part of what they say, and so is the white space around it. */
 const indivisibleFields: ReadonlySet<string> = new Set(['cookie', 'referer', 'user-agent']);
@@ -44,12 +45,27 @@ export function normalValue(name: string, value: string): string {
     case 'accept-charset':
       return weightedList(value, noAliases) ?? withoutListSpace(value);
     case 'accept-encoding':
-      return weightedList(value, codingAliases) ?? withoutListSpace(value);
+      return normalCodings(value);
     case 'accept':
       return mediaRanges(value) ?? withoutListSpace(value);
     default:
       return indivisibleFields.has(name) ? value : withoutListSpace(value);
   }
+}
+
+/** Browsers send a few values, and responses of the web vary by them. So many are remembered: clients could invent any number. */
+const MAX_REMEMBERED = 256;
+const MAX_REMEMBERED_LENGTH = 128;
+const remembered = new Map<string, string>();
+
+function normalCodings(value: string): string {
+  const known = remembered.get(value);
+  if (known !== undefined) return known;
+  const normal = weightedList(value, codingAliases) ?? withoutListSpace(value);
+  if (remembered.size < MAX_REMEMBERED && value.length <= MAX_REMEMBERED_LENGTH) {
+    remembered.set(ownText(value), ownText(normal));
+  }
+  return normal;
 }
 
 function weightedList(value: string, aliases: ReadonlyMap<string, string>): string | undefined {

@@ -62,8 +62,9 @@ function isUnchanged(fields: Fields, response: SelectedResponse, now: number): b
   const ifMatch = fieldValue(fields, 'if-match');
   if (ifMatch !== undefined) return matchesAny(ifMatch, response, strongMatch);
   const unmodifiedSince = parseDateField(fields, 'if-unmodified-since', now);
+  if (unmodifiedSince === undefined) return true;
   const lastModifiedAt = parseDateField(response.fields, 'last-modified', now);
-  return unmodifiedSince === undefined || lastModifiedAt === undefined || lastModifiedAt <= unmodifiedSince;
+  return lastModifiedAt === undefined || lastModifiedAt <= unmodifiedSince;
 }
 
 /** If-None-Match (RFC 9110 §13.1.2) and, without it, If-Modified-Since (§13.1.3); true when neither objects. */

@@ -95,6 +95,20 @@ export function selectRanges(
 }
 
 /**
+ * The span that a Range of one range selects of a representation of `sizeBytes`: what `parseRange` and `selectRanges` come to, in
+ * one step. Undefined for any other Range: one that is ignored, one that is not satisfiable, or several.
+ */
+export function selectSpan(value: string, sizeBytes: number): Span | undefined {
+  const dash = value.startsWith(plainUnit) ? value.indexOf('-', plainUnit.length) : -1;
+  const first = readPosition(value, plainUnit.length, dash);
+  const last = readPosition(value, dash + 1, value.length);
+  if (first === 'other' || last === 'other') return selectWritten(value, sizeBytes);
+  if (first === undefined) return last === undefined ? undefined : spanWithin(sizeBytes - last, sizeBytes, sizeBytes);
+  if (last === undefined) return spanWithin(first, sizeBytes, sizeBytes);
+  return last < first ? undefined : spanWithin(first, last + 1, sizeBytes);
+}
+
+/**
  * What can be told while the length is not known: the span of a single range with an explicit end, or that everything
  * from the first byte on is wanted (`bytes=0-`). The span may reach behind the end that is yet to be found.
  */
@@ -105,6 +119,36 @@ export function selectBeforeLength(specs: readonly RangeSpec[]): EarlySelection 
   // The end of a span is a safe integer too, which leaves no room behind the greatest one.
   if (spec.kind !== 'closed' || spec.last === Number.MAX_SAFE_INTEGER) return { kind: 'needs-length' };
   return { kind: 'span', span: { start: spec.first, end: spec.last + 1 } };
+}
+
+/** How nearly all clients begin; whoever writes something else is understood too. */
+const plainUnit = 'bytes=';
+
+/** So many digits are a safe integer, whatever they are. */
+const maxPlainDigits = 15;
+
+/** The number between two places of a text; undefined where nothing is there, and `other` for what is no small number. */
+function readPosition(text: string, from: number, to: number): number | undefined | 'other' {
+  if (to < from || to - from > maxPlainDigits) return 'other';
+  let position = 0;
+  for (let at = from; at < to; at += 1) {
+    const digit = text.charCodeAt(at) - 0x30;
+    if (digit < 0 || digit > 9) return 'other';
+    position = position * 10 + digit;
+  }
+  return to === from ? undefined : position;
+}
+
+function spanWithin(start: number, end: number, sizeBytes: number): Span | undefined {
+  const span = { start: Math.max(0, start), end: Math.min(end, sizeBytes) };
+  return span.start < span.end ? span : undefined;
+}
+
+function selectWritten(value: string, sizeBytes: number): Span | undefined {
+  const parsed = parseRange(value, { maxRanges: 1 });
+  if (parsed.kind === 'ignored') return undefined;
+  const selected = selectRanges(parsed.specs, sizeBytes, { coalesceGapBytes: 0 });
+  return selected.kind === 'partial' ? selected.spans[0] : undefined;
 }
 
 function parseSpec(member: string): RangeSpec | undefined {

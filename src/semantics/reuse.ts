@@ -1,6 +1,7 @@
 /** Whether a stored response answers a request without asking the origin (RFC 9111 §4). */
 
 import type { Fields } from '../http/fields.ts';
+import { onceForEach } from '../http/once-for-each.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import {
   type CacheControl,
@@ -25,7 +26,7 @@ export type ReusePolicy = FreshnessPolicy & StalePolicy & RequestPolicy;
 /** A request, and the stored response that was selected for it. */
 export interface ReuseInput {
   readonly requestFields: Fields;
-  /** Whether the request has a Range that will be obeyed. */
+  /** Whether the request has a Range that will be obeyed; looked at where it counts only. */
   readonly hasRange: boolean;
   readonly stored: StoredResponse;
   /** Epoch milliseconds. */
@@ -77,11 +78,12 @@ export interface ReuseTerms {
  * The terms on which a stored response is reused. A response to which nobody gives any lifetime counts as fresh for Range
  * requests up to an age of `rangeReuseSeconds`, so that a player that seeks does not fetch it once per seek.
  */
-export function reuseTerms({ requestFields, hasRange, stored, now, policy }: ReuseInput): ReuseTerms {
-  const control = readCacheControl(stored.fields, policy);
+export function reuseTerms(input: ReuseInput): ReuseTerms {
+  const { requestFields, stored, now, policy } = input;
+  const { control, freshness } = statedTerms(stored, policy);
   const request = readRequestDirectives(requestFields, policy);
-  const freshness = freshnessLifetime(stored, policy, control);
-  const lifetimeMs = hasRange && freshness.source === 'none' ? policy.rangeReuseSeconds * 1000 : freshness.lifetimeMs;
+  const lifetimeMs =
+    freshness.source === 'none' && input.hasRange ? policy.rangeReuseSeconds * 1000 : freshness.lifetimeMs;
   const age = ageTerms(stored, now);
   const ttlMs = Math.min(lifetimeMs - age.ageMs, (stored.expiredAt ?? Number.POSITIVE_INFINITY) - now);
   return {
@@ -96,6 +98,24 @@ export function reuseTerms({ requestFields, hasRange, stored, now, policy }: Reu
     staleness: decideStaleness(control, request, policy),
     staleBan: staleBan(control) ?? (request.noCache ? 'request' : stored.isInvalid === true ? 'invalid' : undefined),
   };
+}
+
+/** What a response says of its reuse, and what a policy makes of that. */
+interface StatedTerms {
+  readonly policy: FreshnessPolicy;
+  readonly control: CacheControl;
+  readonly freshness: Freshness;
+}
+
+/** The terms of each response under the policy that asked last: those of a route are one object. */
+const lastStated = onceForEach((_stored: StoredResponse): { terms: StatedTerms | undefined } => ({ terms: undefined }));
+
+function statedTerms(stored: StoredResponse, policy: FreshnessPolicy): StatedTerms {
+  const last = lastStated(stored);
+  if (last.terms?.policy === policy) return last.terms;
+  const control = readCacheControl(stored.fields, policy);
+  last.terms = { policy, control, freshness: freshnessLifetime(stored, policy, control) };
+  return last.terms;
 }
 
 /**

@@ -171,12 +171,14 @@ export function storableFields(fields: Fields, responseAt: number, policy: Keepi
  */
 export function personalFields(fields: Fields, controlling: Fields, policy: KeepingPolicy): Fields {
   const restricted = restrictedFields(readCacheControl(controlling, policy));
-  return withoutConnectionFields(fields).filter(
-    ([name]) => restricted.has(name) || (name === 'set-cookie' && policy.setCookie !== 'store'),
-  );
+  const isPersonal = ([name]: Field) => restricted.has(name) || (name === 'set-cookie' && policy.setCookie !== 'store');
+  return fields.some(isPersonal) ? withoutConnectionFields(fields).filter(isPersonal) : [];
 }
 
+const noFields: ReadonlySet<string> = new Set();
+
 function restrictedFields(control: CacheControl): ReadonlySet<string> {
+  if (typeof control.noCache === 'boolean' && typeof control.private === 'boolean') return noFields;
   const named = [control.noCache, control.private].filter((restriction) => typeof restriction !== 'boolean');
   return new Set(named.flat());
 }

@@ -1,5 +1,6 @@
 /** From the configuration to a store. */
 
+import { readSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
@@ -13,7 +14,7 @@ import type { Store } from '../store/store.ts';
 import type { TellChange } from '../store/store-change.ts';
 import { createTieredStore, type TieredStore } from '../store/tiered-store.ts';
 import type { Emit } from '../telemetry/events.ts';
-import { randomId, systemClock } from './system.ts';
+import { backgroundClock, monotonicClock, randomId, systemClock } from './system.ts';
 
 /** Blocks that were read from the disk before they are asked for may take this share of what memory the store has. */
 const READ_AHEAD_SHARE = 1 / 4;
@@ -53,7 +54,13 @@ export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: 
     return sharing?.tell(change) ?? Promise.resolve();
   };
   const shared = sharing && { ...sharing, tell };
-  const disk = await openDiskStore({ ...store, maxEntryBytes, now, randomId, emit, sharing: shared });
+  const elapsed = monotonicClock.now;
+  const diskReads = () => process.resourceUsage().fsRead;
+  const quick = {
+    quickReads: { elapsed, readSync, diskReads, after: backgroundClock.after },
+    quickWrites: { elapsed, writeFileSync },
+  };
+  const disk = await openDiskStore({ ...store, ...quick, maxEntryBytes, now, randomId, emit, sharing: shared });
   tiered = createTieredStore(createMemoryTier({ maxSizeBytes: store.memoryBytes }), disk, now);
   return tiered;
 }

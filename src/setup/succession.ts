@@ -67,6 +67,7 @@ export class Succession {
     return {
       commit: async () => {
         this.#site = site;
+        before.stepBack();
         try {
           await listeners.commit();
         } finally {

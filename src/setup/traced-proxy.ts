@@ -11,8 +11,10 @@ import type { Tracing } from '../telemetry/tracing.ts';
  * nothing is traced the client's fields are left as they are, and nothing is spent.
  */
 export function createTracedProxy(context: ProxyContext, tracing: Tracing | undefined): Handler {
-  const untraced = createProxy(context);
-  if (tracing === undefined) return untraced;
+  if (tracing === undefined) return createProxy(context);
+  // Whether a request is traced is decided for each by itself, also where the one before said the same.
+  const unrepeated = { ...context, service: { isServing: false } };
+  const untraced = createProxy(unrepeated);
   return (received) => {
     const traced = tracing.receive(received);
     if (traced === undefined) return untraced(received);
@@ -21,6 +23,6 @@ export function createTracedProxy(context: ProxyContext, tracing: Tracing | unde
       if (event.kind === 'request') end(event);
       context.emit(event.kind === 'request' ? { ...event, traceId } : event);
     };
-    return run(() => createProxy({ ...context, emit })(changedRequest(received, { fields })));
+    return run(() => createProxy({ ...unrepeated, emit })(changedRequest(received, { fields })));
   };
 }

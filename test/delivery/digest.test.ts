@@ -54,7 +54,8 @@ function send(
     originBytes: () => 0,
   };
   const rules = { maxRanges: 10, coalesceGapBytes: 0, lengthWaitMs: 0 };
-  const response = deliver(request, answer, { rules, clock, sendsDigest, random: (size) => new Uint8Array(size) });
+  const random = (size: number) => new Uint8Array(size);
+  const response = deliver(request, answer, { rules, clock, sendsDigest, random, forward: (fields) => fields });
   if (response instanceof Promise) throw new Error('A hit in memory is answered in the same tick.');
   return response;
 }

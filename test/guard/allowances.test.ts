@@ -36,7 +36,7 @@ function createGround(rules: Partial<AllowanceRules>) {
   const origin = createFakeOrigin();
   const allowances = createAllowances({ ...noLimits, ...rules }, { now: () => clock.ms, after: () => () => {} });
   const route = { ...routeWith(), origin };
-  const routed = { route, authority: 'a.test', target: { path: '/', query: '' } };
+  const routed = { route, scheme: 'http' as const, authority: 'a.test', target: { path: '/', query: '' } };
   const enter = (address = '192.0.2.7', changes = {}) =>
     allowances.enter(request(changes), { address, forwardedFor: [] }, routed);
   const refusal = (address?: string, changes?: object): ProxyError | undefined => {

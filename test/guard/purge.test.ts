@@ -108,7 +108,7 @@ describe('who may purge', () => {
 
   it('is nobody where a route names nobody', () => {
     const request = { method: 'PURGE' } as ProxyRequest;
-    const routed = { authority: '', target: { path: '/', query: '' }, route: routeWith() };
+    const routed = { scheme: 'http' as const, authority: '', target: { path: '/', query: '' }, route: routeWith() };
     expect(selectPurge(request, { address: '192.0.2.7', forwardedFor: [] }, routed, undefined)).toBeUndefined();
   });
 });

@@ -2,6 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { changedInquiry } from '../../src/cache/inquiry.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import type { ProxyError } from '../../src/http/proxy-error.ts';
 import { createInquiry, routeRequest } from '../../src/routing/inquiry.ts';
@@ -36,7 +37,7 @@ function inquiryFor(target: string, query: RouteCaching['key']['query']) {
   return createInquiry(request, routeRequest(request, router), router, {
     origin: routeWith().origin,
     client: '192.0.2.7',
-    originFields: [],
+    originFields: () => [],
     onInterim: () => undefined,
   });
 }
@@ -54,6 +55,38 @@ describe('routeRequest', () => {
       return (thrown as ProxyError).code;
     }
   };
+
+  it('finds what it has found before, and nothing of another request', () => {
+    const router = createRouter([...routes, routeWith({ name: 'host', match: { hosts: ['a.test', 'b.test'] } })]);
+    const scheme = fc.constantFrom('http' as const, 'https' as const);
+    const authority = fc.constantFrom('', 'a.test', 'A.test', 'b.test', 'a.test:80', 'a.test/other', 'c.test', 'a b');
+    const target = fc.constantFrom(
+      '/',
+      '/private',
+      '/other',
+      '/%6fther',
+      '/files/a',
+      '//private/a',
+      '*',
+      '/..%2f',
+      'st/',
+    );
+    const outcome = (find: () => unknown) => {
+      try {
+        return find();
+      } catch (thrown) {
+        return (thrown as ProxyError).code;
+      }
+    };
+    fc.assert(
+      fc.property(fc.array(fc.record({ scheme, authority, target }), { maxLength: 30 }), (asked) => {
+        for (const each of asked) {
+          const fresh: typeof router = (...place) => router(...place);
+          expect(outcome(() => routeRequest(each, router))).toEqual(outcome(() => routeRequest(each, fresh)));
+        }
+      }),
+    );
+  });
 
   it.each([
     ['/private/a', '/private'],
@@ -144,5 +177,49 @@ describe('the policy of an inquiry', () => {
       fill,
       closeDelimited,
     });
+  });
+});
+
+describe('the fields for the origin', () => {
+  const create = () => {
+    let made = 0;
+    const router = createRouter([routeWith()]);
+    const request = requestFor('/a');
+    const inquiry = createInquiry(request, routeRequest(request, router), router, {
+      origin: routeWith().origin,
+      client: '192.0.2.7',
+      originFields: () => {
+        made += 1;
+        return [['x-made', String(made)]];
+      },
+      onInterim: () => undefined,
+    });
+    return { inquiry, made: () => made };
+  };
+
+  it('are made once, when they are asked for', () => {
+    const { inquiry, made } = create();
+    expect(made()).toBe(0);
+    expect([inquiry.originFields, inquiry.originFields]).toEqual([[['x-made', '1']], [['x-made', '1']]]);
+  });
+
+  it('are in a changed inquiry too, as all else that is not changed', () => {
+    const { inquiry } = create();
+    const changed = changedInquiry(inquiry, { client: 'another' });
+    const { originFields, key, uriOrigin, originTarget, policy } = inquiry;
+    expect(changed).toMatchObject({ client: 'another', originFields, key, uriOrigin, originTarget, policy });
+    expect(changed.request).toBe(inquiry.request);
+    expect(changed.keyOf('/b')).toBe(inquiry.keyOf('/b'));
+    expect(changedInquiry(changed, { originFields: [], isUnattended: true })).toMatchObject({
+      originFields: [],
+      isUnattended: true,
+      client: 'another',
+    });
+  });
+
+  it('are not made for those that have others already', () => {
+    const { inquiry, made } = create();
+    changedInquiry(inquiry, { originFields: [] });
+    expect(made()).toBe(0);
   });
 });

@@ -19,7 +19,7 @@ const query = (selection: Route['cache']['key']['query']) => ({
 function keyOfRequest(route: Route, scheme: 'http' | 'https', authority: string, target: string): string {
   const router = createRouter([route]);
   const request = { scheme, authority, target };
-  const rest = { origin: route.origin, client: '', originFields: [], onInterim: () => {} };
+  const rest = { origin: route.origin, client: '', originFields: () => [], onInterim: () => {} };
   // No more of a request is looked at for its key.
   return createInquiry(request as Parameters<typeof createInquiry>[0], routeRequest(request, router), router, rest).key;
 }

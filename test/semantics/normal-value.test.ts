@@ -74,6 +74,8 @@ describe('normalValue, RFC 9111 §4.1', () => {
   ];
   it.each(rows)('%s: %s', (name, value, form) => {
     expect(normalValue(name, value)).toBe(form);
+    // Some are remembered.
+    expect(normalValue(name, value)).toBe(form);
   });
 });
 

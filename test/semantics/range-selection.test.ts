@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import rangeParser from 'range-parser';
 import { describe, expect, it } from 'vitest';
 import type { Span } from '../../src/bytes/span.ts';
 import {
@@ -7,8 +8,9 @@ import {
   type RangeSpec,
   selectBeforeLength,
   selectRanges,
+  selectSpan,
 } from '../../src/semantics/range.ts';
-import { rangeSpec } from '../support/range-arbitraries.ts';
+import { nearlyRangeText, rangeSpec } from '../support/range-arbitraries.ts';
 
 const max = Number.MAX_SAFE_INTEGER;
 
@@ -252,6 +254,70 @@ describe('selectBeforeLength against what the length brings', () => {
         expect(selected).toEqual(promised.start < end ? { start: promised.start, end } : undefined);
       }),
       { numRuns: 1_000 },
+    );
+  });
+});
+
+describe('selectSpan', () => {
+  const rows: readonly (readonly [text: string, sizeBytes: number, wanted: string])[] = [
+    ['bytes=0-4', 10, '0-4'],
+    ['bytes=9-', 10, '9-9'],
+    ['bytes=-3', 10, '7-9'],
+    ['bytes=-11', 10, '0-9'],
+    ['bytes=5-99', 10, '5-9'],
+    ['bytes=000000000000000000005-6', 10, '5-6'],
+    ['bytes=5-999999999999999', 10, '5-9'],
+    ['bytes=5-9999999999999999', 10, '5-9'],
+    ['BYTES= 5-6\t,', 10, '5-6'],
+    ['bytes=10-', 10, 'none'],
+    ['bytes=-0', 10, 'none'],
+    ['bytes=6-5', 10, 'none'],
+    ['bytes=-', 10, 'none'],
+    ['bytes=', 10, 'none'],
+    ['bytes=5', 10, 'none'],
+    ['bytes', 10, 'none'],
+    ['bytes=1-2-3', 10, 'none'],
+    ['bytes=1-2,4-5', 10, 'none'],
+    ['bytes=1-2,3-4', 10, 'none'],
+    ['bytes=+1-2', 10, 'none'],
+    ['bytes=1 -2', 10, 'none'],
+    ['bits=1-2', 10, 'none'],
+    ['', 10, 'none'],
+    ['bytes=-5', 0, 'none'],
+    ['bytes=0-', 0, 'none'],
+  ];
+  const shown = (span: Span | undefined) => (span === undefined ? 'none' : `${span.start}-${span.end - 1}`);
+  it.each(rows)('%o of %i bytes: %s', (text, sizeBytes, wanted) => {
+    expect(shown(selectSpan(text, sizeBytes))).toBe(wanted);
+  });
+
+  /** One range, by the rules that are for all. */
+  function selectAtLength(text: string, sizeBytes: number): Span | undefined {
+    const parsed = parseRange(text, { maxRanges: 100 });
+    if (parsed.kind === 'ignored' || parsed.specs.length > 1) return undefined;
+    const selection = selectRanges(parsed.specs, sizeBytes, { coalesceGapBytes: 0 });
+    return selection.kind === 'partial' ? selection.spans[0] : undefined;
+  }
+
+  const sizes = fc.oneof(fc.nat(25), fc.nat(), fc.maxSafeNat());
+  it('is what the rules for several ranges come to, whatever the text', () => {
+    fc.assert(
+      fc.property(nearlyRangeText, sizes, (text, sizeBytes) => {
+        expect(selectSpan(text, sizeBytes)).toEqual(selectAtLength(text, sizeBytes));
+      }),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it('is what range-parser says of plain ranges', () => {
+    const position = fc.nat(30);
+    fc.assert(
+      fc.property(position, fc.option(position), fc.integer({ min: 1, max: 25 }), (first, last, sizeBytes) => {
+        const text = `bytes=${first}-${last ?? ''}`;
+        const ranges = rangeParser(sizeBytes, text);
+        const [range] = typeof ranges === 'number' ? [] : ranges;
+        expect(shown(selectSpan(text, sizeBytes))).toBe(range === undefined ? 'none' : `${range.start}-${range.end}`);
+      }),
     );
   });
 });

@@ -1,7 +1,7 @@
 /** What the machine gives. */
 
 import { afterEach, expect, it, vi } from 'vitest';
-import { backgroundClock, monotonicClock } from '../../src/setup/system.ts';
+import { backgroundClock, monotonicClock, randomId } from '../../src/setup/system.ts';
 
 afterEach(() => void vi.useRealTimers());
 
@@ -13,4 +13,10 @@ it.each([
   const before = clock.now();
   vi.setSystemTime(Date.now() - 3_600_000);
   expect(clock.now()).toBeGreaterThanOrEqual(before);
+});
+
+it('gives ids of 128 bits, no two of them alike, however many are drawn', () => {
+  const ids = Array.from({ length: 1000 }, randomId);
+  expect(ids.filter((id) => !/^[0-9a-f]{32}$/.test(id))).toEqual([]);
+  expect(new Set(ids).size).toBe(1000);
 });

@@ -1,0 +1,53 @@
+import { expect, it } from 'vitest';
+import { Chunks } from '../../src/http/chunks.ts';
+import type { BodyStream, Taken } from '../../src/http/message.ts';
+
+const letters = ['a', 'b', 'c'].map((letter) => Buffer.from(letter));
+
+/** A body of three chunks: it gives at once what the plan says it does. */
+function createBody(atOnce: readonly boolean[] | undefined): BodyStream {
+  let given = 0;
+  const next = () => letters[given++];
+  const take = (): Taken => (atOnce?.[given] === true ? (next() ?? 'end') : 'later');
+  return {
+    ...(atOnce === undefined ? {} : { take }),
+    close: () => {},
+    async *[Symbol.asyncIterator]() {
+      for (let chunk = next(); chunk !== undefined; chunk = next()) yield chunk;
+    },
+  };
+}
+
+const all = [true, true, true, true];
+
+it.each<[name: string, atOnce: readonly boolean[] | undefined, promises: number]>([
+  ['cannot tell', undefined, 4],
+  ['has all of it', all, 0],
+  ['has the first', [true], 3],
+  ['has the last, and knows its end', [false, false, true, true], 2],
+  ['has all but the second', [true, false, true, true], 1],
+])('a body that %s gives each chunk once, and as few promises as it may', async (_name, atOnce, promises) => {
+  const chunks = new Chunks(createBody(atOnce));
+  const got: string[] = [];
+  let waits = 0;
+  for (;;) {
+    const coming = chunks.next();
+    if (coming instanceof Promise) waits += 1;
+    const chunk = await coming;
+    if (chunk === undefined) break;
+    got.push(Buffer.from(chunk).toString());
+  }
+  expect([got.join(''), waits]).toEqual(['abc', promises]);
+});
+
+it('fails as its body does', async () => {
+  const body: BodyStream = {
+    take: () => 'later',
+    close: () => {},
+    // biome-ignore lint/correctness/useYield: it fails before its first chunk
+    async *[Symbol.asyncIterator]() {
+      throw new Error('broken');
+    },
+  };
+  await expect(new Chunks(body).next()).rejects.toThrow('broken');
+});
