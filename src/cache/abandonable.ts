@@ -5,7 +5,17 @@ export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promi
   if (signal.aborted) return Promise.reject(signal.reason);
   return new Promise((resolve, reject) => {
     const leave = () => reject(signal.reason);
+    const stay = () => signal.removeEventListener('abort', leave);
     signal.addEventListener('abort', leave, { once: true });
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave));
+    promise.then(
+      (value) => {
+        stay();
+        resolve(value);
+      },
+      (thrown) => {
+        stay();
+        reject(thrown);
+      },
+    );
   });
 }

@@ -42,6 +42,15 @@ export interface AccessHost {
   readonly isWithheld: boolean;
 }
 
+/** What one reader reads with. Flags rather than a signal to close it: it is made for each request, and a signal is dear. */
+interface Reading {
+  readonly blocks: ReadAhead;
+  readonly visitor: Visitor;
+  isClosed: boolean;
+  /** How many of its reads wait for bytes. */
+  waits: number;
+}
+
 /** The bytes of one generation. */
 export class Access {
   readonly #parts: AccessParts;
@@ -58,13 +67,15 @@ export class Access {
     const sizeBytes = this.#host.sizeBytes ?? Number.POSITIVE_INFINITY;
     const mayRead = (index: number) => this.#isKept(index * blockSizeBytes);
     const blocks = new ReadAhead(keeper, sizeBytes, { blockSizeBytes, budget }, mayRead);
-    const closing = new AbortController();
+    const reading: Reading = { blocks, visitor, isClosed: false, waits: 0 };
     return {
       peek: (offset, end) => this.#peekWith(blocks, offset, end),
-      read: (offset, end) => this.#read(blocks, offset, end, visitor, closing.signal),
+      read: (offset, end) => this.#read(reading, offset, end),
       close: () => {
-        closing.abort(new ProxyError('client_gone'));
+        if (reading.isClosed) return;
+        reading.isClosed = true;
         blocks.close();
+        if (reading.waits > 0) this.#parts.waiters.changed();
       },
     };
   }
@@ -124,15 +135,10 @@ export class Access {
     return chunk;
   }
 
-  async #read(
-    blocks: ReadAhead,
-    offset: number,
-    end: number,
-    visitor: Visitor,
-    signal: AbortSignal,
-  ): Promise<Uint8Array | undefined> {
+  async #read(reading: Reading, offset: number, end: number): Promise<Uint8Array | undefined> {
+    const { blocks, visitor } = reading;
     for (let losses = 0; ; ) {
-      signal.throwIfAborted();
+      throwIfClosed(reading);
       const wasKept = this.#isKept(offset);
       const chunk = this.#peekWith(blocks, offset, end) ?? (await this.#readKept(blocks, offset, end));
       if (chunk !== undefined) return chunk;
@@ -140,26 +146,30 @@ export class Access {
       if (losses > lossesPerByte) throw gone(offset);
       if (this.#host.sizeBytes !== undefined && offset >= this.#host.sizeBytes) return undefined;
       if (this.#has(offset)) continue;
-      this.#throwFailure(offset, visitor);
-      const supplied = this.#demand(offset, end, visitor);
-      await this.#wait(offset, supplied.kind === 'expected', signal);
-      if (!this.#has(offset)) throwRefusal(supplied, visitor);
+      const supplied = this.#isLeftToAnother(offset, visitor) ? undefined : this.#demand(offset, end, visitor);
+      await this.#wait(offset, supplied?.kind === 'expected', reading);
+      if (supplied !== undefined && !this.#has(offset)) throwRefusal(supplied, visitor);
     }
   }
 
   /** Waits until a byte is there or does not come, or, where it is merely expected, until it should be there. */
-  async #wait(offset: number, isExpected: boolean, signal: AbortSignal): Promise<void> {
+  async #wait(offset: number, isExpected: boolean, reading: Reading): Promise<void> {
     const { clock, policy, supply, waiters } = this.#parts;
     let isDue = false;
     const fallDue = () => {
       isDue = true;
       waiters.changed();
     };
-    const cancel = isExpected ? clock.after(policy.seekAheadMs, fallDue) : () => {};
+    const cancel = isExpected ? clock.after(policy.seekAheadMs, fallDue) : undefined;
+    reading.waits += 1;
     try {
-      await waiters.wait(() => isDue || this.#has(offset) || !supply.brings(offset), signal);
+      await waiters.wait(() => {
+        throwIfClosed(reading);
+        return isDue || this.#has(offset) || !supply.brings(offset);
+      });
     } finally {
-      cancel();
+      reading.waits -= 1;
+      cancel?.();
     }
   }
 
@@ -204,11 +214,24 @@ export class Access {
     return this.#host.isWithheld ? undefined : this.#parts.supply.peek(offset, end);
   }
 
+  /**
+   * Whether a transfer has failed that would have brought a byte, and another one brings it: that is waited for, and none is
+   * begun in its place. Throws the failure where there is no other.
+   */
+  #isLeftToAnother(offset: number, visitor: Visitor): boolean {
+    if (this.#host.dead !== undefined || !this.#parts.supply.brings(offset)) this.#throwFailure(offset, visitor);
+    return this.#parts.failures.find(offset, visitor.since) !== undefined;
+  }
+
   /** Throws the failure that has kept a byte from coming. */
   #throwFailure(offset: number, { since }: Visitor): void {
     const failure = this.#host.dead ?? this.#parts.failures.find(offset, since);
     if (failure !== undefined) throw failure;
   }
+}
+
+function throwIfClosed({ isClosed }: Reading): void {
+  if (isClosed) throw new ProxyError('client_gone');
 }
 
 function gone(offset: number): ProxyError {

@@ -9,6 +9,8 @@ export interface SealedBlock {
 /** The first allocation for a block whose length is not known: most bodies without a length are small. */
 const FIRST_ALLOCATION_BYTES = 16 * 1024;
 
+const nothing = new Uint8Array();
+
 /**
  * Assembles blocks. Bytes that were appended stay where they are for those who hold slices of them: a buffer is only ever
  * appended to, and replaced when it must grow.
@@ -19,14 +21,14 @@ export class BlockAssembler {
   #index: number;
   #filled = 0;
   #isEnded = false;
-  #buffer: Uint8Array;
+  /** Allocated with the first byte of the block. */
+  #buffer: Uint8Array = nothing;
 
   /** `sizeBytes` is the length of the whole where it is known; `firstIndex` the block that the bytes begin with. */
   constructor(blockSizeBytes: number, sizeBytes: number | undefined, firstIndex = 0) {
     this.#index = firstIndex;
     this.#blockSizeBytes = blockSizeBytes;
     this.#sizeBytes = sizeBytes;
-    this.#buffer = this.#allocate();
   }
 
   /** Where the next byte belongs. */
@@ -47,6 +49,7 @@ export class BlockAssembler {
   /** Appends bytes of `chunk` from `from` on, at most to the end of the block; tells how many. The block must not be full. */
   append(chunk: Uint8Array, from: number): number {
     const count = Math.min(chunk.length - from, this.#blockSizeBytes - this.#filled);
+    if (this.#filled === 0) this.#buffer = this.#allocate();
     if (this.#filled + count > this.#buffer.length) this.#grow(this.#filled + count);
     this.#buffer.set(from === 0 && count === chunk.length ? chunk : chunk.subarray(from, from + count), this.#filled);
     this.#filled += count;
@@ -60,7 +63,7 @@ export class BlockAssembler {
     const sealed = { index: this.#index, bytes: this.#buffer };
     this.#index += 1;
     this.#filled = 0;
-    this.#buffer = this.#allocate();
+    this.#buffer = nothing;
     return sealed;
   }
 

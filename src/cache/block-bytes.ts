@@ -1,6 +1,9 @@
 /** Bytes at any offset out of blocks. */
 
-import type { BlockSource } from '../store/store.ts';
+import type { StoredEntry } from '../store/store.ts';
+
+/** More bytes than these, where they are not in memory, are not read in the same tick: others wait for their turn. */
+const MAX_NOW_BYTES = 256 * 1024;
 
 /** The part of a block that lies in `[offset, end)`, without a copy. */
 export function sliceOfBlock(
@@ -15,14 +18,15 @@ export function sliceOfBlock(
   return block.subarray(offset - blockStart, Math.min(end - blockStart, block.length));
 }
 
-/** Bytes from `offset` on that a source has in memory, at most to the end of their block. */
+/** Bytes from `offset` on that an entry has in the same tick, at most to the end of their block: in memory, or nearly so. */
 export function peekBytes(
-  source: Pick<BlockSource, 'peekBlock'>,
+  entry: Pick<StoredEntry, 'peekBlock' | 'readNow'>,
   blockSizeBytes: number,
   offset: number,
   end: number,
 ): Uint8Array | undefined {
   const index = Math.floor(offset / blockSizeBytes);
-  const block = source.peekBlock(index);
-  return block === undefined ? undefined : sliceOfBlock(block, index, blockSizeBytes, offset, end);
+  const block = entry.peekBlock(index);
+  if (block !== undefined) return sliceOfBlock(block, index, blockSizeBytes, offset, end);
+  return end - offset > MAX_NOW_BYTES ? undefined : entry.readNow?.(offset, end);
 }

@@ -8,7 +8,8 @@ import { BodyHashes } from './body-hashes.ts';
 export class BodyCheck {
   readonly #stated: Digest | undefined;
   readonly #known: string | undefined;
-  readonly #hashes: BodyHashes;
+  /** Undefined where nobody asks for a digest: most bodies are never hashed. */
+  readonly #hashes: BodyHashes | undefined;
   #digest: string | undefined;
 
   /**
@@ -16,10 +17,18 @@ export class BodyCheck {
    * `wantsDigest` tells whether the SHA-256 is wanted, whatever is stated.
    */
   constructor(stated: Digest | undefined, wantsDigest: boolean, known?: string) {
-    const wanted = wantsDigest || known !== undefined ? (['sha256'] as const) : [];
+    const isWanted = wantsDigest || known !== undefined;
     this.#stated = stated;
     this.#known = known;
-    this.#hashes = new BodyHashes(new Set([...wanted, ...(stated === undefined ? [] : [stated.algorithm])]));
+    if (isWanted || stated !== undefined) {
+      const wanted = isWanted ? (['sha256'] as const) : [];
+      this.#hashes = new BodyHashes(new Set([...wanted, ...(stated === undefined ? [] : [stated.algorithm])]));
+    }
+  }
+
+  /** Whether there is nothing to verify or to tell. */
+  get isIdle(): boolean {
+    return this.#hashes === undefined;
   }
 
   /** Whether the last block has to be held back until the body is verified. */
@@ -29,12 +38,12 @@ export class BodyCheck {
 
   /** Takes note of a block that has come. */
   add(index: number, bytes: Uint8Array): void {
-    this.#hashes.add(index, bytes);
+    this.#hashes?.add(index, bytes);
   }
 
   /** Whether blocks up to this one (exclusive) have come in order. */
   hasAll(blockCount: number): boolean {
-    return this.#hashes.count >= blockCount;
+    return (this.#hashes?.count ?? 0) >= blockCount;
   }
 
   /** The SHA-256 of the whole, hexadecimal, once it was verified; undefined where it was not wanted. */
@@ -47,6 +56,7 @@ export class BodyCheck {
    * `generation_changed`, and what `readBlock` throws.
    */
   async verify(blockCount: number, readBlock: (index: number) => Promise<Uint8Array>): Promise<void> {
+    if (this.#hashes === undefined) return;
     const hashes = await this.#hashes.finish(blockCount, readBlock);
     const sha256 = hashes.get('sha256');
     if (this.#stated !== undefined && hashes.get(this.#stated.algorithm) !== this.#stated.hex) {

@@ -8,7 +8,7 @@ import { fillFields } from './asked.ts';
 import { createContinuedRepresentation } from './continued-representation.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import { type HeldAnswer, type Holder, HolderLost, type Lease, type Right } from './fleet.ts';
-import type { Inquiry } from './inquiry.ts';
+import { changedInquiry, type Inquiry } from './inquiry.ts';
 import { withoutCredentials } from './open-generation.ts';
 import type { Relay } from './representation.ts';
 import type { Version } from './version.ts';
@@ -125,12 +125,11 @@ function severable(relay: Relay): Relay {
 /** The question of one who has its head already: the part that it wants is a matter of its reader. */
 function wholeOf(inquiry: Inquiry): Inquiry {
   const { request, originFields } = inquiry;
-  return {
-    ...inquiry,
+  return changedInquiry(inquiry, {
     request: changedRequest(request, { fields: fillFields(request.fields) }),
     originFields: fillFields(originFields),
     onInterim: () => {},
-  };
+  });
 }
 
 async function askHolder(

@@ -1,46 +1,17 @@
 /** One transfer from the origin into one generation: from a block's start on, and taken up again where it breaks off. */
 
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
+import { Chunks } from '../http/chunks.ts';
 import type { Clock } from '../http/clock.ts';
-import type { Fields } from '../http/fields.ts';
 import type { BodyStream } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Errand } from '../origin/origin.ts';
-import type { Digest } from '../semantics/digest.ts';
 import { BlockAssembler, type SealedBlock } from './block-assembler.ts';
 import type { Coming } from './fetch-decision.ts';
+import { type Part, verifyContent } from './part.ts';
 import { pause } from './pause.ts';
 import { createRetryBudget, type RetryRules } from './retry-budget.ts';
 import type { Witness } from './witness.ts';
-
-/** The fields that came with a part, and when it was asked for and came. */
-export interface PartHead {
-  readonly fields: Fields;
-  readonly requestAt: number;
-  readonly responseAt: number;
-}
-
-/** Bytes of a generation on their way. */
-export interface Part {
-  /** The offset of the first byte. */
-  readonly from: number;
-  /** Where the part ends (exclusive), as the origin promised; undefined when only its end will tell. */
-  readonly end: number | undefined;
-  readonly body: BodyStream;
-  /** Whether it is the whole representation. */
-  readonly isWhole: boolean;
-  /** Whether a strong validator says that these are bytes of this generation. Otherwise they are compared with what is there. */
-  readonly isProven: boolean;
-  /** What the hash of the part must come to, where the origin states it. */
-  readonly digest: Digest | undefined;
-  /** What is to replace the fields that came before (RFC 9111 §3.4); undefined where nothing proves that it belongs to them. */
-  readonly head: PartHead | undefined;
-}
-
-/** Bytes that come already when a generation is opened. */
-export interface FirstPart extends Part {
-  readonly errand: Errand;
-}
 
 /** A block that has come, and how it came. */
 export interface Arrived extends SealedBlock {
@@ -82,6 +53,13 @@ export interface FillOptions {
   /** What readers may have seen of the generation. */
   readonly witness: Witness;
   readonly errand: Errand;
+}
+
+/** A block that is complete, and the bytes it was completed with, of which so many are taken. */
+interface Sealed {
+  readonly block: SealedBlock;
+  readonly bytes: Uint8Array;
+  readonly taken: number;
 }
 
 /** Whether nothing of a generation is to be used after a failure. */
@@ -226,26 +204,35 @@ export class Fill implements Coming {
 
   /** True when the limit or what others bring was reached; false when the part was shorter than asked for. */
   async #take(part: Part): Promise<boolean> {
-    let at = part.from;
     const hash = part.digest === undefined ? undefined : createHash(part.digest.algorithm);
-    for await (const chunk of part.body) {
+    const chunks = new Chunks(part.body);
+    for (let at = part.from; ; ) {
+      // What is there is taken without a pause: promises are most of what a small body would cost.
+      const coming = chunks.next();
+      const chunk = coming instanceof Promise ? await coming : coming;
+      if (chunk === undefined) {
+        this.#stopping.signal.throwIfAborted();
+        return await this.#end(part, at);
+      }
       this.#received += chunk.length;
       // What comes behind the end that was promised is of no part.
       const last = Math.min(part.end ?? Number.POSITIVE_INFINITY, at + chunk.length);
       hash?.update(chunk.subarray(0, last - at));
       if (last === part.end && last > at) verifyContent(part, hash);
-      const end = Math.min(this.#limit, last);
-      const known = Math.max(0, this.frontier - at);
-      if (known < end - at && (await this.#append(chunk.subarray(known, end - at), part.isProven))) return true;
+      const sealed = this.#append(chunk, at, Math.min(this.#limit, last));
+      if (sealed !== undefined && (await this.#keepAll(sealed, part.isProven))) return true;
       if (last < at + chunk.length) return await this.#end(part, last);
       at = last;
-      if (at < this.#limit || (at === this.#limit && at === this.#options.sizeBytes)) continue;
-      if (part.isWhole && part.end === undefined && this.#limit === this.#options.sizeBytes)
-        throw changed('more bytes');
-      return true;
+      if (this.#isEnough(part, at)) return true;
     }
-    this.#stopping.signal.throwIfAborted();
-    return await this.#end(part, at);
+  }
+
+  /** Whether no more of a part is to be read than the bytes before `at`. */
+  #isEnough({ isWhole, end }: Part, at: number): boolean {
+    const { sizeBytes } = this.#options;
+    if (at < this.#limit || (at === this.#limit && at === sizeBytes)) return false;
+    if (isWhole && end === undefined && this.#limit === sizeBytes) throw changed('more bytes');
+    return true;
   }
 
   async #end(part: Part, at: number): Promise<boolean> {
@@ -253,23 +240,38 @@ export class Fill implements Coming {
     if (at < Math.min(part.end ?? at, this.#limit)) throw new ProxyError('origin_body_short');
     const isShorter = part.end === undefined && at < (this.#options.sizeBytes ?? at);
     if (isShorter || (part.isWhole && this.#options.witness.isAhead(at))) throw changed('fewer bytes');
-    if (isOpenEnded) await this.#keep(this.#assembler.sealLast(), part.isProven);
+    const last = isOpenEnded ? this.#assembler.sealLast() : undefined;
+    if (last !== undefined) await this.#keep(last, part.isProven);
     return isOpenEnded || at >= this.#limit;
   }
 
-  /** Takes the bytes that follow; true when the fill has reached what others bring. */
-  async #append(bytes: Uint8Array, isProven: boolean): Promise<boolean> {
+  /** Takes what is new of a chunk whose first byte belongs `at`, up to `end`: as far as one block goes, if it completes one. */
+  #append(chunk: Uint8Array, at: number, end: number): Sealed | undefined {
+    const known = Math.max(0, this.frontier - at);
+    if (known >= end - at) return undefined;
+    const bytes = chunk.subarray(known, end - at);
     if (this.#options.witness.contradicts(this.frontier, bytes)) throw changed('other bytes');
-    for (let taken = 0; taken < bytes.length; ) {
-      taken += this.#assembler.append(bytes, taken);
-      this.#options.host.moved();
-      if (await this.#keep(this.#assembler.seal(), isProven)) return true;
+    return this.#appendFrom(bytes, 0);
+  }
+
+  #appendFrom(bytes: Uint8Array, from: number): Sealed | undefined {
+    if (from >= bytes.length) return undefined;
+    const taken = from + this.#assembler.append(bytes, from);
+    this.#options.host.moved();
+    const block = this.#assembler.seal();
+    return block && { block, bytes, taken };
+  }
+
+  /** Keeps a block, and those that the rest of its bytes makes; true when the fill has reached what others bring. */
+  async #keepAll(first: Sealed, isProven: boolean): Promise<boolean> {
+    for (let sealed: Sealed | undefined = first; sealed !== undefined; ) {
+      if (await this.#keep(sealed.block, isProven)) return true;
+      sealed = this.#appendFrom(sealed.bytes, sealed.taken);
     }
     return false;
   }
 
-  async #keep(sealed: SealedBlock | undefined, isProven: boolean): Promise<boolean> {
-    if (sealed === undefined) return false;
+  async #keep(sealed: SealedBlock, isProven: boolean): Promise<boolean> {
     const { frontier } = this;
     const onKept = () => {
       this.#keptTo = frontier;
@@ -280,14 +282,6 @@ export class Fill implements Coming {
     this.#limit = this.frontier;
     return true;
   }
-}
-
-/** Throws `ProxyError` `origin_digest_mismatch` when a part that has come to its end is not what its digest tells. */
-function verifyContent({ from, end, digest }: Part, hash: Hash | undefined): void {
-  if (hash?.digest('hex') === digest?.hex) return;
-  throw new ProxyError('origin_digest_mismatch', {
-    detail: `the content of bytes ${from}-${(end ?? 0) - 1} is another`,
-  });
 }
 
 function changed(detail: string): ProxyError {

@@ -3,6 +3,7 @@
  * belongs to no client; readers attach at any offset, get each byte as it arrives, and leave without harm to it.
  */
 
+import { setImmediate } from 'node:timers/promises';
 import type { Span } from '../bytes/span.ts';
 import type { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
@@ -15,7 +16,8 @@ import type { ByteBudget } from './byte-budget.ts';
 import type { WholeBody } from './commit.ts';
 import { Failures } from './failures.ts';
 import type { Outlook } from './fetch-decision.ts';
-import { type Arrived, type FirstPart, isFatal, type PartHead } from './fill.ts';
+import { type Arrived, isFatal } from './fill.ts';
+import type { FirstPart, PartHead } from './part.ts';
 import { Readers } from './readers.ts';
 import type { Representation } from './representation.ts';
 import { type FillResult, Supply, type SupplyHost, type SupplyRules } from './supply.ts';
@@ -87,14 +89,24 @@ export class Generation implements SupplyHost, AccessHost {
         this.idle();
       },
     });
-    this.#keeper = new BlockKeeper({
-      ...options,
-      waiters: this.#waiters,
+    // Without spreads: there are many options, and this is done for each miss.
+    const { blockSizeBytes, sizeBytes, writer, source, windowBytes, check, policy, clock, readAhead } = options;
+    const waiters = this.#waiters;
+    const keeper = new BlockKeeper({
+      writer,
+      blockSizeBytes,
+      sizeBytes,
+      source,
+      windowBytes,
       lowestWanted: (from) => (this.#isStopped ? undefined : this.#readers.lowest(from)),
+      waiters,
+      onStoreFault: options.onStoreFault,
     });
-    this.#wholeness = new Wholeness({ ...options, keeper: this.#keeper });
-    const parts = { keeper: this.#keeper, supply: this.#supply, waiters: this.#waiters, failures: this.#failures };
-    this.#access = new Access({ ...options, ...parts }, this);
+    this.#keeper = keeper;
+    this.#wholeness = new Wholeness({ blockSizeBytes, sizeBytes, keeper, check });
+    const supply = this.#supply;
+    const failures = this.#failures;
+    this.#access = new Access({ blockSizeBytes, policy, clock, readAhead, keeper, supply, waiters, failures }, this);
   }
 
   /** Its name in the store. */
@@ -173,6 +185,16 @@ export class Generation implements SupplyHost, AccessHost {
     await Promise.resolve();
     this.idle();
     await this.#closed.promise;
+  }
+
+  /**
+   * Where it is a block or less, and on its way: waits until the origin's bytes that have arrived by now are taken, so that a
+   * small body is given out at once and not piece by piece. Undefined where there is nothing to be won by it.
+   */
+  whenTaken(): Promise<void> | undefined {
+    const { sizeBytes } = this;
+    const isSmall = sizeBytes !== undefined && sizeBytes <= this.#options.blockSizeBytes;
+    return isSmall && !this.#supply.isIdle && !this.#supply.hasReached(sizeBytes) ? setImmediate() : undefined;
   }
 
   /** Takes the metadata that a 304 has freshened. */

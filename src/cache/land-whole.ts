@@ -6,11 +6,11 @@ import { isOriginFailure } from '../semantics/staleness.ts';
 import { decideStoring, personalFields } from '../semantics/storing.ts';
 import { type StoredEntry, StoreFault } from '../store/store.ts';
 import type { ExchangeContext } from './exchange-context.ts';
-import type { Part } from './fill.ts';
 import { decideUnwanted } from './fill-policy.ts';
 import type { Clearance, Landing } from './flight.ts';
 import type { CachePolicy, Inquiry } from './inquiry.ts';
 import { openGeneration, type Received } from './open-generation.ts';
+import type { Part } from './part.ts';
 
 /**
  * Lands with a response that stands for the whole; `validated` is the entry that it was to validate, `part` what it holds

@@ -41,7 +41,9 @@ export class LandedAnswers {
     switch (arrival.kind) {
       case 'generation':
         if (isFor(arrival.generation.response)) {
-          return generationAnswer(arrival.generation, withMoreFields(arrival.representation, personal), context);
+          const { generation, representation } = arrival;
+          const answer = generationAnswer(generation, withMoreFields(representation, personal), context);
+          return generation.whenTaken()?.then(() => answer) ?? answer;
         }
         arrival.representation.close();
         return undefined;

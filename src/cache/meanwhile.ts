@@ -3,7 +3,7 @@
 import { traceFields, withoutTraceFields } from '../semantics/trace-context.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { Flight } from './flight.ts';
-import type { Inquiry } from './inquiry.ts';
+import { changedInquiry, type Inquiry } from './inquiry.ts';
 import { isSameVariant } from './join.ts';
 
 /** Whether one of the flights of its key may bring what tells whether an entry is current: it is not asked for twice then. */
@@ -18,12 +18,11 @@ export function isBeingValidated(flights: readonly Flight[], entry: StoredEntry,
 export function unattended(inquiry: Inquiry): Inquiry {
   const { policy, originFields } = inquiry;
   const fill = { ...policy.fill, onAbort: 'finish' as const };
-  return {
-    ...inquiry,
+  return changedInquiry(inquiry, {
     originFields: withoutTraceFields(originFields),
     causedBy: traceFields(originFields),
     policy: { ...policy, fill },
     isUnattended: true,
     onInterim: () => {},
-  };
+  });
 }

@@ -1,8 +1,9 @@
 /** Generations opened: a new one for a response, or a stored one that is to be completed. */
 
 import { withoutFields } from '../http/fields.ts';
+import { ownText } from '../http/own-text.ts';
 import type { ProxyError } from '../http/proxy-error.ts';
-import type { StoredResponse } from '../http/stored-response.ts';
+import type { NominatedField, StoredResponse } from '../http/stored-response.ts';
 import type { Errand, OriginResponse } from '../origin/origin.ts';
 import { selectReprDigest } from '../semantics/digest.ts';
 import { freshened } from '../semantics/freshen.ts';
@@ -17,11 +18,11 @@ import { fillFields } from './asked.ts';
 import { BodyCheck } from './body-check.ts';
 import { commit, publish } from './commit.ts';
 import type { ExchangeContext } from './exchange-context.ts';
-import type { FirstPart, PartHead } from './fill.ts';
 import type { Clearance } from './flight.ts';
 import { Generation, type GenerationOptions } from './generation.ts';
-import type { Inquiry } from './inquiry.ts';
+import { changedInquiry, type Inquiry } from './inquiry.ts';
 import { hasStrongTag, mayHaveOwnTag } from './own-tag.ts';
+import type { FirstPart, PartHead } from './part.ts';
 import { createPartSource } from './part-source.ts';
 import { withTags } from './tags.ts';
 import { tellOfCookie } from './telling-of-cookies.ts';
@@ -124,7 +125,7 @@ export function withoutCredentials(inquiry: Inquiry, response: StoredResponse): 
   const { originFields, policy } = inquiry;
   const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response, policy });
   if (decision.kind === 'store' || decision.reason !== 'authorization') return inquiry;
-  return { ...inquiry, originFields: withoutFields(originFields, credentialFields) };
+  return changedInquiry(inquiry, { originFields: withoutFields(originFields, credentialFields) });
 }
 
 const credentialFields = new Set(['authorization']);
@@ -231,13 +232,19 @@ export function describe(inquiry: Inquiry, { response, requestAt, responseAt }: 
   const isUnspoken = freshnessLifetime({ status, fields, responseAt }, policy).source === 'none';
   const isPersonal = isUnspoken && policy.key.cookies.length === 0;
   const selected = selectedValues(asked, policy.key);
+  const names = [...impliedVary(asked, fields), ...(isPersonal ? ['cookie'] : [])];
   const described = {
     status,
     fields: storableFields(fields, responseAt, policy),
-    nominated: nominatedFields(fields, asked, [...impliedVary(asked, fields), ...(isPersonal ? ['cookie'] : [])]),
-    ...(selected === undefined ? {} : { selected }),
+    nominated: ownValues(nominatedFields(fields, asked, names)),
+    ...(selected === undefined ? {} : { selected: ownValues(selected) }),
     requestAt,
     responseAt,
   };
   return withTags(described, inquiry);
+}
+
+/** They are stored, and nothing else of the request is to be kept by that. */
+function ownValues(values: readonly NominatedField[]): readonly NominatedField[] {
+  return values.map(([name, value]) => [name, value === null ? null : ownText(value)]);
 }

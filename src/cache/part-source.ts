@@ -12,8 +12,8 @@ import { formatRange } from '../semantics/range.ts';
 import { traceFields, withoutTraceFields } from '../semantics/trace-context.ts';
 import { compareVersions, strongValidator } from '../semantics/validator.ts';
 import { fillFields } from './asked.ts';
-import type { Part, PartHead } from './fill.ts';
 import type { Inquiry } from './inquiry.ts';
+import type { Part, PartHead } from './part.ts';
 
 /** Gives the bytes of one generation. */
 export interface PartSource {

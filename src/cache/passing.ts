@@ -1,6 +1,7 @@
 /** Requests that go to the origin as they are, and what its responses tell of what is stored. */
 
 import { ProxyError } from '../http/proxy-error.ts';
+import { createTether } from '../http/tether.ts';
 import type { ForwardReason } from '../semantics/cache-status.ts';
 import { isSafeMethod } from '../semantics/method.ts';
 import type { Answer } from './answer.ts';
@@ -104,15 +105,6 @@ export class Passing {
       throw thrown;
     }
   }
-}
-
-/** Aborts when a client leaves, until it is released. */
-function createTether(client: AbortSignal): { readonly signal: AbortSignal; release(): void } {
-  const transfer = new AbortController();
-  const leave = () => transfer.abort(client.reason);
-  if (client.aborted) leave();
-  client.addEventListener('abort', leave, { once: true });
-  return { signal: transfer.signal, release: () => client.removeEventListener('abort', leave) };
 }
 
 function answerPosted(arrival: Arrival): Answer {

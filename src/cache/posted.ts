@@ -6,7 +6,7 @@ import { freshnessLifetime, isExplicit } from '../semantics/freshness.ts';
 import { resolveOwn } from '../semantics/invalidation.ts';
 import { isMethodOverride } from '../semantics/method.ts';
 import { decideStoring } from '../semantics/storing.ts';
-import type { Inquiry } from './inquiry.ts';
+import { changedInquiry, type Inquiry } from './inquiry.ts';
 import type { Received } from './open-generation.ts';
 
 /** Fields of a request that are about its content. */
@@ -29,5 +29,6 @@ export function selectPosted(inquiry: Inquiry, { response, responseAt }: Receive
   const fields = withoutFields(originFields, contentFields);
   if (decideStoring({ request: { method: 'GET', fields }, response: dated, policy }).kind === 'refuse')
     return undefined;
-  return { ...inquiry, originFields: fields, policy: { ...policy, fill: { ...policy.fill, resumeAttempts: 0 } } };
+  const fill = { ...policy.fill, resumeAttempts: 0 };
+  return changedInquiry(inquiry, { originFields: fields, policy: { ...policy, fill } });
 }

@@ -3,8 +3,9 @@
 /** Notes the invalidations that concern one exchange. */
 export class Revocation {
   #isRevoked = false;
-  /** What was invalidated before it was known which tags the response has, in order. */
-  #tags: Set<string> | undefined = new Set();
+  /** What was invalidated before it was known which tags the response has, in order; none is most often. */
+  #tags: Set<string> | undefined;
+  #isSettled = false;
   #firstOwn = -1;
 
   /** Its key was invalidated. */
@@ -14,7 +15,7 @@ export class Revocation {
 
   /** Everything that has this tag was invalidated; `known` are the tags of the response once they are known. */
   revokeTagged(tag: string, known: readonly string[] = []): void {
-    if (this.#tags !== undefined) this.#tags.add(tag);
+    if (!this.#isSettled) this.#tags = (this.#tags ?? new Set()).add(tag);
     else if (known.includes(tag)) this.#isRevoked = true;
   }
 
@@ -33,6 +34,7 @@ export class Revocation {
     this.#isRevoked = this.concerns(tags);
     this.#firstOwn = [...(this.#tags ?? [])].findIndex((tag) => tags.includes(tag));
     this.#tags = undefined;
+    this.#isSettled = true;
   }
 
   /** Whether the response was invalid already for those who came when so many tags were invalidated. */

@@ -9,8 +9,9 @@ import { isBeyondLimit } from './beyond-limit.ts';
 import type { BlockKeeper } from './block-keeper.ts';
 import { createErrand } from './errand.ts';
 import { decideFetch, type Outlook } from './fetch-decision.ts';
-import { type Arrived, Fill, type FillHost, type FirstPart, isFatal, type Part, type PartHead } from './fill.ts';
+import { type Arrived, Fill, type FillHost, isFatal } from './fill.ts';
 import { decideUnwanted, type FillPolicy, mayComplete } from './fill-policy.ts';
+import type { FirstPart, Part, PartHead } from './part.ts';
 import type { PartSource } from './part-source.ts';
 import type { RetryRules } from './retry-budget.ts';
 import { Witness } from './witness.ts';
@@ -159,11 +160,11 @@ export class Supply implements FillHost {
 
   /** Ends the transfers that nobody wants: at once, or with their block where the rest can be had later. */
   endUnwanted(): void {
-    const error = new ProxyError('client_gone', { detail: 'nobody reads it any more' });
     for (const fill of this.#arrivals) {
       const isDone = fill.frontier >= fill.limit;
       if (isDone || this.#host.isWanted({ start: fill.frontier, end: fill.limit })) continue;
       if (this.#decideUnwanted(fill) === 'finish') continue;
+      const error = new ProxyError('client_gone', { detail: 'nobody reads it any more' });
       if (this.#rules.policy.onAbort === 'finish' && this.#rules.source.givesParts) fill.stopAfterBlock(error);
       else fill.stop(error);
     }

@@ -10,56 +10,58 @@ export interface Waiters {
   changed(): void;
 }
 
+/** Creates an empty set of waiters. */
+export function createWaiters(): Waiters {
+  return new WaiterSet();
+}
+
+/** What holds already costs its waiter no promise of its own. */
+const met = Promise.resolve();
+
+class WaiterSet implements Waiters {
+  #waiting: Set<Waiter> | undefined;
+
+  wait(isMet: () => boolean, signal?: AbortSignal): Promise<void> {
+    try {
+      signal?.throwIfAborted();
+      return isMet() ? met : new Promise((resolve, reject) => this.#enlist({ isMet, resolve, reject }, signal));
+    } catch (thrown) {
+      return Promise.reject(thrown);
+    }
+  }
+
+  changed(): void {
+    if (this.#waiting === undefined) return;
+    for (const waiter of this.#waiting) this.#settle(waiter);
+  }
+
+  #enlist(waiter: Omit<Waiter, 'over'>, signal: AbortSignal | undefined): void {
+    const leave = () => {
+      this.#waiting?.delete(enlisted);
+      waiter.reject(signal?.reason);
+    };
+    const enlisted = { ...waiter, over: () => signal?.removeEventListener('abort', leave) };
+    signal?.addEventListener('abort', leave, { once: true });
+    this.#waiting ??= new Set();
+    this.#waiting.add(enlisted);
+  }
+
+  #settle(waiter: Waiter): void {
+    try {
+      if (!waiter.isMet()) return;
+      waiter.resolve();
+    } catch (thrown) {
+      waiter.reject(thrown);
+    }
+    this.#waiting?.delete(waiter);
+    waiter.over();
+  }
+}
+
 interface Waiter {
   readonly isMet: () => boolean;
   readonly resolve: () => void;
   readonly reject: (reason: unknown) => void;
-}
-
-/** Creates an empty set of waiters. */
-export function createWaiters(): Waiters {
-  const waiting = new Set<Waiter>();
-
-  function settle(waiter: Waiter): void {
-    try {
-      if (!waiter.isMet()) return;
-      waiting.delete(waiter);
-      waiter.resolve();
-    } catch (error) {
-      waiting.delete(waiter);
-      waiter.reject(error);
-    }
-  }
-
-  function enlist(isMet: () => boolean, signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const leave = () => {
-        waiting.delete(waiter);
-        reject(signal?.reason);
-      };
-      const waiter: Waiter = {
-        isMet,
-        resolve: () => {
-          signal?.removeEventListener('abort', leave);
-          resolve();
-        },
-        reject: (reason) => {
-          signal?.removeEventListener('abort', leave);
-          reject(reason);
-        },
-      };
-      signal?.addEventListener('abort', leave, { once: true });
-      waiting.add(waiter);
-    });
-  }
-
-  return {
-    async wait(isMet, signal) {
-      signal?.throwIfAborted();
-      if (!isMet()) await enlist(isMet, signal);
-    },
-    changed() {
-      for (const waiter of waiting) settle(waiter);
-    },
-  };
+  /** Told when it does not wait any more. */
+  readonly over: () => void;
 }

@@ -76,7 +76,12 @@ export function takeUpQuestion(
   if (routed === undefined) return undefined;
   const { origin, repay } = gateOf(routed.route).lend(routed, client);
   const { onInterim } = asker;
-  const inquiry = createInquiry(request, routed, router, { origin, client, originFields, onInterim });
+  const inquiry = createInquiry(request, routed, router, {
+    origin,
+    client,
+    originFields: () => originFields,
+    onInterim,
+  });
   const isSame = inquiry.key === key && inquiry.originTarget === originTarget && nameRules(inquiry.policy) === rules;
   return isSame ? { inquiry, onSent: (bytes) => repay(key, bytes) } : undefined;
 }

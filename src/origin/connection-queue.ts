@@ -14,7 +14,7 @@ export interface Turn {
  */
 export class ConnectionQueue {
   readonly #connections: number;
-  readonly #waiting = new Set<() => void>();
+  readonly #waiting = new Set<Place>();
   #busy = 0;
 
   constructor(connections: number) {
@@ -23,37 +23,61 @@ export class ConnectionQueue {
 
   /** Takes a place in the queue. */
   join(): Turn {
-    let state: 'new' | 'waiting' | 'busy' | 'over' = 'new';
-    let go = () => {};
-    return {
-      begin: (send) => {
-        if (state !== 'new') return;
-        state = 'waiting';
-        go = () => {
-          state = 'busy';
-          send();
-        };
-        this.#waiting.add(go);
-        this.#proceed();
-      },
-      leave: () => {
-        this.#waiting.delete(go);
-        const wasBusy = state === 'busy';
-        state = 'over';
-        if (!wasBusy) return;
-        this.#busy -= 1;
-        // The pool learns of the connection in the course of this turn.
-        queueMicrotask(() => this.#proceed());
-      },
-    };
+    return new Place(this);
+  }
+
+  /** Lets a place have its turn when it comes. */
+  admit(place: Place): void {
+    this.#waiting.add(place);
+    this.#proceed();
+  }
+
+  /** Gives up a place, and the connection that it has, if it has one. */
+  release(place: Place, isBusy: boolean): void {
+    this.#waiting.delete(place);
+    if (!isBusy) return;
+    this.#busy -= 1;
+    // The pool learns of the connection in the course of this turn.
+    if (this.#waiting.size > 0) queueMicrotask(() => this.#proceed());
   }
 
   #proceed(): void {
-    for (const go of this.#waiting) {
+    for (const place of this.#waiting) {
       if (this.#busy >= this.#connections) return;
-      this.#waiting.delete(go);
+      this.#waiting.delete(place);
       this.#busy += 1;
-      go();
+      place.go();
     }
+  }
+}
+
+class Place implements Turn {
+  readonly #queue: ConnectionQueue;
+  #state: 'new' | 'waiting' | 'busy' | 'over' = 'new';
+  #send: (() => void) | undefined;
+
+  constructor(queue: ConnectionQueue) {
+    this.#queue = queue;
+  }
+
+  begin(send: () => void): void {
+    if (this.#state !== 'new') return;
+    this.#state = 'waiting';
+    this.#send = send;
+    this.#queue.admit(this);
+  }
+
+  /** There is a connection for it. */
+  go(): void {
+    this.#state = 'busy';
+    this.#send?.();
+    this.#send = undefined;
+  }
+
+  leave(): void {
+    const wasBusy = this.#state === 'busy';
+    this.#state = 'over';
+    this.#send = undefined;
+    this.#queue.release(this, wasBusy);
   }
 }

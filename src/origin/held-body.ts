@@ -1,6 +1,6 @@
 /** Bodies that are lent: a request's, to one origin after another; a response's, to whoever reads it. */
 
-import type { BodyStream } from '../http/message.ts';
+import type { BodyStream, Taken } from '../http/message.ts';
 import { isOriginFailure } from './resend.ts';
 
 /** A request's body that is not given up when an attempt to send it fails before it was read. */
@@ -66,6 +66,13 @@ export class WatchedBody implements BodyStream, AsyncIterator<Uint8Array> {
   [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
     this.#chunks = this.#body[Symbol.asyncIterator]();
     return this;
+  }
+
+  take(): Taken {
+    const taken = this.#body.take?.() ?? 'later';
+    if (taken === 'end') this.#tell('whole');
+    else if (taken !== 'later') this.#watch.onChunk?.(taken);
+    return taken;
   }
 
   async next(): Promise<IteratorResult<Uint8Array>> {

@@ -128,14 +128,16 @@ class Group implements OriginGroup {
       isAnswered = true;
       request.onInterim?.(interim);
     };
-    const tried = new Set<Member>();
+    const tried: Member[] = [];
     for (let resends = 0; ; resends += 1) {
       const member = this.#select(request, tried);
-      tried.add(member);
+      tried.push(member);
       const attempt = await this.#send(member, { ...request, body, onInterim, isResent: resends > 0 });
-      const hasOther = this.#members.some((each) => !tried.has(each) && each.health.mayAsk);
-      const situation = { request, isAnswered, isBodyTouched: body?.isTouched === true, hasOther };
-      if (resends < this.#attempts && mayResend(attempt, situation) && this.#budget.take()) {
+      const mayBeAgain = () => {
+        const hasOther = this.#members.some((each) => !tried.includes(each) && each.health.mayAsk);
+        return mayResend(attempt, { request, isAnswered, isBodyTouched: body?.isTouched === true, hasOther });
+      };
+      if (!isGood(attempt) && resends < this.#attempts && mayBeAgain() && this.#budget.take()) {
         if (attempt.kind === 'response') attempt.response.body.close();
         continue;
       }
@@ -146,7 +148,7 @@ class Group implements OriginGroup {
   }
 
   hold(): Hold {
-    const member = this.#select(undefined, new Set());
+    const member = this.#select(undefined, []);
     const report = this.#isMany ? member.health.begin() : () => {};
     member.load += 1;
     let isHeld = true;
@@ -186,11 +188,11 @@ class Group implements OriginGroup {
   }
 
   /** One that was not tried and may be asked; failing that, one that was not tried; failing that, any. */
-  #select(request: OriginRequest | undefined, tried: ReadonlySet<Member>): Member {
+  #select(request: OriginRequest | undefined, tried: readonly Member[]): Member {
     const [first] = this.#members;
     if (first === undefined) throw new Error('a group of no origins');
     if (!this.#isMany) return first;
-    const untried = this.#members.filter((member) => !tried.has(member));
+    const untried = this.#members.filter((member) => !tried.includes(member));
     const ready = untried.filter(({ health }) => health.mayAsk);
     const wish = request === undefined ? undefined : this.#attachments.select(request);
     if (wish?.kind === 'this' && ready.includes(wish.member)) return wish.member;
@@ -240,6 +242,11 @@ class Group implements OriginGroup {
     });
     return { ...response, body };
   }
+}
+
+/** Whether there is no reason to ask again. */
+function isGood(attempt: Attempt): boolean {
+  return attempt.kind === 'response' && !isUnwell(attempt.response);
 }
 
 async function attempt(origin: Origin, request: OriginRequest): Promise<Attempt> {

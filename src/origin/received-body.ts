@@ -1,7 +1,7 @@
 /** The body of a response between the connection that pushes it and the reader that pulls it. */
 
 import type { Fields } from '../http/fields.ts';
-import type { BodyStream } from '../http/message.ts';
+import type { BodyStream, Taken } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 
 /** Holds back and ends the transfer that a body comes from. */
@@ -96,16 +96,22 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
     return this;
   }
 
-  /** One call at a time, as `for await` makes them. */
-  next(): Promise<IteratorResult<Uint8Array, undefined>> {
+  take(): Taken {
     const chunk = this.#chunks.shift();
     if (chunk !== undefined) {
       this.#unreadBytes -= chunk.length + chunkBytes;
       this.#letFlow();
-      return Promise.resolve({ done: false, value: chunk });
+      return chunk;
     }
+    return this.#error === undefined && this.#state === 'ended' ? 'end' : 'later';
+  }
+
+  /** One call at a time, as `for await` makes them. */
+  next(): Promise<IteratorResult<Uint8Array, undefined>> {
+    const taken = this.take();
+    if (taken === 'end') return Promise.resolve({ done: true, value: undefined });
+    if (taken !== 'later') return Promise.resolve({ done: false, value: taken });
     if (this.#error !== undefined) return Promise.reject(this.#error);
-    if (this.#state === 'ended') return Promise.resolve({ done: true, value: undefined });
     return new Promise((resolve, reject) => {
       this.#waiting = { resolve, reject };
     });

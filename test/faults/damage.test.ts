@@ -8,7 +8,7 @@ import { flipBit, overwrite } from '../support/damage.ts';
 import { bodyFiles } from '../support/disk-store.ts';
 import { faultRounds, faultSeed } from '../support/fault-rounds.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { descriptorsOf, expectNothingKept, expectPromptEnd } from '../support/process-remains.ts';
+import { descriptorsOf, expectNothingKept, expectPromptEnd, untilBodiesClosed } from '../support/process-remains.ts';
 import { newPath, type Server, startSmall, untilHit, untilWhole } from '../support/small-memory-server.ts';
 import { storeLines } from '../support/store-complaints.ts';
 import { seededRandom } from '../support/traces.ts';
@@ -156,6 +156,8 @@ describe('damage to the files of a body', () => {
       const files = await storeWithFiles(server, dir);
       // What is stored and read last is in memory, and the first file in none of it any more.
       const other = await storeWithFiles(server, dir);
+      // An open body is read though its files are gone, and by sums that are known.
+      await untilBodiesClosed(server);
       await damage.inflict(files, other);
       await expectHealed(server, files, other, damage);
     });

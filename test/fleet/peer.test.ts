@@ -94,7 +94,7 @@ function ask(changes: Partial<ProxyRequest> = {}, onInterim: Inquiry['onInterim'
   return createInquiry(request, routeRequest(request, router), router, {
     origin: route.origin,
     client: '192.0.2.1',
-    originFields: [['via', '1.1 rangeway'], ...request.fields],
+    originFields: () => [['via', '1.1 rangeway'], ...request.fields],
     onInterim,
   });
 }

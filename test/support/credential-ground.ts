@@ -81,7 +81,7 @@ export function requestWith(lines: readonly string[], target = '/film', method =
 
 /** Where it goes, by the only route. */
 export function routedOf(request: ProxyRequest): Routed {
-  return { route, authority: 'media.example', target: normaliseTarget(request.target) };
+  return { route, scheme: request.scheme, authority: 'media.example', target: normaliseTarget(request.target) };
 }
 
 /** What goes on of a request, or its refusal. */

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type { Answer } from '../../src/cache/answer.ts';
 import type { Cache } from '../../src/cache/cache.ts';
 import { type Fleet, type HeldAnswer, HolderLost } from '../../src/cache/fleet.ts';
-import type { Inquiry } from '../../src/cache/inquiry.ts';
+import { changedInquiry, type Inquiry } from '../../src/cache/inquiry.ts';
 import type { ByteReader, Representation } from '../../src/cache/representation.ts';
 import { ChannelGone } from '../../src/fleet/channel.ts';
 import { LeaseClient, type NamedHolder } from '../../src/fleet/lease-client.ts';
@@ -181,7 +181,7 @@ function asAsked(inquiry: Inquiry, dying: AbortSignal): Inquiry {
   const { method, scheme, authority, target, version, fields, body, bodySizeBytes, peer, receivedAt } = request;
   const told = { method, scheme, authority, target, version, fields, body, bodySizeBytes, peer, receivedAt };
   const signal = AbortSignal.any([request.signal, dying]);
-  return { ...inquiry, request: { ...told, signal, sendInterim: () => {} } };
+  return changedInquiry(inquiry, { request: { ...told, signal, sendInterim: () => {} } });
 }
 
 /** Whatever is asked of a process that dies is lost. */

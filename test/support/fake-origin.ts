@@ -1,7 +1,7 @@
 /** An origin without sockets: a test takes each request as it comes, and sends the response byte by byte. */
 
 import type { Field, Fields } from '../../src/http/fields.ts';
-import type { BodyStream } from '../../src/http/message.ts';
+import type { BodyStream, Taken } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { Framing, Origin, OriginRequest, OriginResponse } from '../../src/origin/origin.ts';
 
@@ -120,6 +120,8 @@ function createExchange(
 /** A body that is pushed by a test and pulled by a reader. */
 class FakeBody implements BodyStream {
   readonly #queue: { bytes: Uint8Array; taken: () => void }[] = [];
+  /** What was given last: it has been read when more is asked for. */
+  #given: { taken: () => void } | undefined;
   #wake: () => void = () => {};
   #isEnded = false;
   #error: ProxyError | undefined;
@@ -147,22 +149,28 @@ class FakeBody implements BodyStream {
     this.#wake();
   }
 
+  take(): Taken {
+    this.#given?.taken();
+    this.#given = undefined;
+    if (this.isClosed) return 'later';
+    const next = this.#queue.shift();
+    this.#given = next;
+    return next?.bytes ?? (this.#isEnded && this.#error === undefined ? 'end' : 'later');
+  }
+
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
     for (;;) {
-      if (this.isClosed) throw new ProxyError('client_gone', { detail: 'the body was closed' });
-      const next = this.#queue.shift();
-      if (next !== undefined) {
-        yield next.bytes;
-        next.taken();
-      } else if (this.#error !== undefined) {
-        throw this.#error;
-      } else if (this.#isEnded) {
-        return;
-      } else {
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
+      const taken = this.take();
+      if (taken === 'end') return;
+      if (taken !== 'later') {
+        yield taken;
+        continue;
       }
+      if (this.isClosed) throw new ProxyError('client_gone', { detail: 'the body was closed' });
+      if (this.#error !== undefined) throw this.#error;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
     }
   }
 }

@@ -13,6 +13,7 @@ import type { Listener, ListenerLimits } from '../../src/listener/listener.ts';
 import { type ListenerOptions, openListener as open } from '../../src/listener/open-listener.ts';
 import { openSocket } from '../../src/listener/open-socket.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
+import { createNodeHttp1Server } from '../reference/node-http1.ts';
 import { RawClient } from './raw-client.ts';
 import { testAuthority, writeTestCertificate } from './tls-certificate.ts';
 
@@ -43,8 +44,11 @@ export interface TestListener extends AsyncDisposable {
   connect(): Promise<RawClient>;
 }
 
-/** What carries HTTP/1.1 to the listener. `looked` is TCP where the listener looks for HTTP/2 first. */
-export type Carrier = 'tcp' | 'tls' | 'proxy-protocol' | 'looked' | 'unix';
+/**
+ * What carries HTTP/1.1 to the listener. `looked` is TCP where the listener looks for HTTP/2 first, `node-http` is TCP where Node's
+ * own server speaks HTTP/1 in place of ours.
+ */
+export type Carrier = 'tcp' | 'tls' | 'proxy-protocol' | 'looked' | 'unix' | 'node-http';
 
 let usualCarrier: Carrier = 'tcp';
 
@@ -125,6 +129,7 @@ export async function openListener(
 const beginnings: Readonly<Record<Carrier, (socket: Socket) => Socket | Promise<Socket>>> = {
   tcp: (socket) => socket,
   looked: (socket) => socket,
+  'node-http': (socket) => socket,
   unix: (socket) => socket,
   tls: secure,
   'proxy-protocol': (socket) => {
@@ -148,6 +153,8 @@ async function carrierOptions(carrier: Carrier, resources: AsyncDisposableStack)
       return {};
     case 'looked':
       return { http2: true };
+    case 'node-http':
+      return { createHttp1: createNodeHttp1Server };
     case 'proxy-protocol':
       return { proxyProtocolFrom: (address) => address === '127.0.0.1' };
     case 'tls':

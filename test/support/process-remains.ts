@@ -32,6 +32,13 @@ export async function expectNothingKept({ pid }: RangewayProcess, descriptorsBef
   expect(peakMemoryBytes(pid)).toBeLessThan(memoryBytes);
 }
 
+/** Waits until no body is open: what was read a moment ago stays open for readers to come. Where the system does not tell, not at all. */
+export async function untilBodiesClosed({ pid }: RangewayProcess): Promise<void> {
+  if (process.platform !== 'linux') return;
+  const isBody = (target: string) => /\.(?:body|sums)$/.test(target);
+  await expect.poll(() => descriptorTargets(pid).filter(isBody), { timeout: settlesWithinMs }).toEqual([]);
+}
+
 /** Ends a server that has nothing to do, and expects that it says goodbye soon. */
 export async function expectPromptEnd(server: RangewayProcess): Promise<void> {
   const startedAt = performance.now();

@@ -1,0 +1,107 @@
+/** Many at once read ranges of a body that is larger than memory, at their own pace: into buffers that are used again, every byte right. */
+
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { setImmediate } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { temporaryDirectory } from '../support/disk-store.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { startProxy } from '../support/rangeway-process.ts';
+import { seededRandom } from '../support/traces.ts';
+
+const sizeBytes = 12 * 1024 * 1024 + 77;
+/** A slow reader asks for so many before it reads. */
+const slowAtOnce = 60;
+/** So many ranges are asked for by each. */
+const rangesEach = 300;
+const content = Buffer.from(patternBytes(0, sizeBytes, 1));
+
+/** An origin of the one file, without ranges. */
+async function openOrigin() {
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { etag: '"1"', 'cache-control': 'max-age=3600', 'content-length': sizeBytes });
+    response.end(content);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return { url: `http://127.0.0.1:${address.port}`, [Symbol.dispose]: () => server.close() };
+}
+
+/** One connection, read as strictly as it has to be. */
+class RangeReader {
+  readonly #socket: Socket;
+  readonly #chunks: AsyncIterator<Buffer>;
+  /** How many turns of the event loop pass before it takes what has come. */
+  readonly #delayTurns: number;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(port: number, delayTurns: number) {
+    this.#socket = connect({ port, host: '127.0.0.1' });
+    this.#chunks = this.#socket.iterator();
+    this.#delayTurns = delayTurns;
+  }
+
+  send(text: string): void {
+    this.#socket.write(text);
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+
+  /** The next response: its status line, and its body of so many bytes. */
+  async next(length: number): Promise<{ readonly status: string; readonly body: Buffer }> {
+    let end = this.#rest.indexOf('\r\n\r\n');
+    for (; end < 0; end = this.#rest.indexOf('\r\n\r\n')) await this.#more();
+    const status = this.#rest.toString('latin1', 0, this.#rest.indexOf('\r\n'));
+    while (this.#rest.length < end + 4 + length) await this.#more();
+    const body = this.#rest.subarray(end + 4, end + 4 + length);
+    this.#rest = this.#rest.subarray(end + 4 + length);
+    return { status, body };
+  }
+
+  async #more(): Promise<void> {
+    for (let turn = 0; turn < this.#delayTurns; turn += 1) await setImmediate();
+    const { done, value } = await this.#chunks.next();
+    if (done === true) throw new Error('the connection ended');
+    this.#rest = Buffer.concat([this.#rest, value]);
+  }
+}
+
+/** Asks for ranges, so many at a time on one connection; tells how many were wrong. */
+async function readRanges(port: number, random: () => number, atOnce: number, delayTurns: number): Promise<number> {
+  const reader = new RangeReader(port, delayTurns);
+  let wrong = 0;
+  for (let asked = 0; asked < rangesEach; asked += atOnce) {
+    const length = 200_000 + Math.floor(random() * 60_000);
+    const starts = Array.from({ length: atOnce }, () => Math.floor(random() * (sizeBytes - length)));
+    for (const start of starts) {
+      // One by one, so that most find their connection idle.
+      await setImmediate();
+      reader.send(`GET /f HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nRange: bytes=${start}-${start + length - 1}\r\n\r\n`);
+    }
+    for (const start of starts) {
+      const { status, body } = await reader.next(length);
+      expect(status).toMatch(/^HTTP\/1\.1 206 /);
+      if (!body.equals(content.subarray(start, start + length))) wrong += 1;
+    }
+  }
+  reader.close();
+  return wrong;
+}
+
+it('gives every reader its own bytes, quick and slow ones side by side', { timeout: 60_000 }, async () => {
+  using origin = await openOrigin();
+  const dir = await temporaryDirectory();
+  await using server = await startProxy(origin.url, ['--dir', dir, '--memory', '1MB']);
+  const whole = await fetch(`${server.url}/f`);
+  expect((await whole.bytes()).length).toBe(sizeBytes);
+  const random = seededRandom(20_260_101);
+  const port = Number(new URL(server.url).port);
+  const readers = Array.from({ length: 16 }, (_, at) =>
+    readRanges(port, random, at % 4 === 0 ? slowAtOnce : 1, at % 3),
+  );
+  expect(await Promise.all(readers)).toEqual(readers.map(() => 0));
+});
