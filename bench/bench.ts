@@ -1,21 +1,27 @@
 /** `npm run bench`: Rangeway and its peers side by side on this machine, under the same load. */
 
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { cpus, loadavg, release, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { formatAmplification } from './amplification-table.ts';
 import { compareEvictions, evictionName, formatEvictions } from './eviction.ts';
 import { BenchFault } from './fault.ts';
-import { formatAmplification, missedGoals } from './goals.ts';
+import { formatVerdicts, judge, missedCounts, type Verdict } from './goals.ts';
 import { chooseGenerators } from './load/generators.ts';
-import { type BenchOptions, isSelected, parseOptions, usage } from './options.ts';
+import { mergeRuns } from './merge-runs.ts';
+import { type BenchOptions, parseOptions, usage } from './options.ts';
 import { findNginx } from './peers/nginx.ts';
 import type { Peer } from './peers/peer.ts';
 import { rangewayPeer } from './peers/rangeway.ts';
+import { findTrafficServer } from './peers/traffic-server.ts';
+import { findVarnish } from './peers/varnish.ts';
 import { congestionControl, currentPlace, type Place, runInPlace } from './place.ts';
 import { formatProfile, profileArgs } from './profile.ts';
-import { formatSummary, formatWorkload, toJson } from './report.ts';
+import { formatSummary, formatWorkload } from './report.ts';
+import { writeResults } from './results.ts';
 import { type RunContext, runWorkload, type WorkloadResult } from './rounds.ts';
+import { workloadLabel } from './workloads/workload.ts';
 import { createWorkloads } from './workloads/workloads.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
@@ -24,10 +30,10 @@ const resultsDir = join(root, 'bench/results');
 process.exitCode = await main();
 
 async function main(): Promise<number> {
-  const names = [...createWorkloads({ isShort: true }).map(({ name }) => name), evictionName];
-  const parsed = parseOptions(process.argv.slice(2), names);
+  const known = [...createWorkloads({ isShort: false }), { name: evictionName }];
+  const parsed = parseOptions(process.argv.slice(2), known);
   if (parsed.kind === 'help') {
-    console.log(`${usage}\n\nworkloads: ${names.join(', ')}`);
+    console.log(`${usage}\n\nworkloads: ${known.map(workloadLabel).join(', ')}`);
     return 0;
   }
   if (parsed.kind === 'refused') {
@@ -39,6 +45,8 @@ async function main(): Promise<number> {
 }
 
 async function run(options: BenchOptions, { cores }: Place): Promise<number> {
+  // How fast processes start is measured, too, but not there.
+  if (options.isShort) process.env['NODE_COMPILE_CACHE'] ??= join(root, 'node_modules/.cache/node-compile-cache');
   const scratch = openScratch();
   const profileDir = join(scratch, 'profile');
   const peers = findPeers(options, profileDir);
@@ -50,19 +58,29 @@ async function run(options: BenchOptions, { cores }: Place): Promise<number> {
   );
 
   const context: RunContext = { ...options, peers, generators, cores, scratch };
-  const { results, faults } = await runAll(options, context, profileDir);
-  const evictions = isSelected(evictionName, options.only) ? compareEvictions(options) : [];
-  const missed = missedGoals(results);
-  if (options.isShort) faults.push(...missed);
+  const runs: { readonly results: readonly WorkloadResult[]; readonly verdicts: readonly Verdict[] }[] = [];
+  const faults: string[] = [];
+  for (let time = 1; time <= options.repeat; time += 1) {
+    if (options.repeat > 1) console.log(`— run ${time} of ${options.repeat}\n`);
+    const run = await runAll(options, context, profileDir);
+    const verdicts = judge(run.results);
+    runs.push({ results: run.results, verdicts });
+    faults.push(...run.faults, ...(options.isShort ? missedCounts(verdicts) : []));
+  }
+  const evictions = options.names.includes(evictionName) ? compareEvictions(options) : [];
+  const merged = mergeRuns(runs.map(({ results }) => results));
   const tables = [
     evictions.length > 0 ? formatEvictions(evictions) : undefined,
-    formatAmplification(results),
-    missed.length > 0 ? missed.map((sentence) => `  MISSED: ${sentence}`).join('\n') : undefined,
-    formatSummary(results),
+    formatAmplification(merged),
+    formatSummary(merged),
+    formatVerdicts(runs.map(({ verdicts }) => verdicts)),
+    faults.length > 0 ? faults.map((sentence) => `FAILED: ${sentence.split('\n', 1)[0]}`).join('\n') : undefined,
   ];
   console.log(tables.filter((table) => table !== undefined).join('\n\n'));
-  const workloads = toJson(results);
-  writeResults({ at: new Date().toISOString(), machine, options, peers, workloads, evictions, missed, faults });
+  // What is small is no result, and must not take the place of one.
+  if (options.isShort) return faults.length === 0 ? 0 : 1;
+  const command = ['npm run bench --', ...process.argv.slice(2)].join(' ').replace(/ --$/, '');
+  writeResults(resultsDir, { command, machine, peers, options, runs, evictions, faults });
   return faults.length === 0 ? 0 : 1;
 }
 
@@ -75,9 +93,15 @@ async function runAll(
   const results: WorkloadResult[] = [];
   const faults: string[] = [];
   for (const workload of createWorkloads(options)) {
-    if (!isSelected(workload.name, options.only)) continue;
+    if (!options.names.includes(workload.name)) continue;
     try {
       const result = await runWorkload(workload, context);
+      if (result === undefined) {
+        console.log(
+          `${workloadLabel(workload)} is left out: h2load is not installed (apt-get install nghttp2-client)\n`,
+        );
+        continue;
+      }
       results.push(result);
       console.log(`${formatWorkload(result)}\n`);
       if (options.isProfiled) console.log(`${await formatProfile(profileDir, result.peers[0]?.periods ?? [])}\n`);
@@ -92,13 +116,15 @@ async function runAll(
   return { results, faults };
 }
 
-function findPeers({ against, isProfiled }: BenchOptions, profileDir: string): readonly Peer[] {
+function findPeers({ peers: wanted, against, isProfiled }: BenchOptions, profileDir: string): readonly Peer[] {
   const nodeArgs = isProfiled ? profileArgs(profileDir) : [];
   const peers = [rangewayPeer({ name: 'rangeway', root, nodeArgs })];
   if (against !== undefined) {
     peers.push(rangewayPeer({ name: 'rangeway-against', root: resolve(against), nodeArgs: [] }));
   }
-  for (const found of [findNginx()]) {
+  for (const found of [findNginx(), findVarnish(), findTrafficServer()]) {
+    const { name } = found.kind === 'found' ? found.peer : found;
+    if (wanted !== undefined && !wanted.includes(name)) continue;
     if (found.kind === 'found') peers.push(found.peer);
     else console.log(`${found.name} is not installed and left out (${found.hint})`);
   }
@@ -121,9 +147,4 @@ function describeMachine(isPinned: boolean): string {
   const tcp = congestion === undefined ? 'unknown' : congestion.name;
   const warning = congestion?.isPacing === true ? ' (it PACES, which hides differences: run as root on Linux)' : '';
   return `${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, ${process.platform} ${release()}; ${pinning}; TCP ${tcp}${warning}; load average before: ${loadavg()[0]?.toFixed(1)}`;
-}
-
-function writeResults(results: unknown): void {
-  mkdirSync(resultsDir, { recursive: true });
-  writeFileSync(join(resultsDir, 'latest.json'), `${JSON.stringify(results, undefined, 2)}\n`);
 }

@@ -3,23 +3,26 @@
 import { readFileSync } from 'node:fs';
 import { findProgram } from './programs.ts';
 
-/** Numbers of cores. With two cores the origin shares one with the load. */
+/** Numbers of cores. */
+export type CoreList = readonly number[];
+
+/** Who runs on which cores. With two cores the origin shares one with the load. */
 export interface Cores {
-  readonly proxy: number;
-  readonly load: number;
-  readonly origin: number;
+  readonly proxy: CoreList;
+  readonly load: CoreList;
+  readonly origin: CoreList;
 }
 
 /** Chooses among the cores that this process may use. Undefined where nothing can be pinned. */
 export function chooseCores(): Cores | undefined {
   const [proxy, load, origin = load] = allowedCores();
   if (proxy === undefined || load === undefined || origin === undefined) return undefined;
-  return findProgram('taskset') === undefined ? undefined : { proxy, load, origin };
+  return findProgram('taskset') === undefined ? undefined : { proxy: [proxy], load: [load], origin: [origin] };
 }
 
-/** A command that runs on one core only; without a core, the command as it is. */
-export function pinned(core: number | undefined, command: readonly string[]): readonly string[] {
-  return core === undefined ? command : ['taskset', '-c', String(core), ...command];
+/** A command that runs on these cores only; without any, the command as it is. */
+export function pinned(cores: CoreList | undefined, command: readonly string[]): readonly string[] {
+  return cores === undefined ? command : ['taskset', '-c', cores.join(','), ...command];
 }
 
 /** Linux tells them as a list such as `0-1,4`. */

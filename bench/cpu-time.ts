@@ -1,6 +1,7 @@
 /** Processor time, of a server and of a core. Only Linux tells it. */
 
 import { readFileSync } from 'node:fs';
+import type { CoreList } from './cores.ts';
 
 /** Linux counts in these units for every program, whatever the kernel's own clock is. */
 const ticksPerSecond = 100;
@@ -14,19 +15,24 @@ export function processSeconds(pid: number): number | undefined {
   }
 }
 
-/** Seconds that a core was not idle, for whomever; undefined without a core, or where /proc is not there. */
-export function coreSeconds(core: number | undefined): number | undefined {
+/** Seconds that cores were not idle, for whomever; undefined without a core, or where /proc is not there. */
+export function coreSeconds(cores: CoreList = []): number | undefined {
   try {
-    const line = new RegExp(`^cpu${core} (.*)`, 'm').exec(readFileSync('/proc/stat', 'latin1'))?.[1];
-    if (line === undefined) return undefined;
-    // The time that virtual machines get from us, after these, is counted in the first two.
-    const [user = 0, nice = 0, system = 0, , , interrupts = 0, softInterrupts = 0, stolen = 0] = line
-      .split(' ')
-      .map(Number);
-    return (user + nice + system + interrupts + softInterrupts + stolen) / ticksPerSecond;
+    const stat = readFileSync('/proc/stat', 'latin1');
+    const seconds = cores.map((core) => coreTicks(stat, core) / ticksPerSecond);
+    return seconds.length === 0 ? undefined : seconds.reduce((sum, each) => sum + each);
   } catch {
     return undefined;
   }
+}
+
+function coreTicks(stat: string, core: number): number {
+  const line = new RegExp(`^cpu${core} (.*)`, 'm').exec(stat)?.[1] ?? '';
+  // The time that virtual machines get from us, after these, is counted in the first two.
+  const [user = 0, nice = 0, system = 0, , , interrupts = 0, softInterrupts = 0, stolen = 0] = line
+    .split(' ')
+    .map(Number);
+  return user + nice + system + interrupts + softInterrupts + stolen;
 }
 
 function processTicks(pid: number): number {
@@ -36,7 +42,8 @@ function processTicks(pid: number): number {
   return Number(afterName[11]) + Number(afterName[12]);
 }
 
-function processTree(pid: number): number[] {
+/** A process and all that it has started, by their ids. Throws where /proc is not there. */
+export function processTree(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim();
   return [pid, ...(children === '' ? [] : children.split(' ').flatMap((child) => processTree(Number(child))))];
 }

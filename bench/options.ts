@@ -4,15 +4,19 @@ import { parseArgs } from 'node:util';
 
 /** What is to be run, and how. */
 export interface BenchOptions {
-  /** Names of workloads, or what several begin with; empty for all. */
-  readonly only: readonly string[];
-  /** How long one round of a steady workload lasts. */
+  /** The names of what is to be run. */
+  readonly names: readonly string[];
+  /** How long one round of a steady workload lasts; wrk knows whole seconds only. */
   readonly seconds: number;
   readonly rounds: number;
+  /** How often all of it is run, one time after the other. */
+  readonly repeat: number;
   /** Small files and one short round: for what is checked, not for what is measured. */
   readonly isShort: boolean;
   /** `auto` takes for each workload what suits it and is installed. */
   readonly load: 'auto' | 'wrk' | 'node';
+  /** The peers that take part, of those that are installed; all of them where that is not said. */
+  readonly peers: readonly string[] | undefined;
   /** Another checkout of Rangeway, measured as a further peer. */
   readonly against: string | undefined;
   /** Whether Rangeway's functions are listed by the time that they take. A profiled run is slower. */
@@ -26,29 +30,42 @@ export type ParsedOptions =
   | { readonly kind: 'refused'; readonly reason: string };
 
 /** What `--help` says. */
-export const usage = `npm run bench -- [--only W,…] [--seconds N] [--rounds N] [--short] [--load wrk|node] [--against DIR] [--profile]
+export const usage = `npm run bench -- [--only W,…] [--seconds N] [--rounds N] [--repeat N] [--short] [--load wrk|node] [--peers P,…] [--against DIR] [--profile]
 
-  --only W,…      these workloads only; "amplification" stands for all that begin so
+  --only W,…      these workloads only, by name or number; "amplification" stands for all that begin so
   --seconds N     of each round (5)
   --rounds N      of each peer, in turns; medians are shown (3)
-  --short         small files and one round of a second: checks bytes, hits and amplification; slowness never fails
+  --repeat N      measures everything N times, and says of each goal whether it was met every time (1)
+  --short         small files, one short round, no warming up: checks bytes, hits and amplification; slowness never fails
   --load L        wrk or node, in place of what suits each workload
+  --peers P,…     only these of nginx, varnish and traffic-server
   --against DIR   a second Rangeway, from another checkout
   --profile       where Rangeway's time goes: its functions by self time`;
+
+/** Enough to see that what is measured are hits. */
+const shortSeconds = 0.2;
 
 const definitions = {
   only: { type: 'string', multiple: true },
   seconds: { type: 'string' },
   rounds: { type: 'string' },
+  repeat: { type: 'string' },
   short: { type: 'boolean' },
   load: { type: 'string' },
+  peers: { type: 'string', multiple: true },
   against: { type: 'string' },
   profile: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
 } as const;
 
-/** Reads the arguments of the command. `known` are the names of the workloads. */
-export function parseOptions(args: readonly string[], known: readonly string[]): ParsedOptions {
+/** What there is to be run. */
+export interface KnownName {
+  readonly name: string;
+  readonly number?: string | undefined;
+}
+
+/** Reads the arguments of the command. `known` is all that can be run. */
+export function parseOptions(args: readonly string[], known: readonly KnownName[]): ParsedOptions {
   let values: ReturnType<typeof parseArgs<{ options: typeof definitions }>>['values'];
   try {
     ({ values } = parseArgs({ args: [...args], options: definitions }));
@@ -57,22 +74,33 @@ export function parseOptions(args: readonly string[], known: readonly string[]):
   }
   if (values.help === true) return { kind: 'help' };
   const isShort = values.short === true;
-  const only = values.only?.flatMap((names) => names.split(',')) ?? [];
-  const unknown = only.find((name) => !known.some((each) => isSelected(each, [name])));
-  if (unknown !== undefined) return refused(`no workload is called "${unknown}"; there are ${known.join(', ')}`);
-  const seconds = parseCount(values.seconds ?? (isShort ? '1' : '5'));
+  const wanted = values.only?.flatMap((texts) => texts.split(','));
+  const unknown = wanted?.find((text) => chosenBy(text, known).length === 0);
+  const all = known.map(({ name }) => name);
+  if (unknown !== undefined) return refused(`no workload is called "${unknown}"; there are ${all.join(', ')}`);
+  const chosen = new Set(wanted?.flatMap((text) => chosenBy(text, known)) ?? all);
+  const names = all.filter((name) => chosen.has(name));
+  const seconds = isShort && values.seconds === undefined ? shortSeconds : parseCount(values.seconds ?? '5');
   if (seconds === undefined) return refused('--seconds takes a whole number from 1 to 3600');
   const rounds = parseCount(values.rounds ?? (isShort ? '1' : '3'));
   if (rounds === undefined) return refused('--rounds takes a whole number from 1 to 3600');
+  const repeat = parseCount(values.repeat ?? '1');
+  if (repeat === undefined) return refused('--repeat takes a whole number from 1 to 3600');
   const load = values.load ?? 'auto';
   if (load !== 'auto' && load !== 'wrk' && load !== 'node') return refused('--load takes wrk or node');
+  const peers = values.peers?.flatMap((texts) => texts.split(','));
   const { against, profile = false } = values;
-  return { kind: 'ok', options: { only, seconds, rounds, isShort, load, against, isProfiled: profile } };
+  return {
+    kind: 'ok',
+    options: { names, seconds, rounds, repeat, isShort, load, peers, against, isProfiled: profile },
+  };
 }
 
-/** Whether a workload is to be run. */
-export function isSelected(name: string, only: readonly string[]): boolean {
-  return only.length === 0 || only.some((wanted) => name === wanted || name.startsWith(`${wanted}-`));
+/** The one of this name, or those of this number, or else those whose names begin so. */
+function chosenBy(text: string, known: readonly KnownName[]): string[] {
+  const exact = known.filter(({ name, number }) => name === text || number === text);
+  const chosen = exact.length > 0 ? exact : known.filter(({ name }) => name.startsWith(`${text}-`));
+  return chosen.map(({ name }) => name);
 }
 
 function parseCount(text: string): number | undefined {

@@ -1,11 +1,9 @@
 /** What was measured, as tables for people and as JSON for programs. */
 
-import type { PeerResult, WorkloadResult } from './rounds.ts';
+import { ratioOf } from './goals.ts';
+import { type PeerResult, type WorkloadResult, yardstick } from './rounds.ts';
 import { formatFigure, formatTable } from './table.ts';
-import type { Measurement, Metric } from './workloads/workload.ts';
-
-/** The peer that the others are compared to. */
-const yardstick = 'nginx';
+import { type Measurement, type Metric, workloadLabel } from './workloads/workload.ts';
 
 /** One workload: a row for each peer. */
 export function formatWorkload({ workload, load, peers, leftOut }: WorkloadResult): string {
@@ -21,7 +19,7 @@ export function formatWorkload({ workload, load, peers, leftOut }: WorkloadResul
       : []),
   ]);
   const rows = peers.map((peer) => [peer.name, ...columns.map(({ cell }) => cell(peer))]);
-  const heading = `${workload.name}: ${workload.title}${workload.kind === 'speed' ? ` (${load})` : ''}`;
+  const heading = `${workloadLabel(workload)}: ${workload.title}${workload.kind === 'speed' ? ` (${load})` : ''}`;
   const table = formatTable([['', ...columns.map(({ label }) => label)], ...rows]);
   return [heading, table, ...leftOut.map(({ name, reason }) => `  ${name} is left out: ${reason}`)].join('\n');
 }
@@ -45,7 +43,7 @@ export function formatSummary(all: readonly WorkloadResult[]): string | undefine
     const ratio = (name: string, metric: Metric | undefined) =>
       metric?.isCompared === true ? formatRatio(medianOfPeer(name), medianOfPeer(yardstick), metric) : '';
     return [
-      workload.name,
+      workloadLabel(workload),
       main?.label ?? '',
       ...names.map((name) => formatFigure(main && medianOfPeer(name)[main.key], main?.digits ?? 0)),
       ...(isCompared ? others.flatMap((name) => [ratio(name, main), ratio(name, second)]) : []),
@@ -60,6 +58,7 @@ export function toJson(results: readonly WorkloadResult[]): unknown {
     const reference = peers.find(({ name }) => name === yardstick);
     return {
       name: workload.name,
+      number: workload.number,
       title: workload.title,
       load,
       peers: peers.map(({ name, rounds, median }) => ({
@@ -79,10 +78,6 @@ export function toJson(results: readonly WorkloadResult[]): unknown {
 
 function formatRatio(median: Measurement, reference: Measurement, { key }: Metric): string {
   return formatFigure(ratioOf(median[key], reference[key]), 2);
-}
-
-function ratioOf(value: number | undefined, reference: number | undefined): number | undefined {
-  return value === undefined || reference === undefined || reference === 0 ? undefined : value / reference;
 }
 
 /** Half the distance of the best and the worst round, as a part of their middle: how much to trust the median. */

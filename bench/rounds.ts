@@ -1,14 +1,14 @@
 /** Runs a workload: all peers side by side, measured in turns, and the medians of what was measured. */
 
-import { mkdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { closeConnections } from './checked-get.ts';
+import { createContestants } from './contestants.ts';
 import type { Cores } from './cores.ts';
-import { BenchFault, Incapable } from './fault.ts';
+import { BenchFault } from './fault.ts';
 import type { GeneratorChoice } from './load/generators.ts';
+import { medianOf } from './median.ts';
 import { startOrigin } from './origin/origin.ts';
 import type { Peer } from './peers/peer.ts';
-import type { Measurement, Target, Workload } from './workloads/workload.ts';
+import type { Contestant, Measurement, Round, Workload } from './workloads/workload.ts';
 
 /** What workloads run with. */
 export interface RunContext {
@@ -17,6 +17,7 @@ export interface RunContext {
   readonly cores: Cores | undefined;
   readonly seconds: number;
   readonly rounds: number;
+  readonly isShort: boolean;
   /** A folder for what the peers write. */
   readonly scratch: string;
 }
@@ -35,7 +36,7 @@ export interface PeerResult {
   readonly periods: readonly Period[];
 }
 
-/** A peer that cannot do what a workload measures. */
+/** A peer that could not do what a workload measures. */
 export interface LeftOut {
   readonly name: string;
   readonly reason: string;
@@ -53,83 +54,70 @@ export interface WorkloadResult {
 /** The peer that the benchmark is about. It has to be able to do everything. */
 export const subject = 'rangeway';
 
+/** The peer that the others are compared to. */
+export const yardstick = 'nginx';
+
 /** A peer as it is being measured. */
 interface Recorded {
-  readonly target: Target;
+  readonly name: string;
+  readonly measure: Round;
   readonly rounds: Measurement[];
   readonly periods: Period[];
 }
 
-/** Runs one workload; every peer begins with an empty cache. Throws `BenchFault`. */
-export async function runWorkload(workload: Workload, context: RunContext): Promise<WorkloadResult> {
+/**
+ * Runs one workload; every peer begins with an empty cache. Undefined where nothing is installed to load with. Throws
+ * `BenchFault`.
+ */
+export async function runWorkload(workload: Workload, context: RunContext): Promise<WorkloadResult | undefined> {
+  const generator = context.generators(workload);
+  if (generator === undefined) return undefined;
   await using resources = new AsyncDisposableStack();
-  const generator = context.generators(workload.bodyBytes);
-  const targets = await openTargets(workload, context, generator, resources);
-  for (const target of targets) await workload.prepare(target);
-  let recorded: readonly Recorded[] = targets.map((target) => ({ target, rounds: [], periods: [] }));
+  resources.defer(closeConnections);
+  const origin = resources.use(await startOrigin(workload.origin, context.cores?.origin));
   const leftOut: LeftOut[] = [];
+  let recorded: Recorded[] = [];
+  for (const contestant of createContestants(workload, context, { origin, generator }, resources)) {
+    const measure = await unlessFaulty(contestant, leftOut, () => workload.prepare(contestant));
+    if (measure !== undefined) recorded.push({ name: contestant.name, measure, rounds: [], periods: [] });
+  }
   const rounds = workload.kind === 'speed' ? context.rounds : 1;
   for (let round = 1; round <= rounds; round += 1) {
-    for (const record of recorded) {
-      const reason = await measure(workload, record, round);
-      if (reason !== undefined) leftOut.push({ name: record.target.name, reason });
+    const before = recorded;
+    recorded = [];
+    for (const record of before) {
+      const isMeasured = await unlessFaulty(record, leftOut, () => measureRound(record, round));
+      if (isMeasured) recorded.push(record);
     }
-    recorded = recorded.filter(({ target }) => !leftOut.some(({ name }) => name === target.name));
   }
-  return {
-    workload,
-    load: generator.name,
-    peers: recorded.map(({ target, rounds, periods }) => {
-      const median = Object.fromEntries(
-        workload.metrics.map(({ key }) => [key, medianOf(rounds.map((each) => each[key]))]),
-      );
-      return { name: target.name, rounds, median, periods };
-    }),
-    leftOut,
-  };
+  return { workload, load: generator.name, peers: recorded.map((each) => summarise(workload, each)), leftOut };
 }
 
-/** Measures one round; tells why it could not. */
-async function measure(workload: Workload, record: Recorded, round: number): Promise<string | undefined> {
-  const { target, rounds, periods } = record;
-  const startUs = nowUs();
+/** What an action gives; undefined where another peer than the subject fails, which is noted. */
+async function unlessFaulty<T>(
+  { name }: Pick<Contestant, 'name'>,
+  leftOut: LeftOut[],
+  action: () => Promise<T>,
+): Promise<T | undefined> {
   try {
-    rounds.push(await workload.measure(target, round));
+    return await action();
   } catch (error) {
-    if (!(error instanceof Incapable)) throw error;
-    if (target.name === subject) throw new BenchFault(`${subject}: ${error.message}`);
-    return error.message;
+    if (!(error instanceof BenchFault) || name === subject) throw error;
+    leftOut.push({ name, reason: error.message });
+    return undefined;
   }
+}
+
+async function measureRound({ measure, rounds, periods }: Recorded, round: number): Promise<true> {
+  const startUs = nowUs();
+  rounds.push(await measure(round));
   periods.push({ startUs, endUs: nowUs() });
-  return undefined;
+  return true;
 }
 
-async function openTargets(
-  workload: Workload,
-  { peers, cores, seconds, scratch }: RunContext,
-  generator: Target['generator'],
-  resources: AsyncDisposableStack,
-): Promise<Target[]> {
-  const origin = resources.use(await startOrigin(workload.origin, cores?.origin));
-  const originHasRanges = workload.origin.kind === 'periodic' && workload.origin.hasRanges;
-  const targets: Target[] = [];
-  const { memoryBytes } = workload;
-  for (const { name, start } of peers) {
-    const dir = join(scratch, `${workload.name}-${name}`);
-    await mkdir(dir);
-    resources.defer(() => rm(dir, { recursive: true, force: true }));
-    const place = { originPort: origin.port, originHasRanges, dir, core: cores?.proxy, memoryBytes };
-    const peer = resources.use(await start(place));
-    targets.push({ name, peer, core: cores?.proxy, origin, generator, seconds });
-  }
-  resources.defer(closeConnections);
-  return targets;
-}
-
-/** The middle one; of an even count, the lower one of the two in the middle, which was measured. */
-export function medianOf(values: readonly (number | undefined)[]): number | undefined {
-  const known = values.filter((value) => value !== undefined).sort((a, b) => a - b);
-  return known[Math.floor((known.length - 1) / 2)];
+function summarise({ metrics }: Workload, { name, rounds, periods }: Recorded): PeerResult {
+  const median = Object.fromEntries(metrics.map(({ key }) => [key, medianOf(rounds.map((each) => each[key]))]));
+  return { name, rounds, median, periods };
 }
 
 function nowUs(): number {

@@ -2,12 +2,14 @@
 
 import type { Cores } from '../cores.ts';
 import { findProgram } from '../programs.ts';
+import type { Workload } from '../workloads/workload.ts';
+import { h2loadGenerator } from './h2load.ts';
 import type { LoadGenerator } from './load.ts';
 import { nodeGenerator } from './node-load.ts';
 import { wrkGenerator } from './wrk.ts';
 
-/** Chooses by the size of the bodies that are to be read. */
-export type GeneratorChoice = (bodyBytes: number) => LoadGenerator;
+/** Chooses by what a workload loads with; undefined where what it takes is not installed. */
+export type GeneratorChoice = (workload: Pick<Workload, 'bodyBytes' | 'isSecure'>) => LoadGenerator | undefined;
 
 /** Bodies up to this size are for wrk. It reads 8 KiB at a time; our own takes half its time for a body of 1 MiB. */
 const wrkBodyBytes = 16 * 1024;
@@ -22,9 +24,12 @@ export function chooseGenerators(
 ): GeneratorChoice {
   const node = nodeGenerator(cores?.load);
   const program = findProgram('wrk');
-  const wrk = program === undefined ? undefined : wrkGenerator({ program, scratch, core: cores?.load });
+  const wrk = program === undefined ? undefined : wrkGenerator({ program, scratch, cores: cores?.load });
   if (wanted === 'wrk' && wrk === undefined) throw new Error('wrk is not installed (apt-get install wrk)');
-  return (bodyBytes) => {
+  const h2load = findProgram('h2load');
+  const secure = h2load === undefined ? undefined : h2loadGenerator(h2load, cores?.load);
+  return ({ bodyBytes, isSecure }) => {
+    if (isSecure === true) return secure;
     if (wanted === 'node' || wrk === undefined) return node;
     return wanted === 'wrk' || bodyBytes <= wrkBodyBytes ? wrk : node;
   };

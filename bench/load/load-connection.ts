@@ -1,4 +1,4 @@
-/** One connection of the load: asks, reads the answer to its end, asks again. */
+/** One connection of the load: asks, reads the answer to its end, and can ask again. */
 
 import { connect, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
@@ -9,6 +9,8 @@ export interface ConnectionPlan {
   readonly status: number;
   /** What Content-Length has to say. */
   readonly bodyBytes: number;
+  /** It is connected, or has had its answer: it can ask. */
+  readonly onReady: (connection: LoadConnection) => void;
   readonly onAnswer: (durationMs: number) => void;
 }
 
@@ -35,15 +37,16 @@ export class LoadConnection {
   constructor(port: number, plan: ConnectionPlan) {
     this.#plan = plan;
     const onread = { buffer, callback: (size: number) => this.#read(size) };
-    this.#socket = connect({ host: '127.0.0.1', port, noDelay: true, onread }, () => this.#ask());
+    this.#socket = connect({ host: '127.0.0.1', port, noDelay: true, onread }, () => plan.onReady(this));
     this.#socket.once('error', () => {
       this.failures += 1;
     });
     this.#socket.once('end', () => this.#fail());
   }
 
-  #ask(): void {
-    this.#askedAt = performance.now();
+  /** Asks, once it is ready. `dueAt` is when it should have asked, in the milliseconds of `performance.now`. */
+  ask(dueAt: number = performance.now()): void {
+    this.#askedAt = dueAt;
     this.#socket.write(this.#plan.nextRequest(), 'latin1');
   }
 
@@ -86,7 +89,7 @@ export class LoadConnection {
     }
     this.answers += 1;
     this.#plan.onAnswer(performance.now() - this.#askedAt);
-    this.#ask();
+    this.#plan.onReady(this);
   }
 
   #fail(): void {

@@ -1,5 +1,6 @@
 /** Load: many connections that ask again as soon as they have their answer. */
 
+import type { CoreList } from '../cores.ts';
 import type { SampleFile } from '../sample-file.ts';
 
 /** What is asked, again and again. */
@@ -17,6 +18,13 @@ export interface LoadPlan {
   /** Connections, each with one request at a time. */
   readonly connections: number;
   readonly seconds: number;
+  /**
+   * How many requests are to be sent in a second, evenly, whether or not those before them have been answered; without it
+   * each connection asks again as soon as it has its answer. One that is sent late counts from when it was due.
+   */
+  readonly ratePerSecond?: number;
+  /** The cores that it runs on, where those are not the load's usual ones. */
+  readonly cores?: CoreList;
 }
 
 /** What came of it. */
@@ -26,9 +34,10 @@ export interface LoadResult {
   /** Bytes that were read, those of unfinished answers included; heads may be among them. */
   readonly bytes: number;
   readonly seconds: number;
-  /** How long answers took, from the request to their last byte, in microseconds. */
-  readonly p50Us: number;
-  readonly p99Us: number;
+  /** How long answers took, from the request to their last byte, in microseconds; undefined where that is not told. */
+  readonly p50Us: number | undefined;
+  readonly p99Us: number | undefined;
+  readonly p999Us: number | undefined;
   /** Answers with another status than wanted, connections that broke. */
   readonly failures: number;
 }

@@ -3,14 +3,18 @@
 import { createHistogram, performance } from 'node:perf_hooks';
 import { bodyBytesOf, type LoadPlan, type LoadResult } from './load.ts';
 import { LoadConnection } from './load-connection.ts';
+import { createPacer } from './pacer.ts';
 import { createRequests } from './requests.ts';
 
 const port = Number(process.argv[2]);
 const plan = JSON.parse(process.argv[3] ?? '') as LoadPlan;
 
 const durations = createHistogram();
+// A duration of zero is none that a histogram takes.
+const record = (durationMs: number) => durations.record(Math.max(1, Math.round(durationMs * 1000)));
 const requests = createRequests(port, plan.request);
 const status = plan.request.kind === 'ranges' ? 206 : 200;
+const pacer = plan.ratePerSecond === undefined ? undefined : createPacer(plan.ratePerSecond, plan.connections);
 const startedAt = performance.now();
 const endAt = startedAt + plan.seconds * 1000;
 
@@ -19,19 +23,21 @@ const connections = Array.from({ length: plan.connections }, () => {
     nextRequest: requests,
     status,
     bodyBytes: bodyBytesOf(plan.request),
-    // A duration of zero is none that a histogram takes.
-    onAnswer: (durationMs) => durations.record(Math.max(1, Math.round(durationMs * 1000))),
+    onReady: (connection) => (pacer === undefined ? connection.ask() : pacer.offer(connection)),
+    onAnswer: record,
   });
 });
 
 setTimeout(() => {
   const seconds = (performance.now() - startedAt) / 1000;
+  pacer?.overdue().forEach(record);
   const result: LoadResult = {
     requests: connections.reduce((sum, { answers }) => sum + answers, 0),
     bytes: connections.reduce((sum, { bytes }) => sum + bytes, 0),
     seconds,
     p50Us: durations.percentile(50),
     p99Us: durations.percentile(99),
+    p999Us: durations.percentile(99.9),
     failures: connections.reduce((sum, { failures }) => sum + failures, 0),
   };
   process.stdout.write(JSON.stringify(result), () => process.exit());

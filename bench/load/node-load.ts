@@ -3,19 +3,19 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { pinned } from '../cores.ts';
+import { type CoreList, pinned } from '../cores.ts';
 import type { LoadGenerator, LoadResult } from './load.ts';
 
 const run = promisify(execFile);
 const program = fileURLToPath(new URL('node-load-process.ts', import.meta.url));
 
-/** The generator, on a core. */
-export function nodeGenerator(core: number | undefined): LoadGenerator {
+/** The generator, on these cores. */
+export function nodeGenerator(cores: CoreList | undefined): LoadGenerator {
   return {
     name: 'node',
     async run(port, plan) {
       const command = [process.execPath, program, String(port), JSON.stringify(plan)];
-      const [taskset = '', ...args] = pinned(core, command);
+      const [taskset = '', ...args] = pinned(plan.cores ?? cores, command);
       const { stdout } = await run(taskset, args);
       return JSON.parse(stdout) as LoadResult;
     },

@@ -9,8 +9,9 @@ export function wrkScript(port: number, request: RequestPlan): string {
 function done(summary, latency)
   local e = summary.errors
   io.write(string.format(
-    '{"requests":%d,"bytes":%d,"seconds":%f,"p50Us":%d,"p99Us":%d,"failures":%d}',
+    '{"requests":%d,"bytes":%d,"seconds":%f,"p50Us":%d,"p99Us":%d,"p999Us":%d,"failures":%d}',
     summary.requests, summary.bytes, summary.duration / 1e6, latency:percentile(50), latency:percentile(99),
+    latency:percentile(99.9),
     e.connect + e.read + e.write + e.status + e.timeout))
 end
 `;

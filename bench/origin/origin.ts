@@ -3,7 +3,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { pinned } from '../cores.ts';
+import { type CoreList, pinned } from '../cores.ts';
 
 /** What an origin has and how fast it is. */
 export type OriginOptions = WindowOriginOptions | PeriodicOriginOptions;
@@ -49,9 +49,9 @@ const programs = {
   periodic: fileURLToPath(new URL('periodic-origin-process.ts', import.meta.url)),
 } as const;
 
-/** Starts an origin on a core. It ends when it is disposed, or when this process ends. */
-export async function startOrigin(options: OriginOptions, core: number | undefined): Promise<Origin> {
-  const [command = '', ...args] = pinned(core, [process.execPath, programs[options.kind], JSON.stringify(options)]);
+/** Starts an origin on these cores. It ends when it is disposed, or when this process ends. */
+export async function startOrigin(options: OriginOptions, cores: CoreList | undefined): Promise<Origin> {
+  const [command = '', ...args] = pinned(cores, [process.execPath, programs[options.kind], JSON.stringify(options)]);
   const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   const told = async (): Promise<unknown> => {
     const failure = new AbortController();

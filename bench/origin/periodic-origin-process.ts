@@ -34,10 +34,11 @@ process.on('message', () => process.send?.(counters));
 process.on('disconnect', () => process.exit());
 server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
 
-/** `bytes=a-b` and `bytes=a-` only: whoever asks in another way gets the whole (RFC 9110 §14.2). */
+/** `bytes=a-b`, `bytes=a-` and `bytes=-n` only: whoever asks in another way gets the whole (RFC 9110 §14.2). */
 function parseRange(value: string | undefined): Span | undefined {
-  const [, first, last] = /^bytes=([0-9]{1,15})-([0-9]{0,15})$/.exec(value ?? '') ?? [];
+  const [, first, last] = /^bytes=(?!-$)([0-9]{0,15})-([0-9]{0,15})$/.exec(value ?? '') ?? [];
   if (first === undefined) return undefined;
+  if (first === '') return { start: Math.max(0, sizeBytes - Number(last)), end: sizeBytes };
   const end = last === undefined || last === '' ? sizeBytes : Math.min(Number(last) + 1, sizeBytes);
   return { start: Number(first), end };
 }

@@ -4,13 +4,13 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createTokenBucket, paceBody, type TokenBucket } from '../../src/cli/demo/token-bucket.ts';
-import { patternBytes } from '../../test/support/pattern-body.ts';
+import { periodicPiece } from '../../test/support/periodic-body.ts';
 import { windowOf } from '../sample-file.ts';
 import type { OriginCounters, WindowOriginOptions } from './origin.ts';
 import { burstBytes, systemClock } from './pace.ts';
 
 const options = JSON.parse(process.argv[2] ?? '') as WindowOriginOptions;
-const pattern = patternBytes(0, options.patternBytes);
+const pattern = patternOf(options.patternBytes);
 // One bucket for all connections: it stands for the origin's line.
 const bucket =
   options.bytesPerSecond === undefined
@@ -70,6 +70,17 @@ async function* counted(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8
     counters.bodyBytes += chunk.length;
     yield chunk;
   }
+}
+
+/** The whole in one memory, so that every body is a part of it. */
+function patternOf(sizeBytes: number): Uint8Array {
+  const bytes = new Uint8Array(sizeBytes);
+  for (let offset = 0; offset < sizeBytes; ) {
+    const piece = periodicPiece(offset, sizeBytes);
+    bytes.set(piece, offset);
+    offset += piece.length;
+  }
+  return bytes;
 }
 
 function bodyOf(path: string): Uint8Array {

@@ -2,13 +2,10 @@
 
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import { blockBytes, cacheSizeBytes } from './peer.ts';
+import { blockBytes, type Certificate, cacheSizeBytes, type PeerPlace } from './peer.ts';
 
 /** What a configuration is written for. */
-export interface NginxPlace {
-  readonly dir: string;
-  readonly port: number;
-  readonly originPort: number;
+export interface NginxPlace extends PeerPlace {
   /** Modules of this build that want a folder for temporary files, by the name in the option of their build. */
   readonly tempPaths: readonly string[];
   /** Whether it asks the origin for slices, each of which it stores by itself. */
@@ -19,15 +16,25 @@ const slices = `slice ${blockBytes};
       proxy_cache_key $uri$is_args$args$slice_range;
       proxy_set_header Range $slice_range;`;
 
+/** TLS as Rangeway speaks it where nothing is said; connections are not closed after a number of requests. */
+function tls({ certFile, keyFile }: Certificate): string {
+  return `ssl_certificate ${certFile};
+    ssl_certificate_key ${keyFile};
+    ssl_protocols TLSv1.2 TLSv1.3;
+    http2_max_concurrent_streams 256;
+    http2_chunk_size 16k;`;
+}
+
 /**
- * One worker in the foreground, as the current user. `tcp_nopush` is off because with it a cached response waits 40 ms
+ * In the foreground, as the current user. `tcp_nopush` is off because with it a cached response waits 40 ms
  * for an acknowledgement; connections are not closed after a number of requests, as the other peers' are not.
  */
-export function nginxConfiguration({ dir, port, originPort, tempPaths, isSliced }: NginxPlace): string {
+export function nginxConfiguration(place: NginxPlace): string {
+  const { dir, port, originPort, tempPaths, isSliced, workers, certificate } = place;
   return `
 ${userInfo().uid === 0 ? 'user root;' : ''}
 daemon off;
-worker_processes 1;
+worker_processes ${workers};
 pid ${join(dir, 'nginx.pid')};
 error_log stderr error;
 events { worker_connections 8192; }
@@ -42,14 +49,15 @@ http {
   open_file_cache_valid 60s;
   default_type application/octet-stream;
   ${tempPaths.map((module) => `${module.replaceAll('-', '_')}_temp_path ${join(dir, module)};`).join('\n  ')}
-  proxy_cache_path ${join(dir, 'cache')} levels=1:2 keys_zone=bench:64m inactive=1d max_size=${cacheSizeBytes} use_temp_path=off;
+  proxy_cache_path ${join(dir, 'cache')} levels=1:2 keys_zone=bench:256m inactive=1d max_size=${cacheSizeBytes} use_temp_path=off;
   upstream origin {
     server 127.0.0.1:${originPort};
     keepalive 128;
     keepalive_requests 1000000000;
   }
   server {
-    listen 127.0.0.1:${port} backlog=4096;
+    listen 127.0.0.1:${port}${certificate === undefined ? '' : ' ssl http2'} backlog=4096 reuseport;
+    ${certificate === undefined ? '' : tls(certificate)}
     location / {
       proxy_pass http://origin;
       proxy_http_version 1.1;

@@ -4,9 +4,10 @@ import { spawnSync } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { findProgram } from '../programs.ts';
+import { multiplyNginxFiles } from './nginx-cache-files.ts';
 import { nginxConfiguration } from './nginx-configuration.ts';
 import type { FoundPeer } from './peer.ts';
-import { freePort, startServer } from './server-process.ts';
+import { startServer } from './server-process.ts';
 
 /** Looks for nginx. */
 export function findNginx(): FoundPeer {
@@ -21,15 +22,16 @@ export function findNginx(): FoundPeer {
     peer: {
       name: 'nginx',
       version,
-      async start({ dir, core, originPort, originHasRanges }) {
-        const port = await freePort();
+      async start(place) {
+        const { dir, originHasRanges } = place;
         const file = join(dir, 'nginx.conf');
         const isSliced = originHasRanges && canSlice;
-        await writeFile(file, nginxConfiguration({ dir, port, originPort, tempPaths, isSliced }));
+        await writeFile(file, nginxConfiguration({ ...place, tempPaths, isSliced }));
         // Until it has read its configuration it writes where its packagers said.
         const command = [program, '-p', dir, '-e', join(dir, 'error.log'), '-c', file];
-        return await startServer(command, { port, core });
+        return await startServer(command, place);
       },
+      multiply: multiplyNginxFiles,
     },
   };
 }

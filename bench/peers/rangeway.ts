@@ -4,11 +4,9 @@ import { readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ConfigInput } from '../../src/config/schema.ts';
+import { makeManyEntries } from '../many-entries.ts';
 import { blockBytes, cacheSizeBytes, type Peer, type PeerPlace } from './peer.ts';
-import { freePort, startServer } from './server-process.ts';
-
-/** Holds the entry of every workload that is to be read from memory. nginx has the page cache for that. */
-const ampleMemoryBytes = 1024 ** 3;
+import { startServer } from './server-process.ts';
 
 /** A checkout of Rangeway. */
 export interface Checkout {
@@ -26,19 +24,25 @@ export function rangewayPeer({ name, root, nodeArgs }: Checkout): Peer {
     name,
     version: `${version} on Node ${process.versions.node}`,
     async start(place) {
-      const port = await freePort();
       const file = join(place.dir, 'rangeway.json');
-      await writeFile(file, JSON.stringify(configuration(place, port)));
+      await writeFile(file, JSON.stringify(configuration(place)));
       const program = join(root, 'bin/rangeway.js');
       const command = [process.execPath, ...nodeArgs, program, 'serve', '--config', file];
-      return await startServer(command, { port, core: place.core });
+      return await startServer(command, place);
+    },
+    async multiply(dir, entries, pathOf) {
+      const keyOf = (key: string, number: number) => key.replace(pathOf(0), pathOf(number));
+      makeManyEntries({ dir: join(dir, 'cache'), blockSizeBytes: blockBytes, entries, keyOf });
     },
   };
 }
 
-function configuration({ originPort, dir, memoryBytes = ampleMemoryBytes }: PeerPlace, port: number): ConfigInput {
+function configuration(place: PeerPlace): ConfigInput {
+  const { port, originPort, dir, memoryBytes, workers, certificate } = place;
+  const address = `127.0.0.1:${port}`;
   return {
-    listen: `127.0.0.1:${port}`,
+    listen: certificate === undefined ? address : [{ address, tls: { certificates: [certificate] } }],
+    workers,
     store: {
       type: 'disk',
       dir: join(dir, 'cache'),
@@ -46,6 +50,8 @@ function configuration({ originPort, dir, memoryBytes = ampleMemoryBytes }: Peer
       memoryBytes,
       blockSizeBytes: blockBytes,
     },
+    // All clients are one here.
+    limits: { connectionsPerClient: 0 },
     log: { level: 'warn' },
     shutdownGraceSeconds: 0,
     routes: [{ origin: `http://127.0.0.1:${originPort}` }],

@@ -1,11 +1,12 @@
-/** A server as a process of its own, pinned to a core. */
+/** A server as a process of its own, pinned to cores. */
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { setTimeout as wait } from 'node:timers/promises';
 import { pinned } from '../cores.ts';
-import type { RunningPeer } from './peer.ts';
+import { BenchFault } from '../fault.ts';
+import type { PeerPlace, RunningPeer } from './peer.ts';
 
 /** How often a server that is starting is tried. */
 const retryMs = 10;
@@ -26,12 +27,12 @@ export async function freePort(): Promise<number> {
   return port;
 }
 
-/** Starts a server that will listen on this port, and waits until it does. It never outlives this process. */
+/** Starts a server that will listen on this port, and waits until it does. It never outlives this process. Throws `BenchFault`. */
 export async function startServer(
   command: readonly string[],
-  { port, core }: { readonly port: number; readonly core: number | undefined },
+  { port, dir, cores }: Pick<PeerPlace, 'port' | 'dir' | 'cores'>,
 ): Promise<RunningPeer> {
-  const [program = '', ...args] = pinned(core, command);
+  const [program = '', ...args] = pinned(cores, command);
   // A process group of its own, so that its workers can be killed with it.
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
   const kill = () => killGroup(child);
@@ -48,11 +49,11 @@ export async function startServer(
   while (!(await accepts(port))) {
     if (isOver(child) || performance.now() > giveUpAt) {
       kill();
-      throw new Error(`${command.join(' ')} did not start:\n${output}`);
+      throw new BenchFault(`${command.join(' ')} did not start:\n${output}`);
     }
     await wait(retryMs);
   }
-  return { port, pid: child.pid ?? 0, [Symbol.asyncDispose]: () => stop(child) };
+  return { port, dir, pid: child.pid ?? 0, [Symbol.asyncDispose]: () => stop(child) };
 }
 
 async function stop(child: ChildProcess): Promise<void> {

@@ -7,7 +7,7 @@ import { seededRandom } from '../../test/support/traces.ts';
 import type { Origin, OriginCounters, PeriodicOriginOptions } from '../origin/origin.ts';
 import { blockBytes } from '../peers/peer.ts';
 import { type PeriodicRead, readPeriodic } from '../periodic-read.ts';
-import type { Goal, Metric, Workload } from './workload.ts';
+import { type Goal, type Measurement, type Metric, startTarget, type Target, type Workload } from './workload.ts';
 
 /** The origin's line, slow enough that no buffer between it and a client fills: what was sent has been wanted. */
 const bytesPerSecond = 50e6;
@@ -44,30 +44,34 @@ export function createAmplification({ name, title, goal, origin, play }: Amplifi
     name,
     title,
     kind: 'amplification',
-    ...(goal === undefined ? {} : { goal }),
+    goals: goal === undefined ? [] : [goal],
     origin: { kind: 'periodic', bytesPerSecond, ...origin },
     bodyBytes: sizeBytes,
     metrics,
-    prepare: async () => {},
-    async measure(target, round) {
-      const path = `/${name}-${target.name}-${round}`;
-      const read = new SpanSet();
-      const before = await target.origin.counters();
-      await play(
-        async (wanted) => read.add(await readPeriodic(target.peer.port, { ...wanted, path, sizeBytes })),
-        seededRandom(round),
-      );
-      const after = await untilQuiet(target.origin);
-      const originBytes = after.bodyBytes - before.bodyBytes;
-      return {
-        amplification: originBytes / read.size,
-        perBlocks: originBytes / touchedBytes(read, sizeBytes),
-        originMiB: originBytes / 2 ** 20,
-        clientMiB: read.size / 2 ** 20,
-        requests: after.requests - before.requests,
-      };
+    async prepare(contestant) {
+      const target = await startTarget(contestant);
+      return (round) => measure(target, round);
     },
   };
+
+  async function measure(target: Target, round: number): Promise<Measurement> {
+    const path = `/${name}-${target.name}-${round}`;
+    const read = new SpanSet();
+    const before = await target.origin.counters();
+    await play(
+      async (wanted) => read.add(await readPeriodic(target.peer.port, { ...wanted, path, sizeBytes })),
+      seededRandom(round),
+    );
+    const after = await untilQuiet(target.origin);
+    const originBytes = after.bodyBytes - before.bodyBytes;
+    return {
+      amplification: originBytes / read.size,
+      perBlocks: originBytes / touchedBytes(read, sizeBytes),
+      originMiB: originBytes / 2 ** 20,
+      clientMiB: read.size / 2 ** 20,
+      requests: after.requests - before.requests,
+    };
+  }
 }
 
 /** The bytes of all blocks that lie in these spans, wholly or in part. */
@@ -80,7 +84,8 @@ function touchedBytes(spans: Iterable<Span>, sizeBytes: number): number {
   return [...touched].reduce((sum, span) => sum + spanSize(span), 0);
 }
 
-async function untilQuiet(origin: Origin): Promise<OriginCounters> {
+/** Waits until the origin rests. */
+export async function untilQuiet(origin: Origin): Promise<OriginCounters> {
   let last = await origin.counters();
   for (let looks = 0; looks < quietLooks; ) {
     await wait(lookEveryMs);

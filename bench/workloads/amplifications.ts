@@ -34,7 +34,7 @@ export function createAmplifications({ isShort }: { readonly isShort: boolean })
     {
       name: 'amplification-herd',
       title: `${clients} clients that download one cold file of ${herdFile / MiB} MiB at once, legacy origin`,
-      goal: { key: 'amplification', atMost: 1.001 },
+      goal: { key: 'amplification', of: 'figure', atMost: 1.001, isCounted: true },
       origin: { sizeBytes: herdFile, hasRanges: false, cutAt: [] },
       play: async (read) => void (await Promise.all(Array.from({ length: clients }, () => read({})))),
     },
@@ -54,7 +54,7 @@ function rangeWorkload({ isReadAgain }: { readonly isReadAgain: boolean }): Ampl
   return {
     name: isReadAgain ? 'amplification-ranges-again' : 'amplification-ranges',
     title: `${ranges} random 64 KiB ranges of a cold file of ${rangeFileBytes / MiB} MiB, one by one${again}`,
-    ...(isReadAgain ? {} : { goal: { key: 'perBlocks', atMost: 1.1 } }),
+    ...(isReadAgain ? {} : { goal: { key: 'perBlocks', of: 'figure', atMost: 1.1, isCounted: true } }),
     origin: { sizeBytes: rangeFileBytes, hasRanges: true, cutAt: [] },
     async play(read, random) {
       const starts = Array.from({ length: ranges }, () => Math.floor(random() * (rangeFileBytes - rangeBytes + 1)));
@@ -81,7 +81,7 @@ function cutWorkload({ cutFile }: Sizes, hasRanges: boolean): Amplification {
   return {
     name: hasRanges ? 'amplification-cuts' : 'amplification-cuts-legacy',
     title: `a download of ${cutFile / MiB} MiB that the origin cuts off ${cuts} times${originOf(hasRanges)}`,
-    ...(hasRanges ? { goal: { key: 'amplification', atMost: 1.05 } } : {}),
+    ...(hasRanges ? { goal: { key: 'amplification', of: 'figure', atMost: 1.05, isCounted: true } } : {}),
     origin: { sizeBytes: cutFile, hasRanges, cutAt },
     play: (read) => read({}),
   };

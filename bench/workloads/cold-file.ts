@@ -5,7 +5,7 @@ import type { Span } from '../../src/bytes/span.ts';
 import { seededRandom } from '../../test/support/traces.ts';
 import { checkedGet } from '../checked-get.ts';
 import { sampleFile } from '../sample-file.ts';
-import type { Metric, Workload } from './workload.ts';
+import { type Measurement, type Metric, startTarget, type Target, type Workload } from './workload.ts';
 
 const pauseMs = 10;
 
@@ -34,27 +34,36 @@ export function createColdFile(of: ColdFile): Workload {
   return {
     name,
     title,
+    number: 'W7',
     kind: 'speed',
+    goals: [
+      { key: 'originRatio', of: 'figure', atMost: 1, isCounted: true },
+      { key: 'timeRatio', of: 'figure', atMost: 1.1 },
+    ],
     origin: { kind: 'windows', patternBytes: fileBytes, bytesPerSecond },
     bodyBytes: of.rangeBytes,
     metrics,
-    prepare: async () => {},
-    async measure({ name: peerName, peer, origin }, round) {
-      const file = sampleFile(`${name}-${peerName}-${round}`, fileBytes);
-      const spans = randomSpans(round, of);
-      const before = await origin.counters();
-      const startedAt = performance.now();
-      await Promise.all(spans.map((span) => checkedGet(peer.port, file, span)));
-      const seconds = (performance.now() - startedAt) / 1000;
-      let after = await origin.counters();
-      for (; after.running > 0; after = await origin.counters()) await wait(pauseMs);
-      const idealSeconds = Math.max(...spans.map(({ end }) => end)) / bytesPerSecond;
-      return {
-        timeRatio: seconds / idealSeconds,
-        originRatio: (after.bodyBytes - before.bodyBytes) / fileBytes,
-      };
+    async prepare(contestant) {
+      const target = await startTarget(contestant);
+      return (round) => measure(target, round);
     },
   };
+
+  async function measure({ name: peerName, peer, origin }: Target, round: number): Promise<Measurement> {
+    const file = sampleFile(`${name}-${peerName}-${round}`, fileBytes);
+    const spans = randomSpans(round, of);
+    const before = await origin.counters();
+    const startedAt = performance.now();
+    await Promise.all(spans.map((span) => checkedGet(peer.port, file, span)));
+    const seconds = (performance.now() - startedAt) / 1000;
+    let after = await origin.counters();
+    for (; after.running > 0; after = await origin.counters()) await wait(pauseMs);
+    const idealSeconds = Math.max(...spans.map(({ end }) => end)) / bytesPerSecond;
+    return {
+      timeRatio: seconds / idealSeconds,
+      originRatio: (after.bodyBytes - before.bodyBytes) / fileBytes,
+    };
+  }
 }
 
 /** The same for all peers in one round. */

@@ -3,39 +3,48 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Span } from '../../src/bytes/span.ts';
 import { checkedGet } from '../checked-get.ts';
+import { checkedGetSecurely } from '../checked-get-h2.ts';
 import { BenchFault } from '../fault.ts';
-import { sampleFile } from '../sample-file.ts';
-import { requestMetrics, runSteadyLoad, type SteadyLoad, volumeMetrics } from './steady-load.ts';
-import type { Target, Workload } from './workload.ts';
+import type { PeerSettings } from '../peers/peer.ts';
+import { type SampleFile, sampleFile } from '../sample-file.ts';
+import { countedRequestMetrics, requestMetrics, runSteadyLoad, type SteadyLoad, volumeMetrics } from './steady-load.ts';
+import { type Goal, startTarget, type Target, type Workload } from './workload.ts';
 
 /** How many answers are compared byte by byte before a workload is measured. */
 const checkedAnswers = 32;
 
 /** A cache may finish storing a little after the last byte has been read; it is given so many tries, and this pause. */
-const hitTries = 500;
-const pauseMs = 10;
+const hitTries = 100;
+const pauseMs = 100;
 
 /** A workload on one file. */
 export interface HitWorkload {
   readonly name: string;
+  readonly number: string;
   readonly title: string;
   readonly fileBytes: number;
   /** The size of the ranges; undefined where the whole is asked for. */
   readonly rangeBytes: number | undefined;
   readonly connections: number;
   readonly unit: SteadyLoad['unit'];
+  readonly goals: readonly Goal[];
+  /** How the peers run, where it is not as usual. */
+  readonly settings?: PeerSettings;
 }
 
 /** Makes the workload. */
 export function createHitWorkload(of: HitWorkload): Workload {
-  const { name, title, fileBytes, rangeBytes, connections, unit } = of;
+  const { name, number, title, goals, fileBytes, rangeBytes, connections, unit, settings } = of;
   const file = sampleFile(name, fileBytes);
   const load: SteadyLoad = {
     request: rangeBytes === undefined ? { kind: 'whole', file } : { kind: 'ranges', file, sizeBytes: rangeBytes },
     connections,
     unit,
   };
-  const checkOne = ({ peer }: Target) => checkedGet(peer.port, file, randomSpan(fileBytes, rangeBytes));
+  const isLarge = rangeBytes === undefined && unit === 'gigabytes';
+  const isSecure = settings?.isSecure === true;
+  const get = isSecure ? checkedGetSecurely : checkedGet;
+  const checkOne = ({ peer }: Target) => get(peer.port, file, randomSpan(fileBytes, rangeBytes));
   const run = async (target: Target) => {
     const { originRequests, measurement } = await runSteadyLoad(target, load);
     if (originRequests > 0) throw new BenchFault(`${target.name}: ${originRequests} misses where all should be hits`);
@@ -43,20 +52,32 @@ export function createHitWorkload(of: HitWorkload): Workload {
   };
   return {
     name,
+    number,
     title,
     kind: 'speed',
     origin: { kind: 'windows', patternBytes: fileBytes, bytesPerSecond: undefined },
     bodyBytes: rangeBytes ?? fileBytes,
-    metrics: unit === 'requests' ? requestMetrics : volumeMetrics,
-    async prepare(target) {
-      await checkedGet(target.peer.port, file);
+    goals,
+    ...(isSecure ? { isSecure } : {}),
+    metrics: unit === 'gigabytes' ? volumeMetrics : isSecure ? countedRequestMetrics : requestMetrics,
+    async prepare(contestant) {
+      const target = await startTarget(contestant, settings);
+      // Asked for a part while it is still being stored, Traffic Server throws it away.
+      await untilHit(target, ({ peer }) => get(peer.port, file));
       await untilHit(target, checkOne);
-      const checks = rangeBytes === undefined && unit === 'gigabytes' ? 1 : checkedAnswers;
-      for (let count = 0; count < checks; count += 1) await checkOne(target);
-      await run(target);
+      if (!isLarge) for (let count = 0; count < checkedAnswers; count += 1) await checkOne(target);
+      await target.warmUp(() => run(target));
+      return () => run(target);
     },
-    measure: run,
   };
+}
+
+/** Compares a sample of ranges byte by byte. Throws `BenchFault`. */
+export async function checkSample(port: number, file: SampleFile, rangeBytes: number): Promise<void> {
+  const fileBytes = file.window.end - file.window.start;
+  for (let count = 0; count < checkedAnswers; count += 1) {
+    await checkedGet(port, file, randomSpan(fileBytes, rangeBytes));
+  }
 }
 
 /** Asks until the origin is not asked any more. Throws `BenchFault`. */

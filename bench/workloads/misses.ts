@@ -4,7 +4,7 @@ import { checkedGet } from '../checked-get.ts';
 import { BenchFault } from '../fault.ts';
 import { distinctFile, distinctPatternBytes } from '../sample-file.ts';
 import { requestMetrics, runSteadyLoad } from './steady-load.ts';
-import type { Measurement, Target, Workload } from './workload.ts';
+import { type Goal, type Measurement, startTarget, type Target, type Workload } from './workload.ts';
 
 /** How many answers are compared byte by byte before it is measured. */
 const checkedAnswers = 32;
@@ -15,10 +15,11 @@ export interface MissWorkload {
   readonly title: string;
   readonly fileBytes: number;
   readonly connections: number;
+  readonly goals: readonly Goal[];
 }
 
 /** Makes the workload. */
-export function createMissWorkload({ name, title, fileBytes, connections }: MissWorkload): Workload {
+export function createMissWorkload({ name, title, goals, fileBytes, connections }: MissWorkload): Workload {
   const run = async (target: Target, part: string): Promise<Measurement> => {
     const series = `${name}-${target.name}-${part}`;
     const { result, originRequests, measurement } = await runSteadyLoad(target, {
@@ -35,18 +36,21 @@ export function createMissWorkload({ name, title, fileBytes, connections }: Miss
   };
   return {
     name,
+    number: 'W6',
     title,
     kind: 'speed',
     origin: { kind: 'windows', patternBytes: distinctPatternBytes, bytesPerSecond: undefined },
     bodyBytes: fileBytes,
     metrics: requestMetrics,
-    async prepare(target) {
+    goals,
+    async prepare(contestant) {
+      const target = await startTarget(contestant);
       for (let index = 0; index < checkedAnswers; index += 1) {
         const file = distinctFile(`${name}-${target.name}-check`, index, fileBytes);
         await checkedGet(target.peer.port, file);
       }
-      await run(target, 'warm');
+      await target.warmUp(() => run(target, 'warm'));
+      return (round) => run(target, String(round));
     },
-    measure: (target, round) => run(target, String(round)),
   };
 }

@@ -1,11 +1,11 @@
 /** A workload that asks whether the cost of a range depends on where it lies, or on the size of the entry. */
 
 import { checkedGet, timedGet } from '../checked-get.ts';
+import { medianOf } from '../median.ts';
 import { blockBytes } from '../peers/peer.ts';
-import { medianOf } from '../rounds.ts';
 import { type SampleFile, sampleFile } from '../sample-file.ts';
 import { untilHit } from './hits.ts';
-import type { Measurement, Metric, Target, Workload } from './workload.ts';
+import { type Measurement, type Metric, startTarget, type Target, type Workload } from './workload.ts';
 
 /** Two entries, and the ranges that are read of them. */
 export interface RangePosition {
@@ -57,28 +57,31 @@ export function createRangePosition(of: RangePosition): Workload {
     kind: 'speed',
     origin: { kind: 'windows', patternBytes: largeBytes, bytesPerSecond: undefined },
     bodyBytes: rangeBytes,
-    memoryBytes,
+    goals: [],
     metrics,
-    async prepare(target) {
+    async prepare(contestant) {
+      const target = await startTarget(contestant, { memoryBytes });
       for (const file of [large, small]) {
-        await checkedGet(target.peer.port, file);
+        await untilHit(target, ({ peer }) => checkedGet(peer.port, file));
         await untilHit(target, ({ peer }) => checkedGet(peer.port, file, { start: 0, end: rangeBytes }));
       }
-    },
-    async measure({ peer, seconds }: Target) {
-      const places = [...placesOf(large, 'large', largeBytes), ...placesOf(small, 'small', smallBytes)];
-      const endAt = performance.now() + seconds * 1000;
-      do {
-        for (let at = 0; at < blocksPerPlace; at += 1) {
-          for (const { file, firstBlock, times } of places) {
-            const start = (firstBlock + at) * blockBytes;
-            times.push(await timedGet(peer.port, file, { start, end: start + rangeBytes }));
-          }
-        }
-      } while (performance.now() < endAt);
-      return figures(places);
+      return () => measure(target);
     },
   };
+
+  async function measure({ peer, seconds }: Target): Promise<Measurement> {
+    const places = [...placesOf(large, 'large', largeBytes), ...placesOf(small, 'small', smallBytes)];
+    const endAt = performance.now() + seconds * 1000;
+    do {
+      for (let at = 0; at < blocksPerPlace; at += 1) {
+        for (const { file, firstBlock, times } of places) {
+          const start = (firstBlock + at) * blockBytes;
+          times.push(await timedGet(peer.port, file, { start, end: start + rangeBytes }));
+        }
+      }
+    } while (performance.now() < endAt);
+    return figures(places);
+  }
 }
 
 function figures(places: readonly Place[]): Measurement {

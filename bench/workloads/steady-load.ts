@@ -1,5 +1,6 @@
 /** A round of steady load, with the processor time that the proxy took for it. */
 
+import type { CoreList } from '../cores.ts';
 import { coreSeconds, processSeconds } from '../cpu-time.ts';
 import { BenchFault } from '../fault.ts';
 import { bodyBytesOf, type LoadResult, type RequestPlan } from '../load/load.ts';
@@ -10,6 +11,9 @@ export interface SteadyLoad {
   readonly request: RequestPlan;
   readonly connections: number;
   readonly unit: 'requests' | 'gigabytes';
+  /** As in `LoadPlan`. */
+  readonly ratePerSecond?: number;
+  readonly cores?: CoreList;
 }
 
 /** What came of a round. */
@@ -34,11 +38,16 @@ const usageMetrics: readonly Metric[] = [
   { key: 'othersPercent', label: 'others %', digits: 0, isCompared: false },
 ];
 
-/** The figures of work counted in requests. */
-export const requestMetrics: readonly Metric[] = [
+/** The figures of work counted in requests, by those who do not tell how long they took. */
+export const countedRequestMetrics: readonly Metric[] = [
   { key: 'rate', label: 'req/s', digits: 0, isCompared: true },
   { key: 'cpu', label: 'CPU µs/req', digits: 1, isCompared: true },
   ...usageMetrics,
+];
+
+/** The figures of work counted in requests. */
+export const requestMetrics: readonly Metric[] = [
+  ...countedRequestMetrics,
   { key: 'p50Ms', label: 'p50 ms', digits: 2, isCompared: false },
   { key: 'p99Ms', label: 'p99 ms', digits: 2, isCompared: false },
 ];
@@ -55,7 +64,7 @@ export async function runSteadyLoad(target: Target, load: SteadyLoad): Promise<S
   const { peer, origin, generator, seconds } = target;
   const before = await origin.counters();
   const stopWatching = watchUsage(target);
-  const result = await generator.run(peer.port, { request: load.request, connections: load.connections, seconds });
+  const result = await generator.run(peer.port, { ...load, seconds });
   const usage = stopWatching();
   const after = await origin.counters();
   if (result.failures > 0) throw new BenchFault(`${target.name}: ${result.failures} answers were not as wanted`);
@@ -63,8 +72,8 @@ export async function runSteadyLoad(target: Target, load: SteadyLoad): Promise<S
   return { result, originRequests: after.requests - before.requests, measurement: figures(load, result, usage) };
 }
 
-function watchUsage({ peer, core }: Target): () => Usage {
-  const read = () => ({ peer: processSeconds(peer.pid), core: coreSeconds(core), at: performance.now() });
+function watchUsage({ peer, cores }: Target): () => Usage {
+  const read = () => ({ peer: processSeconds(peer.pid), core: coreSeconds(cores), at: performance.now() });
   const before = read();
   return () => {
     const after = read();
@@ -81,7 +90,7 @@ function difference(after: number | undefined, before: number | undefined): numb
 }
 
 function figures({ unit, request }: SteadyLoad, result: LoadResult, usage: Usage): Measurement {
-  const { requests, bytes, seconds, p50Us, p99Us } = result;
+  const { requests, bytes, seconds, p50Us, p99Us, p999Us } = result;
   const percent = (part: number | undefined) => (part === undefined ? undefined : (part / usage.seconds) * 100);
   const per = (work: number) => (usage.peerSeconds === undefined ? undefined : usage.peerSeconds / work);
   const others = difference(usage.coreSeconds, usage.peerSeconds);
@@ -91,7 +100,9 @@ function figures({ unit, request }: SteadyLoad, result: LoadResult, usage: Usage
     othersPercent: percent(others === undefined ? undefined : Math.max(0, others)),
   };
   if (unit === 'requests') {
-    return { rate: requests / seconds, cpu: per(requests / 1e6), ...shares, p50Ms: p50Us / 1e3, p99Ms: p99Us / 1e3 };
+    const inMs = (us: number | undefined) => (us === undefined ? undefined : us / 1e3);
+    const times = { p50Ms: inMs(p50Us), p99Ms: inMs(p99Us), p999Ms: inMs(p999Us) };
+    return { rate: requests / seconds, cpu: per(requests / 1e6), ...shares, ...times };
   }
   // Of big bodies those that were not read to their end count too: few are read to their end in a round.
   const gigabytes = Math.max(bytes, requests * bodyBytesOf(request)) / 1e9;

@@ -2,86 +2,80 @@
 
 import { createAmplifications } from './amplifications.ts';
 import { createColdFile } from './cold-file.ts';
-import { createHitWorkload } from './hits.ts';
+import { createColdTail } from './cold-tail.ts';
+import { createHitWorkload, type HitWorkload } from './hits.ts';
+import { createLatencyWorkload } from './latency.ts';
+import { createMemoryWorkload } from './memory.ts';
 import { createMissWorkload } from './misses.ts';
-import { createRangePosition } from './range-position.ts';
-import type { Workload } from './workload.ts';
+import { createRangePosition, type RangePosition } from './range-position.ts';
+import { createScalingWorkload } from './scaling.ts';
+import { createStartWorkload } from './start.ts';
+import type { Goal, Workload } from './workload.ts';
 
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
-/** Sizes of the files, in bytes. */
+/** Sizes of the files, in bytes, and how many of other things there are. */
 interface Sizes {
   readonly file: number;
   readonly bigFile: number;
+  readonly download: number;
   readonly coldFile: number;
+  readonly tailFile: number;
   readonly hugeFile: number;
   readonly smallFile: number;
+  /** What a peer may keep in memory where its entry is to be larger. */
+  readonly littleMemory: number;
+  /** What a peer may keep in memory where it is measured what it takes. */
+  readonly configuredMemory: number;
+  readonly entries: number;
+  readonly connections: number;
 }
 
 const fullSizes: Sizes = {
   file: 64 * MiB,
-  bigFile: 256 * MiB,
+  bigFile: 1024 * MiB,
+  download: 256 * MiB,
   coldFile: 100 * MiB,
+  tailFile: 200 * MiB,
   hugeFile: 1024 * MiB,
   smallFile: 16 * MiB,
+  littleMemory: 64 * MiB,
+  configuredMemory: 512 * MiB,
+  entries: 1_000_000,
+  connections: 4000,
 };
 /** Enough to have several blocks. */
 const shortSizes: Sizes = {
   file: 4 * MiB,
   bigFile: 8 * MiB,
+  download: 8 * MiB,
   coldFile: 8 * MiB,
+  tailFile: 16 * MiB,
   hugeFile: 64 * MiB,
   smallFile: 4 * MiB,
+  littleMemory: 4 * MiB,
+  configuredMemory: 4 * MiB,
+  entries: 2000,
+  connections: 80,
 };
+
+/** Those that are run with two workers too. */
+const scaled: ReadonlySet<string> = new Set(['object-1k', 'ranges-1k', 'ranges-64k']);
+
+/** As many requests as nginx answers, or bytes. */
+const level: Goal = { key: 'rate', of: 'ratio', atLeast: 1 };
 
 /** The workloads in the order in which they run. The short ones are for their checks. */
 export function createWorkloads({ isShort }: { readonly isShort: boolean }): readonly Workload[] {
-  const { file, bigFile, coldFile, hugeFile, smallFile } = isShort ? shortSizes : fullSizes;
-  return [
-    createHitWorkload({
-      name: 'object-1k',
-      title: 'a whole object of 1 KiB, 64 connections',
-      fileBytes: KiB,
-      rangeBytes: undefined,
-      connections: 64,
-      unit: 'requests',
-    }),
-    createHitWorkload({
-      name: 'ranges-1k',
-      title: `random 1 KiB ranges of a ${file / MiB} MiB entry, 64 connections`,
-      fileBytes: file,
-      rangeBytes: KiB,
-      connections: 64,
-      unit: 'requests',
-    }),
-    createHitWorkload({
-      name: 'ranges-64k',
-      title: `random 64 KiB ranges of a ${bigFile / MiB} MiB entry, 64 connections`,
-      fileBytes: bigFile,
-      rangeBytes: 64 * KiB,
-      connections: 64,
-      unit: 'requests',
-    }),
-    createHitWorkload({
-      name: 'ranges-1m',
-      title: `random 1 MiB ranges of a ${bigFile / MiB} MiB entry, 32 connections`,
-      fileBytes: bigFile,
-      rangeBytes: MiB,
-      connections: 32,
-      unit: 'requests',
-    }),
-    createHitWorkload({
-      name: 'downloads',
-      title: `whole downloads of ${file / MiB} MiB, 16 at a time`,
-      fileBytes: file,
-      rangeBytes: undefined,
-      connections: 16,
-      unit: 'gigabytes',
-    }),
+  const sizes = isShort ? shortSizes : fullSizes;
+  const { bigFile, coldFile, tailFile, entries, connections, configuredMemory } = sizes;
+  const all = [
+    ...hits(sizes).map(createHitWorkload),
     createMissWorkload({
       name: 'misses',
       title: 'distinct files of 64 KiB, each asked for once, 64 connections',
+      goals: [level],
       fileBytes: 64 * KiB,
       connections: 64,
     }),
@@ -93,14 +87,81 @@ export function createWorkloads({ isShort }: { readonly isShort: boolean }): rea
       clients: 50,
       bytesPerSecond: 50e6,
     }),
-    createRangePosition({
-      name: 'range-position',
-      title: `64 KiB ranges at the start, middle and end of ${hugeFile / MiB} and ${smallFile / MiB} MiB entries on the disk, one client`,
-      largeBytes: hugeFile,
-      smallBytes: smallFile,
-      rangeBytes: 64 * KiB,
-      memoryBytes: 4 * MiB,
+    ...[false, true].map((hasRanges) => createColdTail({ hasRanges, fileBytes: tailFile })),
+    createStartWorkload({ entries }),
+    createMemoryWorkload({
+      hotBytes: bigFile,
+      memoryBytes: configuredMemory,
+      firstConnections: connections / 8,
+      furtherConnections: connections,
+      settleMs: isShort ? 10 : 2000,
     }),
-    ...createAmplifications({ isShort }),
+    createLatencyWorkload({ fileBytes: bigFile, rangeBytes: 64 * KiB, connections: 64 }),
+    ...hits(sizes)
+      .filter(({ name }) => (isShort ? name === 'object-1k' : scaled.has(name)))
+      .map(createScalingWorkload),
+  ].sort(byNumber);
+  return [...all, createRangePosition(rangePosition(sizes)), ...createAmplifications({ isShort })];
+}
+
+/** In the order of the table of goals. */
+function byNumber(a: Workload, b: Workload): number {
+  return (a.number ?? '').localeCompare(b.number ?? '', 'en', { numeric: true });
+}
+
+function rangePosition({ hugeFile, smallFile }: Sizes): RangePosition {
+  return {
+    name: 'range-position',
+    title: `64 KiB ranges at the start, middle and end of ${hugeFile / MiB} and ${smallFile / MiB} MiB entries on the disk, one client`,
+    largeBytes: hugeFile,
+    smallBytes: smallFile,
+    rangeBytes: 64 * KiB,
+    memoryBytes: 4 * MiB,
+  };
+}
+
+function hits({ file, bigFile, download, littleMemory }: Sizes): readonly HitWorkload[] {
+  const ranges = (number: string, name: string, rangeBytes: number, fileBytes: number): HitWorkload => {
+    const connections = rangeBytes < MiB ? 64 : 32;
+    const size = rangeBytes < MiB ? `${rangeBytes / KiB} KiB` : `${rangeBytes / MiB} MiB`;
+    const title = `random ${size} ranges of a ${fileBytes / MiB} MiB entry, ${connections} connections`;
+    return { name, number, title, goals: [level], fileBytes, rangeBytes, connections, unit: 'requests' };
+  };
+  return [
+    {
+      name: 'object-1k',
+      number: 'W1',
+      title: 'a whole object of 1 KiB, 64 connections',
+      goals: [level],
+      fileBytes: KiB,
+      rangeBytes: undefined,
+      connections: 64,
+      unit: 'requests',
+    },
+    ranges('W2', 'ranges-1k', KiB, file),
+    ranges('W3', 'ranges-64k', 64 * KiB, bigFile),
+    ranges('W4', 'ranges-1m', MiB, bigFile),
+    {
+      name: 'downloads',
+      number: 'W5',
+      title: `whole downloads of ${download / MiB} MiB, 16 at a time`,
+      goals: [level],
+      fileBytes: download,
+      rangeBytes: undefined,
+      connections: 16,
+      unit: 'gigabytes',
+    },
+    {
+      ...ranges('W12', 'tls-h2', 64 * KiB, file),
+      title: `one 64 KiB range of a ${file / MiB} MiB entry over TLS and HTTP/2, another one in each round; 16 connections, 4 streams each`,
+      connections: 16,
+      settings: { isSecure: true },
+    },
+    {
+      ...ranges('W13', 'ranges-64k-page-cache', 64 * KiB, bigFile),
+      title: `random 64 KiB ranges of a ${bigFile / MiB} MiB entry that the system has in memory, the peer only ${littleMemory / MiB} MiB; 64 connections`,
+      goals: [{ key: 'rate', of: 'ratio', atLeast: 0.8 }],
+      settings: { memoryBytes: littleMemory },
+    },
   ];
 }

@@ -1,0 +1,76 @@
+/** The peers of one workload, each of which starts where it is told to. */
+
+import { mkdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { writeTestCertificate } from '../test/support/tls-certificate.ts';
+import type { CoreList } from './cores.ts';
+import type { LoadGenerator } from './load/load.ts';
+import type { Origin } from './origin/origin.ts';
+import { ampleMemoryBytes, type Peer, type PeerSettings, type RunningPeer } from './peers/peer.ts';
+import { freePort } from './peers/server-process.ts';
+import type { RunContext } from './rounds.ts';
+import type { Contestant, Workload } from './workloads/workload.ts';
+
+/** What all contestants of a workload have in common. */
+interface Ground {
+  readonly origin: Origin;
+  readonly generator: LoadGenerator;
+}
+
+/** Makes them. What they start, and what they write, goes with the resources. */
+export function createContestants(
+  workload: Workload,
+  { peers, cores, seconds, scratch, isShort }: RunContext,
+  { origin, generator }: Ground,
+  resources: AsyncDisposableStack,
+): readonly Contestant[] {
+  const originHasRanges = workload.origin.kind === 'periodic' && workload.origin.hasRanges;
+  const proxyCores = cores === undefined ? undefined : cores.proxy;
+  const allCores = cores === undefined ? undefined : [...new Set([...cores.proxy, ...cores.load])];
+  const warmUp = async (run: () => Promise<unknown>): Promise<void> => {
+    if (!isShort) await run();
+  };
+  return peers.map((peer): Contestant => {
+    let count = 0;
+    const start = async (settings: PeerSettings = {}): Promise<RunningPeer> => {
+      const own = join(scratch, `${workload.name}-${peer.name}-${count++}`);
+      const place = { originPort: origin.port, originHasRanges, own, cores: proxyCores };
+      return resources.use(await startPeer(peer, settings, place, resources));
+    };
+    return {
+      name: peer.name,
+      cores: proxyCores,
+      allCores,
+      origin,
+      generator,
+      seconds,
+      start,
+      warmUp,
+      multiply: peer.multiply,
+    };
+  });
+}
+
+async function startPeer(
+  peer: Peer,
+  settings: PeerSettings,
+  place: {
+    readonly originPort: number;
+    readonly originHasRanges: boolean;
+    readonly own: string;
+    readonly cores: CoreList | undefined;
+  },
+  resources: AsyncDisposableStack,
+): Promise<RunningPeer> {
+  const { own, cores, originPort, originHasRanges } = place;
+  const { again, memoryBytes = ampleMemoryBytes, workers = 1, isSecure = false } = settings;
+  const dir = again?.dir ?? own;
+  if (again === undefined) {
+    await mkdir(dir);
+    resources.defer(() => rm(dir, { recursive: true, force: true }));
+  }
+  const port = again?.port ?? (await freePort());
+  const certificate = isSecure ? await writeTestCertificate(dir) : undefined;
+  const cored = cores === undefined ? undefined : (settings.cores ?? cores);
+  return await peer.start({ port, originPort, originHasRanges, dir, cores: cored, memoryBytes, workers, certificate });
+}

@@ -1,0 +1,66 @@
+/** Load by h2load: HTTP/2 over TLS. It has one header section for all requests, so all of a round ask for the same range. */
+
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { type CoreList, pinned } from '../cores.ts';
+import { bodyBytesOf, type LoadGenerator, type LoadPlan, type LoadResult } from './load.ts';
+
+const run = promisify(execFile);
+
+/** The same for all servers, which prefer different ones. */
+const cipher = 'TLS_AES_128_GCM_SHA256';
+
+/** Requests under way on each connection. */
+const streams = 4;
+
+/** The generator, on these cores. */
+export function h2loadGenerator(program: string, cores: CoreList | undefined): LoadGenerator {
+  return {
+    name: 'h2load',
+    async run(port, plan) {
+      const { connections, seconds, request } = plan;
+      const url = `https://127.0.0.1:${port}${request.kind === 'distinct' ? '/' : request.file.path}`;
+      const options = [
+        '-t1',
+        `-c${connections}`,
+        `-m${streams}`,
+        `-D${seconds * 1000}ms`,
+        '-w20',
+        '-W26',
+        `--tls13-ciphers=${cipher}`,
+        ...rangeOf(plan),
+      ];
+      const [command = '', ...args] = pinned(plan.cores ?? cores, [program, ...options, url]);
+      const { stdout } = await run(command, args);
+      return parseReport(stdout, plan);
+    },
+  };
+}
+
+function rangeOf({ request }: LoadPlan): readonly string[] {
+  if (request.kind !== 'ranges') return [];
+  const { file, sizeBytes } = request;
+  const start = Math.floor(Math.random() * (file.window.end - file.window.start - sizeBytes + 1));
+  return ['-H', `range: bytes=${start}-${start + sizeBytes - 1}`];
+}
+
+/** Its report for people. It counts 206 and 200 alike: what was wrong shows in the bytes. */
+function parseReport(report: string, { seconds, request }: LoadPlan): LoadResult {
+  const number = (pattern: RegExp) => Number(pattern.exec(report)?.[1] ?? Number.NaN);
+  const rate = number(/finished in [^,]+, ([0-9.]+) req\/s/);
+  const requests = number(/([0-9]+) succeeded/);
+  const bytes = number(/traffic: .*, [^ ]+ \(([0-9]+)\) data/);
+  const failed = number(/([0-9]+) failed/);
+  const other = number(/2xx, ([0-9]+) 3xx/) + number(/3xx, ([0-9]+) 4xx/) + number(/4xx, ([0-9]+) 5xx/);
+  const isPlausible =
+    bytes >= requests * bodyBytesOf(request) && bytes < (requests + 1000) * bodyBytesOf(request) * 1.1;
+  return {
+    requests,
+    bytes,
+    seconds: rate > 0 ? requests / rate : seconds,
+    p50Us: undefined,
+    p99Us: undefined,
+    p999Us: undefined,
+    failures: failed + other + Number(!isPlausible),
+  };
+}

@@ -1,0 +1,63 @@
+/** The results as Markdown, for whoever writes them into a document. */
+
+import { numbered, ratioOf, type Verdict, verdictRows } from './goals.ts';
+import { subject, type WorkloadResult, yardstick } from './rounds.ts';
+import { formatFigure } from './table.ts';
+import { type Measurement, workloadLabel } from './workloads/workload.ts';
+
+/** What was run, and where. */
+export interface RunDescription {
+  readonly command: string;
+  readonly machine: string;
+  readonly peers: readonly { readonly name: string; readonly version: string }[];
+}
+
+/** The goals, then all rates; medians of all rounds. */
+export function formatMarkdown(
+  { command, machine, peers }: RunDescription,
+  results: readonly WorkloadResult[],
+  runs: readonly (readonly Verdict[])[],
+): string {
+  const goals = table([['', 'goal', ...numbered(runs), ''], ...verdictRows(runs)]);
+  const versions = peers.map(({ name, version }) => `${name} ${version}`).join(', ');
+  const rates = ratioRows(results);
+  return [
+    `\`${command}\`\n\n${versions}. ${machine}`,
+    ...(runs.flat().length === 0 ? [] : [goals]),
+    ...(rates === undefined ? [] : [table(rates)]),
+  ]
+    .map((part) => `${part}\n`)
+    .join('\n');
+}
+
+/** A row for each rate that was compared: figures of Rangeway and nginx, then the ratios of all others to nginx, and of CPU. */
+function ratioRows(results: readonly WorkloadResult[]): readonly (readonly string[])[] | undefined {
+  const compared = results.filter(({ workload, peers }) => {
+    return workload.metrics[0]?.key === 'rate' && peers.some(({ name }) => name === yardstick);
+  });
+  if (compared.length === 0) return undefined;
+  const all = new Set(compared.flatMap(({ peers }) => peers.map(({ name }) => name)));
+  const others = [...all].filter((name) => name !== yardstick);
+  const rows = compared.map(({ workload, peers }) => {
+    const [main, cpu] = workload.metrics;
+    const medianOfPeer = (name: string): Measurement => peers.find((peer) => peer.name === name)?.median ?? {};
+    const figure = (name: string) => formatFigure(main && medianOfPeer(name)[main.key], main?.digits ?? 0);
+    const ratio = (name: string, key = '') =>
+      formatFigure(ratioOf(medianOfPeer(name)[key], medianOfPeer(yardstick)[key]), 2);
+    const ratios = others.flatMap((name) => [ratio(name, main?.key), ratio(name, cpu?.key)]);
+    return [
+      `${workloadLabel(workload)}: ${workload.title}`,
+      main?.label ?? '',
+      figure(subject),
+      figure(yardstick),
+      ...ratios,
+    ];
+  });
+  const heads = others.flatMap((name) => [`${name} ÷ ${yardstick}`, 'CPU']);
+  return [['workload', 'figure', subject, yardstick, ...heads], ...rows];
+}
+
+function table([head = [], ...rows]: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}

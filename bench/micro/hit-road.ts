@@ -1,0 +1,72 @@
+/** What a hit takes: the fields of its response and of the request that the origin would get, and the whole road or none. */
+
+import { representationFields } from '../../src/delivery/response-fields.ts';
+import { forwardedRequestFields, forwardedResponseFields } from '../../src/guard/forwarding.ts';
+import type { Fields } from '../../src/http/fields.ts';
+import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
+import { onceForEach } from '../../src/http/once-for-each.ts';
+import { selectSpan } from '../../src/semantics/range.ts';
+import { createAnsweringOrigin } from '../../test/support/answering-origin.ts';
+import { defaultCaching } from '../../test/support/default-caching.ts';
+import { createFakeClock } from '../../test/support/fake-clock.ts';
+import { PrecedentGround } from '../../test/support/precedent-ground.ts';
+import type { MicroCase } from '../micro-case.ts';
+import { now, request, requestFields, sizeBytes, stored } from '../micro-sample.ts';
+
+const rules = { host: 'origin', originUrl: new URL('http://origin.example:8080'), cache: defaultCaching } as const;
+const client = { address: '192.0.2.7', forwardedFor: [] };
+const forward = onceForEach((fields: Fields) => forwardedResponseFields(fields, '1.1', 'rangeway-1'));
+const facts = { status: { hit: true, ttlSeconds: 86_340 } };
+const terms = { facts, isReuse: true, isPartial: true, now, forward };
+
+let passedMs = 0;
+const startAt = Date.UTC(2026, 0, 1);
+
+/** One stored object of 64 KiB, and the road to it. */
+const ground = new PrecedentGround({
+  isFollowing: false,
+  // One that may be looked at any number of times.
+  clock: { ...createFakeClock(startAt), now: () => startAt + passedMs },
+  origin: createAnsweringOrigin({
+    bytes: new Uint8Array(65_536),
+    fieldsOf: () => Object.fromEntries(stored.fields.filter(([name]) => name !== 'vary')),
+    hasRanges: false,
+    asked: [],
+  }),
+});
+await ground.ask();
+passedMs = 60_100;
+const line: ProxyRequest = { ...request, authority: 'files.example', target: '/file', receivedAt: ground.clock.now() };
+const ranges = Array.from({ length: 64 }, (_, at) => `bytes=${at * 1000}-${at * 1000 + 1023}`);
+const requests = ranges.map((range): ProxyRequest => {
+  return { ...line, fields: requestFields.map((field) => (field[0] === 'range' ? ['range', range] : field)) };
+});
+const whole = { bytesSent: 1024, complete: true };
+const ask = (asked: ProxyRequest | undefined) => ground.handler(asked ?? line) as ProxyResponse;
+const { precedent } = ask(requests[0]);
+const { peer, receivedAt } = line;
+
+/** The cases. */
+export const cases: readonly MicroCase[] = [
+  { name: 'selectSpan', call: (turn) => selectSpan(ranges[turn & 63] ?? '', sizeBytes) },
+  { name: 'representationFields, of a part', call: () => representationFields(stored, terms) },
+  { name: 'forwardedRequestFields', call: () => forwardedRequestFields(request, client, rules, 'rangeway-1') },
+  {
+    name: 'a hit by the whole road',
+    call: (turn) => {
+      const response = ask(requests[turn & 63]);
+      response.onDelivered?.(whole);
+      ground.events.length = 0;
+      return response;
+    },
+  },
+  {
+    name: 'a hit by a precedent',
+    call: (turn) => {
+      const response = precedent?.follow({ range: ranges[turn & 63], peer, receivedAt });
+      response?.onDelivered(whole);
+      ground.events.length = 0;
+      return response;
+    },
+  },
+];

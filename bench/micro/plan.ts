@@ -1,0 +1,39 @@
+/** Which stored entry serves a request. */
+
+import { SpanSet } from '../../src/bytes/span-set.ts';
+import { decideBypass, planAnswer } from '../../src/cache/plan.ts';
+import { normalValue } from '../../src/semantics/normal-value.ts';
+import { variantName } from '../../src/semantics/variant.ts';
+import type { StoredEntry } from '../../src/store/store.ts';
+import type { MicroCase } from '../micro-case.ts';
+import { now, policy, request, requestFields, sizeBytes, stored } from '../micro-sample.ts';
+
+const inquiry = { request, originFields: requestFields, policy };
+
+/** The entry of one Accept-Encoding, whole and current. */
+function entryFor(encoding: string): StoredEntry {
+  const metadata = { ...stored, nominated: [['accept-encoding', normalValue('accept-encoding', encoding)]] as const };
+  return {
+    key: 'http://origin.example/ http://media.example.org/film.mp4',
+    variant: variantName(metadata),
+    generation: encoding,
+    metadata,
+    sizeBytes,
+    isComplete: true,
+    pinnedUntil: undefined,
+    peekBlock: () => undefined,
+    open: () => Promise.reject(new Error('nothing is read here')),
+    readPresence: () => Promise.resolve(new SpanSet()),
+  };
+}
+
+const one = [entryFor('identity')];
+const four = ['br', 'gzip', 'zstd', 'identity'].map(entryFor);
+
+/** The cases. */
+export const cases: readonly MicroCase[] = [
+  { name: 'decideBypass, no reason', call: () => decideBypass(inquiry) ?? 'none' },
+  { name: 'planAnswer, one variant', call: (turn) => planAnswer(one, inquiry, now + (turn & 1023)) },
+  { name: 'planAnswer, the last of four variants', call: (turn) => planAnswer(four, inquiry, now + (turn & 1023)) },
+  { name: 'planAnswer, nothing stored', call: () => planAnswer([], inquiry, now) },
+];

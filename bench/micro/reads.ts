@@ -1,0 +1,38 @@
+/** What a range of 64 KiB costs that is not in memory: reading the pieces that it lies in, and checking them. */
+
+import { openSync, readSync } from 'node:fs';
+import { isOnTrace, pieceBytes, tracedSumOf } from '../../src/store/disk/block-sums.ts';
+import { LentBuffers } from '../../src/store/disk/lent-buffers.ts';
+import { QuickReads } from '../../src/store/disk/quick-reads.ts';
+import { KeptBlocks } from '../../src/store/memory/kept-blocks.ts';
+import { patternBytes } from '../../test/support/pattern-body.ts';
+import type { MicroCase } from '../micro-case.ts';
+
+const KiB = 1024;
+const block = patternBytes(0, 256 * KiB);
+const trace = tracedSumOf('0000000001', 0, block).trace ?? new Uint32Array();
+const pieces = block.subarray(pieceBytes, pieceBytes + 72 * KiB);
+
+// Any large file that the system has in memory will do.
+const file = openSync(process.execPath, 'r');
+const reads = new QuickReads({ elapsed: () => performance.now(), readSync, after: () => () => {} });
+const buffers = new LentBuffers();
+
+const kept = new KeptBlocks(64 * KiB * KiB);
+for (let index = 0; index < 128; index += 1) kept.keep('0000000001', index, block);
+
+/** The cases. */
+export const cases: readonly MicroCase[] = [
+  { name: 'a block that is in memory', call: (turn) => kept.get('0000000001', turn & 127) },
+  { name: 'check 72 KiB of a block', call: () => isOnTrace(trace, 1, pieces) },
+  { name: 'sum of a block of 256 KiB, with those of its pieces', call: () => tracedSumOf('0000000001', 0, block) },
+  {
+    name: 'read 72 KiB in the same tick',
+    call: (turn) => {
+      const bytes = buffers.lend(72 * KiB);
+      const isRead = reads.read(file, bytes, (turn & 127) * pieceBytes);
+      buffers.giveBack(bytes);
+      return isRead;
+    },
+  },
+];

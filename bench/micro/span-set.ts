@@ -1,0 +1,26 @@
+/** Sets of blocks and bytes. */
+
+import { SpanSet } from '../../src/bytes/span-set.ts';
+import type { MicroCase } from '../micro-case.ts';
+
+/** What a player that has sought sixty-four times leaves: runs with gaps between them. */
+const runs = Array.from({ length: 64 }, (_, index) => ({ start: index * 1000, end: index * 1000 + 600 }));
+const scattered = new SpanSet(runs);
+const growing = new SpanSet();
+
+/** The cases. */
+export const cases: readonly MicroCase[] = [
+  { name: 'hasAll, of 64 runs', call: (turn) => scattered.hasAll({ start: turn & 32_767, end: (turn & 32_767) + 9 }) },
+  {
+    name: 'firstMissing, of 64 runs',
+    call: (turn) => scattered.firstMissing({ start: turn & 32_767, end: (turn & 32_767) + 1000 }) ?? 'none',
+  },
+  {
+    name: 'add, at the end of one run',
+    call(turn) {
+      growing.add({ start: turn, end: turn + 1 });
+      return growing.size;
+    },
+  },
+  { name: 'a set of 64 runs', call: () => new SpanSet(runs) },
+];

@@ -1,0 +1,65 @@
+/** A workload of ranges at half of what a peer can do: how long the slowest of a hundred and of a thousand answers take. */
+
+import { checkedGet } from '../checked-get.ts';
+import { BenchFault } from '../fault.ts';
+import { sampleFile } from '../sample-file.ts';
+import { checkSample, untilHit } from './hits.ts';
+import { runSteadyLoad, type SteadyLoad } from './steady-load.ts';
+import { type Measurement, type Metric, startTarget, type Workload } from './workload.ts';
+
+/** The entry, and the ranges of it. */
+export interface LatencyWorkload {
+  readonly fileBytes: number;
+  readonly rangeBytes: number;
+  readonly connections: number;
+}
+
+const metrics: readonly Metric[] = [
+  { key: 'p99Ms', label: 'p99 ms', digits: 2, isCompared: true },
+  { key: 'p999Ms', label: 'p99.9 ms', digits: 2, isCompared: true },
+  { key: 'p50Ms', label: 'p50 ms', digits: 2, isCompared: true },
+  { key: 'rate', label: 'req/s', digits: 0, isCompared: false },
+  { key: 'busyPercent', label: 'busy %', digits: 0, isCompared: false },
+  { key: 'othersPercent', label: 'others %', digits: 0, isCompared: false },
+];
+
+/**
+ * Makes the workload. Requests are sent evenly, at half the rate that the same peer has just reached, whether or not those
+ * before them have been answered; one that has to wait for a connection counts from when it was due.
+ */
+export function createLatencyWorkload({ fileBytes, rangeBytes, connections }: LatencyWorkload): Workload {
+  const name = 'latency';
+  const file = sampleFile(name, fileBytes);
+  const load: SteadyLoad = {
+    request: { kind: 'ranges', file, sizeBytes: rangeBytes },
+    connections,
+    unit: 'requests',
+  };
+  return {
+    name,
+    number: 'W11',
+    title: `random ${rangeBytes / 1024} KiB ranges of a ${fileBytes / 2 ** 20} MiB entry, at half of each peer's own highest rate`,
+    kind: 'speed',
+    goals: [
+      { key: 'p99Ms', of: 'ratio', atMost: 1.5 },
+      { key: 'p999Ms', of: 'ratio', atMost: 1.5 },
+    ],
+    origin: { kind: 'windows', patternBytes: fileBytes, bytesPerSecond: undefined },
+    bodyBytes: rangeBytes,
+    metrics,
+    async prepare(contestant) {
+      const target = await startTarget(contestant);
+      const run = async (ratePerSecond?: number): Promise<Measurement> => {
+        const paced = ratePerSecond === undefined ? load : { ...load, ratePerSecond };
+        const { originRequests, measurement } = await runSteadyLoad(target, paced);
+        if (originRequests > 0) throw new BenchFault(`${target.name}: ${originRequests} misses among hits`);
+        return measurement;
+      };
+      await untilHit(target, ({ peer }) => checkedGet(peer.port, file));
+      await checkSample(target.peer.port, file, rangeBytes);
+      await target.warmUp(run);
+      const { rate = 1 } = await run();
+      return () => run(rate / 2);
+    },
+  };
+}

@@ -1,0 +1,56 @@
+/** A workload that asks how long a peer takes from its start to its first hit, with very many entries in its cache. */
+
+import { checkedGet, closeConnections } from '../checked-get.ts';
+import { BenchFault } from '../fault.ts';
+import type { RunningPeer } from '../peers/peer.ts';
+import type { SampleFile } from '../sample-file.ts';
+import { untilHit } from './hits.ts';
+import { type Contestant, type Measurement, type Metric, startTarget, type Workload } from './workload.ts';
+
+const objectBytes = 1024;
+
+const metrics: readonly Metric[] = [
+  { key: 'firstMs', label: 'first hit ms', digits: 0, isCompared: true },
+  { key: 'laterMs', label: 'a later one ms', digits: 1, isCompared: true },
+];
+
+/** Makes the workload. The entries are copies of one, under other keys; each start asks for another one of them. */
+export function createStartWorkload({ entries }: { readonly entries: number }): Workload {
+  const name = 'start-million';
+  const pathOf = (number: number) => `/${name}-${String(number).padStart(7, '0')}/0-${objectBytes}`;
+  const fileOf = (number: number): SampleFile => ({ path: pathOf(number), window: { start: 0, end: objectBytes } });
+  return {
+    name,
+    number: 'W9',
+    title: `from its start to the first hit, with ${entries.toLocaleString('en-GB')} entries of 1 KiB in its cache`,
+    kind: 'speed',
+    goals: [{ key: 'firstMs', of: 'figure', atMost: 1000 }],
+    origin: { kind: 'windows', patternBytes: objectBytes, bytesPerSecond: undefined },
+    bodyBytes: objectBytes,
+    metrics,
+    async prepare(contestant) {
+      if (contestant.multiply === undefined) throw new BenchFault('nobody knows how to give it so many entries');
+      const target = await startTarget(contestant);
+      await untilHit(target, ({ peer }) => checkedGet(peer.port, fileOf(0)));
+      closeConnections();
+      await target.peer[Symbol.asyncDispose]();
+      await contestant.multiply(target.peer.dir, entries, pathOf);
+      return (round) => measure(contestant, target.peer, round);
+    },
+  };
+
+  async function measure(contestant: Contestant, earlier: RunningPeer, round: number): Promise<Measurement> {
+    const before = await contestant.origin.counters();
+    const startedAt = performance.now();
+    await using peer = await contestant.start({ again: earlier });
+    await checkedGet(peer.port, fileOf(entries - round));
+    const firstMs = performance.now() - startedAt;
+    const laterAt = performance.now();
+    await checkedGet(peer.port, fileOf(Math.floor(entries / 2) - round));
+    const laterMs = performance.now() - laterAt;
+    const after = await contestant.origin.counters();
+    closeConnections();
+    if (after.requests > before.requests) throw new BenchFault(`${contestant.name}: a miss where all should be hits`);
+    return { firstMs, laterMs };
+  }
+}
