@@ -1,5 +1,7 @@
 /** HTTP/1 clients that take their responses too slowly, by a clock that is moved. */
 
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import type { ListenerLimits } from '../../src/listener/listener.ts';
@@ -179,19 +181,26 @@ it('a client that ends its side behind its requests gets what is ready, slowly a
 });
 
 it('a client that ends its side in the middle of a stream, and reads nothing, has nothing more made for it', async () => {
+  const accepted = Promise.withResolvers<Socket>();
+  const onSocket = (message: unknown) => accepted.resolve((message as { readonly socket: Socket }).socket);
+  subscribe('net.server.socket', onSocket);
+  const left = Promise.withResolvers<void>();
   let madeBytes = 0;
   async function* endless(): AsyncGenerator<Uint8Array> {
-    for (;;) {
-      madeBytes += mebibyte;
-      yield body.subarray(0, mebibyte);
-    }
+    const socket = await accepted.promise;
+    for (; socket.writableLength === 0; await new Promise(setImmediate)) yield body.subarray(0, 16 * 1024);
+    await left.promise;
+    for (; ; madeBytes += mebibyte) yield body.subarray(0, mebibyte);
   }
   await using listener = await openListener(() => streamResponse(endless(), undefined));
   await using client = await listener.connect();
+  unsubscribe('net.server.socket', onSocket);
   client.send(get);
   await fill(client);
-  const before = madeBytes;
   client.end();
+  const { promise: socket } = accepted;
+  await expect.poll(async () => (await socket).readableEnded).toBe(true);
+  left.resolve();
   await untilQuiet(() => madeBytes);
-  expect(madeBytes).toBeLessThan(before + 4 * mebibyte);
+  expect(madeBytes).toBeLessThan(4 * mebibyte);
 });
