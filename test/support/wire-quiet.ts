@@ -6,8 +6,8 @@ import type { Socket } from 'node:net';
 /** So many turns in a row without a change, and what follows from the last byte has happened. */
 const quietTurns = 3;
 
-/** Nothing that ends takes so many. */
-const patienceTurns = 200_000;
+/** Nothing that ends takes so many, a machine with other work to do included. */
+const patienceTurns = 5_000_000;
 
 /** Both ends of a connection, plain TCP whatever it carries. */
 interface Pair {
