@@ -212,6 +212,16 @@ describe('files that stay open', () => {
     expect(now(entry, 0, 10)).toBeUndefined();
   });
 
+  it('and are opened again need not be read whole once more: how their pieces are checked is known still', async () => {
+    const { entry, files, reads } = await storeThatWasRead();
+    reads.pass(4000);
+    reads.pass(4000);
+    await expect.poll(() => files.open).toEqual([]);
+    const reader = await entry.open();
+    expect(now(entry, block, block + 10)).toEqual(right(block, block + 10));
+    reader.close();
+  });
+
   it('are closed with the store', async () => {
     const { store, files, reads } = await storeThatWasRead();
     await store.close();

@@ -71,7 +71,7 @@ export class BlockFile {
     this.#file = file;
     this.#sums = sums;
     this.#sizeBytes = sizeBytes;
-    this.#number = options.quickReads?.addFile() ?? 0;
+    this.#number = options.quickReads?.numberOf(options.generation) ?? 0;
   }
 
   /**

@@ -25,8 +25,10 @@ export interface QuickReadOptions {
 const quickMs = 0.1;
 /** Of so many blocks it is remembered how their pieces are checked, which takes about 300 bytes for each. */
 const maxTraces = 32_768;
-/** A file has its traces under numbers of its own; blocks beyond so many are not read like this. */
-const blocksOfFile = 2 ** 26;
+/** A generation has its traces under numbers of its own; blocks beyond so many are not read like this. */
+const blocksOfGeneration = 2 ** 26;
+/** Of so many generations the traces are found again when their files are opened anew. */
+const maxGenerations = 4096;
 
 /** The quick reads of a store. */
 export class QuickReads {
@@ -34,38 +36,50 @@ export class QuickReads {
   readonly buffers = new LentBuffers();
   readonly #readSync: ReadSync;
   readonly #debt: TimeDebt;
-  /** By file and block; the one that came first goes first. */
+  /** By generation and block; the one that came first goes first. */
   readonly #traces = new Map<number, Uint32Array>();
-  #fileCount = 0;
+  /** The numbers of generations; the one that was opened first goes first. */
+  readonly #numbers = new Map<string, number>();
+  #count = 0;
 
   constructor({ elapsed, readSync, diskReads }: QuickReadOptions) {
     this.#readSync = readSync;
     this.#debt = new TimeDebt({ elapsed, quickMs, waits: diskReads });
   }
 
-  /** A name for a file that was opened. */
-  addFile(): number {
-    this.#fileCount += 1;
-    return this.#fileCount;
+  /**
+   * A number for a generation. What is known of its blocks outlives its file: bytes are the same whenever they are read, and
+   * checked each time.
+   */
+  numberOf(generation: string): number {
+    const known = this.#numbers.get(generation);
+    if (known !== undefined) return known;
+    this.#count += 1;
+    this.#numbers.set(generation, this.#count);
+    if (this.#numbers.size > maxGenerations) {
+      const [first] = this.#numbers.keys();
+      if (first !== undefined) this.#numbers.delete(first);
+    }
+    return this.#count;
   }
 
   /** How the pieces of a block are checked; undefined where that is not known (any more). */
-  traceOf(file: number, index: number): Uint32Array | undefined {
-    return this.#traces.get(file * blocksOfFile + index);
+  traceOf(generation: number, index: number): Uint32Array | undefined {
+    return this.#traces.get(generation * blocksOfGeneration + index);
   }
 
   /** Notes how the pieces of a block are checked that has just been read and is sound. */
-  noteTrace(file: number, index: number, trace: Uint32Array): void {
-    if (index >= blocksOfFile) return;
-    this.#traces.set(file * blocksOfFile + index, trace);
+  noteTrace(generation: number, index: number, trace: Uint32Array): void {
+    if (index >= blocksOfGeneration) return;
+    this.#traces.set(generation * blocksOfGeneration + index, trace);
     if (this.#traces.size <= maxTraces) return;
     const [first] = this.#traces.keys();
     if (first !== undefined) this.#traces.delete(first);
   }
 
   /** Forgets a block that is not there any more. */
-  forgetTrace(file: number, index: number): void {
-    this.#traces.delete(file * blocksOfFile + index);
+  forgetTrace(generation: number, index: number): void {
+    this.#traces.delete(generation * blocksOfGeneration + index);
   }
 
   /** Fills the bytes from a file; tells whether it did. It does not when reads have been slow lately. Never throws. */
