@@ -34,6 +34,18 @@ export class TieredBlocks {
   }
 
   /**
+   * As `peek`, of an entry that was opened: what it has at hand by then, as a body in its row, is kept, so that it need not be
+   * opened for it again.
+   */
+  peekOpened(generation: string, opened: Pick<BlockSource, 'peekBlock'>, index: number): Uint8Array | undefined {
+    const kept = this.#memory.block(generation, index);
+    if (kept !== undefined) return kept;
+    const bytes = opened.peekBlock(index);
+    if (bytes !== undefined) this.#memory.keepBlock(generation, index, bytes);
+    return bytes;
+  }
+
+  /**
    * Whether a block of which a piece was just read below is wanted so often that it had better be in memory: as often,
    * while as many others were touched as there are in memory, as chance alone hardly ever makes it.
    */

@@ -207,8 +207,10 @@ class MemoryBefore implements TieredStore {
       open: async () => {
         const reader = await this.#unlessGone(key, entry.open());
         return {
-          peekBlock: (index) => this.#blocks.peek(generation, reader, index),
-          readBlock: (index) => this.#unlessGone(key, this.#blocks.read(generation, reader, index)),
+          peekBlock: (index) => this.#blocks.peekOpened(generation, reader, index),
+          readBlock: async (index) =>
+            this.#blocks.peekOpened(generation, reader, index) ??
+            (await this.#unlessGone(key, this.#blocks.read(generation, reader, index))),
           close: () => reader.close(),
         };
       },

@@ -6,6 +6,7 @@ import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
 import type { EntryReader, Store, StoredEntry } from '../../src/store/store.ts';
 import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { openTestStore } from '../support/disk-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { sequentialIds } from '../support/sequential-ids.ts';
 import {
@@ -135,6 +136,17 @@ describe('in the same tick', () => {
     await readKey(store, 'k');
     await readKey(store, 'k');
     expect(slow).toMatchObject({ finds: 1, reads: 4 });
+  });
+
+  it('a body in its row is there once it was read, in a process that has not written it', async () => {
+    const first = await openTestStore({ blockSizeBytes: block });
+    await storeSample(first.store, { key: 'k', sizeBytes: 10, seed: 1 });
+    await first.store.close();
+    const below = await openTestStore({ blockSizeBytes: block, dir: first.dir });
+    const store = createTieredStore(createMemoryTier({ maxSizeBytes: 100_000 }), below.store, () => 0);
+    expect(await readKey(store, 'k')).toEqual(Buffer.from(patternBytes(0, 10, 1)));
+    const entry = await findFirst(store, 'k');
+    expect(Buffer.from(entry?.peekBlock(0) ?? [])).toEqual(Buffer.from(patternBytes(0, 10, 1)));
   });
 
   it('blocks of a part are there as soon as they are written, and a part that was completed is told as complete', async () => {
