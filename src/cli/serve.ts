@@ -48,6 +48,7 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
   if (server !== undefined) manager.watch(isServing(server));
   await stop.requested;
   await server?.close();
+  await manager.settle();
   return exitCode.done;
 }
 

@@ -14,6 +14,8 @@ export interface ServiceManager extends Disposable {
   follow(emit: Emit): Emit;
   /** Sends signs of life as often as the manager wants them, as long as `isWell` says yes. Ends with disposal. */
   watch(isWell: () => boolean | Promise<boolean>): void;
+  /** Waits until the manager is being told of the end, if there is one: what it was told before may still be on its way. */
+  settle(): Promise<void>;
 }
 
 /** What the manager is told with, and tells the time by. */
@@ -41,6 +43,7 @@ const systemParts: ServiceManagerParts = {
 const nobody: ServiceManager = {
   follow: (emit) => emit,
   watch: () => undefined,
+  settle: async () => undefined,
   [Symbol.dispose]: () => undefined,
 };
 
@@ -55,6 +58,7 @@ export function openServiceManager({ env, stderr }: CliIo, parts: ServiceManager
 
   // One after the other: "reloading" must not arrive after the "ready" that ends it.
   let last = Promise.resolve();
+  let beforeEnd = Promise.resolve();
   let hasComplained = false;
   const tell = (assignments: readonly string[]): Promise<void> => {
     last = last.then(async () => {
@@ -77,6 +81,7 @@ export function openServiceManager({ env, stderr }: CliIo, parts: ServiceManager
       // Each problem of a configuration is an event: the first one says it.
       const isMore = event.stage === 'reload_failed' && stage === 'reload_failed';
       stage = event.stage;
+      if (stage === 'stopping') beforeEnd = last;
       if (!isMore) void tell(assignmentsFor(event, parts.monotonicMicros));
     },
     watch(isWell) {
@@ -89,6 +94,13 @@ export function openServiceManager({ env, stderr }: CliIo, parts: ServiceManager
         isBusy = false;
       };
       heart = setInterval(() => void beat(), Math.min(watchdogMs / 2, LONGEST_TIMER_MS)).unref();
+    },
+    async settle() {
+      // It also keeps the process alive: what is being told does not.
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const patience = setTimeout(resolve, PATIENCE_MS);
+      await Promise.race([beforeEnd, promise]);
+      clearTimeout(patience);
     },
     [Symbol.dispose]: () => clearInterval(heart),
   };

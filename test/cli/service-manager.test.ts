@@ -87,6 +87,24 @@ describe('what the service manager is told', () => {
     await expect.poll(() => order).toEqual(['begin RELOADING=1', 'end RELOADING=1', 'begin READY=1', 'end READY=1']);
   });
 
+  it('the end, for which what was told before is waited for', async () => {
+    const first = Promise.withResolvers<void>();
+    const sent: string[] = [];
+    const { emit, manager } = open({}, async ([assignment = '']) => {
+      sent.push(assignment);
+      if (assignment === 'READY=1') await first.promise;
+    });
+    emit(life('ready'));
+    emit(life('stopping'));
+    let isSettled = false;
+    const settled = manager.settle().then(() => (isSettled = true));
+    await new Promise(setImmediate);
+    expect({ sent, isSettled }).toEqual({ sent: ['READY=1'], isSettled: false });
+    first.resolve();
+    await settled;
+    expect(sent).toEqual(['READY=1', 'STOPPING=1']);
+  });
+
   it('is complained about once, and touches nothing, where it cannot be told', async () => {
     let tries = 0;
     const { io, emit, logged } = open({}, async () => {
