@@ -69,7 +69,8 @@ export async function runSteadyLoad(target: Target, load: SteadyLoad): Promise<S
   const after = await origin.counters();
   if (result.failures > 0) throw new BenchFault(`${target.name}: ${result.failures} answers were not as wanted`);
   // Of large bodies a short round may see none to its end.
-  if (result.requests === 0 && result.bytes === 0) throw new BenchFault(`${target.name}: no answer within ${seconds} s`);
+  if (result.requests === 0 && result.bytes === 0)
+    throw new BenchFault(`${target.name}: no answer within ${seconds} s`);
   return { result, originRequests: after.requests - before.requests, measurement: figures(load, result, usage) };
 }
 
