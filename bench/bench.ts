@@ -118,9 +118,9 @@ async function runAll(
 
 function findPeers({ peers: wanted, against, isProfiled }: BenchOptions, profileDir: string): readonly Peer[] {
   const nodeArgs = isProfiled ? profileArgs(profileDir) : [];
-  const peers = [rangewayPeer({ name: 'rangeway', root, nodeArgs })];
+  const peers = [rangewayPeer({ name: 'rangeway', root, nodeArgs, sendsFiles: process.env['COPY'] === undefined })];
   if (against !== undefined) {
-    peers.push(rangewayPeer({ name: 'rangeway-against', root: resolve(against), nodeArgs: [] }));
+    peers.push(rangewayPeer({ name: 'rangeway-against', root: resolve(against), nodeArgs: [], sendsFiles: true }));
   }
   for (const found of [findNginx(), findVarnish(), findTrafficServer()]) {
     const { name } = found.kind === 'found' ? found.peer : found;

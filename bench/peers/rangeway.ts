@@ -15,17 +15,20 @@ export interface Checkout {
   readonly root: string;
   /** Arguments of Node, before the program. */
   readonly nodeArgs: readonly string[];
+  /** Whether it is to have the system send from its files, as nginx has, where it knows `store.sendfile`. */
+  readonly sendsFiles: boolean;
 }
 
 /** Rangeway from a checkout. Requests are not logged, as they are not by the other peers. */
-export function rangewayPeer({ name, root, nodeArgs }: Checkout): Peer {
+export function rangewayPeer({ name, root, nodeArgs, sendsFiles }: Checkout): Peer {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+  const hasSendfile = sendsFiles && readFileSync(join(root, 'config.schema.json'), 'utf8').includes('"sendfile"');
   return {
     name,
     version: `${version} on Node ${process.versions.node}`,
     async start(place) {
       const file = join(place.dir, 'rangeway.json');
-      await writeFile(file, JSON.stringify(configuration(place)));
+      await writeFile(file, JSON.stringify(configuration(place, hasSendfile)));
       const program = join(root, 'bin/rangeway.js');
       const command = [process.execPath, ...nodeArgs, program, 'serve', '--config', file];
       return await startServer(command, place);
@@ -37,7 +40,7 @@ export function rangewayPeer({ name, root, nodeArgs }: Checkout): Peer {
   };
 }
 
-function configuration(place: PeerPlace): ConfigInput {
+function configuration(place: PeerPlace, hasSendfile: boolean): ConfigInput {
   const { port, originPort, dir, memoryBytes, workers, certificate } = place;
   const address = `127.0.0.1:${port}`;
   return {
@@ -49,6 +52,7 @@ function configuration(place: PeerPlace): ConfigInput {
       maxSizeBytes: cacheSizeBytes,
       memoryBytes,
       blockSizeBytes: blockBytes,
+      ...(hasSendfile && { sendfile: true }),
     },
     // All clients are one here.
     limits: { connectionsPerClient: 0 },

@@ -1,5 +1,6 @@
 /** Bytes at any offset out of blocks. */
 
+import type { Span } from '../bytes/span.ts';
 import type { StoredEntry } from '../store/store.ts';
 
 /** More bytes than these, where they are not in memory, are not read in the same tick: others wait for their turn. */
@@ -16,6 +17,27 @@ export function sliceOfBlock(
   const blockStart = index * blockSizeBytes;
   if (offset === blockStart && end >= blockStart + block.length) return block;
   return block.subarray(offset - blockStart, Math.min(end - blockStart, block.length));
+}
+
+/**
+ * All bytes of a span of an entry, from memory or read in the same tick at any risk of holding it up; undefined where some
+ * of them cannot be had so.
+ */
+export function readDueBytes(
+  entry: Pick<StoredEntry, 'peekBlock' | 'readNow'>,
+  blockSizeBytes: number,
+  { start, end }: Span,
+): readonly Uint8Array[] | undefined {
+  const chunks: Uint8Array[] = [];
+  for (let offset = start; offset < end; ) {
+    const index = Math.floor(offset / blockSizeBytes);
+    const block = entry.peekBlock(index);
+    const chunk = block ? sliceOfBlock(block, index, blockSizeBytes, offset, end) : entry.readNow?.(offset, end, true);
+    if (chunk === undefined) return undefined;
+    chunks.push(chunk);
+    offset += chunk.length;
+  }
+  return chunks;
 }
 
 /** Bytes from `offset` on that an entry has in the same tick, at most to the end of their block: in memory, or nearly so. */

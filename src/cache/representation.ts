@@ -17,6 +17,12 @@ export interface ByteReader {
    * when the representation turns out to end at `offset`. Throws `ProxyError`, `client_gone` once the reader is closed.
    */
   read(offset: number, end: number): Promise<Uint8Array | undefined>;
+  /**
+   * Has the system put `head`, and then bytes from `offset` on, up to `end` (exclusive), into a socket (its descriptor) that
+   * waits for nothing; gives how many of both, together, that took: 0 where the bytes cannot be moved. Absent where none ever
+   * are. Does not throw.
+   */
+  move?(socket: number, head: Uint8Array, offset: number, end: number): number;
   /** Gives back what the reader holds and ends its waiting; may be called more than once. */
   close(): void;
 }

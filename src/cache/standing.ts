@@ -1,9 +1,11 @@
 /** Under what an answer from the store stands: as long as that lasts, the same question would get the same answer. */
 
+import type { Span } from '../bytes/span.ts';
+import type { MovableBytes } from '../http/message.ts';
 import { tellsSender } from '../semantics/forwarded.ts';
 import { currentAgeMs } from '../semantics/freshness.ts';
 import type { Store, StoredEntry } from '../store/store.ts';
-import { peekBytes } from './block-bytes.ts';
+import { peekBytes, readDueBytes } from './block-bytes.ts';
 import type { Inquiry } from './inquiry.ts';
 import type { Plan } from './plan.ts';
 
@@ -84,10 +86,38 @@ export class Standing {
     return peekBytes(this.#plan.entry, this.#store.blockSizeBytes, offset, end);
   }
 
+  /** The bytes of a span, where the system can move all of them now. */
+  movable(span: Span): MovableBytes | undefined {
+    const { entry } = this.#plan;
+    if (entry.canMove?.(span.start, span.end) !== true) return undefined;
+    return new MovableSpan(entry, this.#store.blockSizeBytes, span);
+  }
+
   /** Takes back bytes that nobody reads any more: see `StoredEntry.giveBack`. */
   giveBack(chunks: readonly Uint8Array[]): void {
     const { entry } = this.#plan;
     if (entry.giveBack !== undefined) for (const chunk of chunks) entry.giveBack(chunk);
+  }
+}
+
+class MovableSpan implements MovableBytes {
+  readonly #entry: StoredEntry;
+  readonly #blockSizeBytes: number;
+  readonly #span: Span;
+
+  constructor(entry: StoredEntry, blockSizeBytes: number, span: Span) {
+    this.#entry = entry;
+    this.#blockSizeBytes = blockSizeBytes;
+    this.#span = span;
+  }
+
+  move(socket: number, head: Uint8Array): number {
+    return this.#entry.move?.(socket, head, this.#span.start, this.#span.end) ?? 0;
+  }
+
+  readFrom(offset: number): readonly Uint8Array[] | undefined {
+    const { start, end } = this.#span;
+    return readDueBytes(this.#entry, this.#blockSizeBytes, { start: start + offset, end });
   }
 }
 

@@ -46,6 +46,7 @@ function createMendedReader(stored: ByteReader, spans: readonly Span[], mend: Me
   };
   return {
     peek: (offset, end) => reader.peek(offset, end),
+    move: (...bytes) => reader.move?.(...bytes) ?? 0,
     read: async (offset, end) => {
       try {
         return await reader.read(offset, end);
@@ -70,6 +71,7 @@ function createStoredReader(source: EntryReader, sizeBytes: number, rules: ReadA
   let isClosed = false;
   return {
     peek: (offset, end) => blocks.peek(offset, end),
+    move: (...bytes) => (isClosed ? 0 : (source.move?.(...bytes) ?? 0)),
     read: async (offset, end) => {
       if (isClosed) throw new ProxyError('client_gone');
       return offset < sizeBytes ? await blocks.read(offset, end) : undefined;

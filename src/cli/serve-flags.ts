@@ -121,7 +121,14 @@ function hasRoutes(file: unknown): boolean {
 function withoutDiskOptions(file: unknown): unknown {
   const { store } = isObject(file) ? file : {};
   if (!isObject(file) || !isObject(store)) return file;
-  const { dir: _dir, memoryBytes: _memory, lowWaterPercent: _lowWater, minFreeBytes: _minFree, ...kept } = store;
+  const {
+    dir: _dir,
+    memoryBytes: _memory,
+    lowWaterPercent: _lowWater,
+    minFreeBytes: _minFree,
+    sendfile: _sendfile,
+    ...kept
+  } = store;
   return { ...file, store: kept };
 }
 

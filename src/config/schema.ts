@@ -45,6 +45,11 @@ const storeOptions = z.strictObject({
       'The size of the memory tier in front of the disk. What is read ahead takes up to a quarter as much again.',
     default: '128MB',
   }),
+  sendfile: z.boolean().optional().meta({
+    description:
+      "Whether the system sends ranges and bodies of 32 KiB and more from the disk store's files, out of its own memory and past this process: for plain HTTP/1, with Linux and Node 26. What was checked against its checksum in the last ten seconds is not checked again then.",
+    default: false,
+  }),
   blockSizeBytes: size({ min: '16KiB', max: '4MiB' })
     .refine((bytes) => Number.isInteger(Math.log2(bytes)), 'must be a power of two')
     .prefault(262_144)
@@ -59,7 +64,7 @@ const diskOnly = 'means something for a store of type "disk" only';
 const store = storeOptions
   .superRefine(
     (value, context) => {
-      for (const name of ['dir', 'lowWaterPercent', 'minFreeBytes'] as const) {
+      for (const name of ['dir', 'lowWaterPercent', 'minFreeBytes', 'sendfile'] as const) {
         if (value[name] !== undefined) context.addIssue({ code: 'custom', path: [name], message: diskOnly });
       }
       if (value.memoryBytes === undefined) return;
@@ -75,7 +80,7 @@ const store = storeOptions
     },
     { when: ({ value }) => storeSizes.safeParse(value).success },
   )
-  .transform(({ type, dir, maxSizeBytes, memoryBytes, lowWaterPercent, minFreeBytes, ...both }) =>
+  .transform(({ type, dir, maxSizeBytes, memoryBytes, lowWaterPercent, minFreeBytes, sendfile, ...both }) =>
     type === 'memory'
       ? { type, maxSizeBytes: maxSizeBytes ?? sizeInMemory, ...both }
       : {
@@ -85,6 +90,7 @@ const store = storeOptions
           memoryBytes: memoryBytes ?? sizesOnDisk.memoryBytes,
           lowWaterPercent: lowWaterPercent ?? sizesOnDisk.lowWaterPercent,
           minFreeBytes,
+          sendfile: sendfile ?? false,
           ...both,
         },
   )

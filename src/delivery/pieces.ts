@@ -55,32 +55,34 @@ async function openBody(
 /** The pieces of an opened representation, one after the other. What is in memory is given without waiting. */
 class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
   readonly #reader: ByteReader;
-  readonly #pieces: Iterator<Piece>;
+  readonly #pieces: readonly Piece[];
+  /** The next piece. */
+  #next = 0;
+  /** The span that is being read. */
   #span: Span | undefined;
   /** The next byte of the span. */
   #offset = 0;
 
   constructor(reader: ByteReader, pieces: readonly Piece[]) {
     this.#reader = reader;
-    this.#pieces = pieces.values();
+    this.#pieces = pieces;
   }
 
   [Symbol.asyncIterator](): AsyncIterator<Uint8Array, undefined> {
     return this;
   }
 
+  moveTo(socket: number, head: Uint8Array): number {
+    const span = this.#enterSpan();
+    const takenBytes = (span && this.#reader.move?.(socket, head, this.#offset, span.end)) ?? 0;
+    this.#offset += Math.max(0, takenBytes - head.length);
+    return takenBytes;
+  }
+
   take(): Taken {
-    while (this.#span === undefined || this.#offset >= this.#span.end) {
-      const { done, value: piece } = this.#pieces.next();
-      if (done === true) {
-        this.close();
-        return 'end';
-      }
-      if (piece.kind === 'text') return piece.bytes;
-      this.#span = piece.span;
-      this.#offset = piece.span.start;
-    }
-    const chunk = this.#reader.peek(this.#offset, this.#span.end);
+    const span = this.#enterSpan();
+    if (span === undefined) return this.#takeText();
+    const chunk = this.#reader.peek(this.#offset, span.end);
     this.#offset += chunk?.length ?? 0;
     return chunk ?? 'later';
   }
@@ -103,6 +105,26 @@ class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
 
   close(): void {
     this.#reader.close();
+  }
+
+  /** The span that the next bytes are of; undefined where they are of a text, or there are none. */
+  #enterSpan(): Span | undefined {
+    while (this.#span === undefined || this.#offset >= this.#span.end) {
+      const piece = this.#pieces[this.#next];
+      if (piece?.kind !== 'span') return undefined;
+      this.#next += 1;
+      this.#span = piece.span;
+      this.#offset = piece.span.start;
+    }
+    return this.#span;
+  }
+
+  #takeText(): Taken {
+    const piece = this.#pieces[this.#next];
+    this.#next += 1;
+    if (piece?.kind === 'text') return piece.bytes;
+    this.close();
+    return 'end';
   }
 
   /** Waits for bytes of the span; a span without an end is over where the representation is. */

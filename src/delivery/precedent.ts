@@ -7,6 +7,7 @@ import { type Fields, fieldLines, withoutFields } from '../http/fields.ts';
 import type {
   Delivery,
   EqualRequest,
+  MovableBytes,
   Precedent,
   PrecedentResponse,
   ProxyRequest,
@@ -104,8 +105,8 @@ class HitPrecedent implements Precedent {
       const client = followers.clientOf(request.peer.address);
       const span = this.#select(request.range);
       if (client === undefined || span === undefined) return undefined;
-      const chunks = this.line.method === 'HEAD' ? noChunks : readAtOnce(standing, span);
-      return chunks && new FollowedResponse(this, this.#fields, request, client, span, chunks, now);
+      const body = this.line.method === 'HEAD' ? noBody : bodyOf(standing, span, request.takesMovable === true);
+      return body && new FollowedResponse(this, this.#fields, request, client, span, body, now);
     } catch {
       // Whatever it is, the whole road tells of it.
       return undefined;
@@ -144,6 +145,7 @@ class FollowedResponse implements PrecedentResponse {
   readonly contentRange: string | undefined;
   readonly sizeBytes: number;
   readonly chunks: readonly Uint8Array[];
+  readonly movable: MovableBytes | undefined;
   readonly #precedent: HitPrecedent;
   readonly #request: EqualRequest;
   readonly #client: string;
@@ -155,7 +157,7 @@ class FollowedResponse implements PrecedentResponse {
     request: EqualRequest,
     client: string,
     span: Span,
-    chunks: readonly Uint8Array[],
+    { chunks, movable }: FollowedBody,
     headAt: number,
   ) {
     this.status = precedent.status;
@@ -163,6 +165,7 @@ class FollowedResponse implements PrecedentResponse {
     this.contentRange = contentRangeOf(precedent.status, span, precedent.met.standing.sizeBytes);
     this.sizeBytes = span.end - span.start;
     this.chunks = chunks;
+    this.movable = movable;
     this.#precedent = precedent;
     this.#request = request;
     this.#client = client;
@@ -197,10 +200,23 @@ class FollowedResponse implements PrecedentResponse {
 /** What the cache says of such a request. */
 const hit = { outcome: 'hit', reason: undefined, collapsed: false, originBytes: () => 0 } as const;
 
-const noChunks: readonly Uint8Array[] = [];
+type FollowedBody = Pick<PrecedentResponse, 'chunks' | 'movable'>;
+
+const noBody: FollowedBody = { chunks: [] };
+
+/** Of fewer bytes, in a file, a copy costs less than the calls that move them. */
+const MOVED_BYTES = 32 * 1024;
 
 function contentRangeOf(status: number, span: Span, sizeBytes: number): string | undefined {
   return status === 206 ? formatContentRange(span, sizeBytes) : undefined;
+}
+
+/** The bytes of a span, if they can be had in the same tick. */
+function bodyOf(standing: Standing, span: Span, takesMovable: boolean): FollowedBody | undefined {
+  const movable = takesMovable && span.end - span.start >= MOVED_BYTES ? standing.movable(span) : undefined;
+  if (movable !== undefined) return { chunks: noBody.chunks, movable };
+  const chunks = readAtOnce(standing, span);
+  return chunks && { chunks };
 }
 
 /** All bytes of a span, where it is small enough and they are in memory. */

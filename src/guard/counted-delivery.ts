@@ -11,6 +11,7 @@ type Step = IteratorResult<Uint8Array, unknown>;
 
 class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> {
   readonly take: BodyStream['take'];
+  readonly moveTo: BodyStream['moveTo'];
   readonly trailers: BodyStream['trailers'];
   readonly #body: BodyStream;
   readonly #onDelivered: (bytes: number) => void;
@@ -19,10 +20,11 @@ class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> 
   #givenBytes = 0;
 
   constructor(body: BodyStream, onDelivered: (bytes: number) => void) {
-    const { take, trailers } = body;
+    const { take, moveTo, trailers } = body;
     this.#body = body;
     this.#onDelivered = onDelivered;
     this.take = take && (() => this.#note(take.call(body)));
+    this.moveTo = moveTo && ((socket, head) => this.#noteMoved(moveTo.call(body, socket, head), head));
     this.trailers = trailers && (() => trailers.call(body));
   }
 
@@ -56,6 +58,12 @@ class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> 
     this.#tell();
     if (typeof taken !== 'string') this.#givenBytes = taken.length;
     return taken;
+  }
+
+  #noteMoved(takenBytes: number, head: Uint8Array): number {
+    this.#tell();
+    this.#givenBytes = Math.max(0, takenBytes - head.length);
+    return takenBytes;
   }
 
   #tell(): void {

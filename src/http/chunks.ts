@@ -2,6 +2,11 @@
 
 import type { BodyStream } from './message.ts';
 
+/** Has content moved to where it goes; gives how many bytes, 0 where it has to be read. */
+export interface Mover {
+  move?(content: BodyStream): number;
+}
+
 /** Reads a body once. It is not closed by it. */
 export class Chunks {
   readonly #body: BodyStream;
@@ -9,6 +14,11 @@ export class Chunks {
 
   constructor(body: BodyStream) {
     this.#body = body;
+  }
+
+  /** Has content that comes next moved past this process: how many bytes; undefined where it has to be read. */
+  move(outlet: Mover): number | undefined {
+    return outlet.move?.(this.#body) || undefined;
   }
 
   /** The next chunk; undefined after the last one. Throws or rejects as the body does. One call at a time. */

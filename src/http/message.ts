@@ -11,9 +11,26 @@ import type { ProxyError } from './proxy-error.ts';
 export interface BodyStream extends AsyncIterable<Uint8Array> {
   /** What the iteration would give next, without waiting for it. Between its steps, or in place of them; does not throw. */
   readonly take?: (() => Taken) | undefined;
+  /**
+   * Has the system put `head`, and then what comes next, into a socket (its descriptor) that waits for nothing, and passes what
+   * of it that took. Gives how many bytes of both, together, it took, at once and for good: 0 where what comes next cannot be
+   * moved. Between the steps, as `take`; does not throw.
+   */
+  readonly moveTo?: ((socket: number, head: Uint8Array) => number) | undefined;
   /** The trailer fields (RFC 9110 §6.5), known once the body was read to its end; absent where there cannot be any. */
   readonly trailers?: (() => Fields) | undefined;
   close(): void;
+}
+
+/** Bytes of a file that the system can move into a socket by itself. None of these throws. */
+export interface MovableBytes {
+  /**
+   * Has `head`, and then the bytes, put into a socket (its descriptor) that waits for nothing. Gives how many of both,
+   * together, the socket took, at once and for good. To be called once.
+   */
+  move(socket: number, head: Uint8Array): number;
+  /** The bytes from one of them on, read and checked, whatever it takes; undefined where they are not there any more. */
+  readFrom(offset: number): readonly Uint8Array[] | undefined;
 }
 
 /** A chunk that is there; that there are no more; or that the iteration has to be asked, which waits for one, or throws. */
@@ -79,6 +96,8 @@ export interface EqualRequest {
   readonly peer: Peer;
   /** When the request's head was complete, in epoch milliseconds. */
   readonly receivedAt: number;
+  /** Whether the response may come as bytes that the system moves by itself. */
+  readonly takesMovable?: boolean;
 }
 
 /** The response of a precedent: all of it is there, and what stays the same is told apart from what changes. */
@@ -90,7 +109,10 @@ export interface PrecedentResponse {
   readonly contentRange: string | undefined;
   /** The length of the body, in bytes. */
   readonly sizeBytes: number;
+  /** All of the body; none where it is `movable`. */
   readonly chunks: readonly Uint8Array[];
+  /** The body, where the request takes it so and it can be had so. */
+  readonly movable?: MovableBytes | undefined;
   /** To be called once, when the response is over. Does not throw. */
   onDelivered(delivery: Delivery): void;
   /**

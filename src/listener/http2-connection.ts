@@ -123,7 +123,7 @@ export class Http2Connection implements ExchangeOwner {
 
   /** Ends what takes too long. */
   look(now: number): void {
-    const sentBytes = takenBytes(this.#socket);
+    const sentBytes = takenBytes({ socket: this.#socket });
     if (this.#stage === 'ended' || (this.#stage === 'finishing' && !this.isBusy)) {
       this.#linger(sentBytes, now);
       return;

@@ -2,7 +2,7 @@
 
 import { setImmediate as setImmediateTurn } from 'node:timers/promises';
 import { errorResponse } from '../delivery/problem.ts';
-import { Chunks } from '../http/chunks.ts';
+import { Chunks, type Mover } from '../http/chunks.ts';
 import type { Fields } from '../http/fields.ts';
 import type { Body, Delivery, Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
@@ -27,7 +27,7 @@ export interface ResponseHead {
 }
 
 /** The side of an exchange that its response is written to. */
-export interface ResponseOutlet {
+export interface ResponseOutlet extends Mover {
   readonly method: string;
   /** Whether the response is over: the client has all of it, or will not get more. */
   readonly isSettled: boolean;
@@ -163,15 +163,16 @@ async function pump(outlet: ResponseOutlet, body: StreamedBody, progress: Progre
   let turnBytes = 0;
   try {
     for (;;) {
-      const next = chunks.next();
+      const next = chunks.move(outlet) ?? chunks.next();
       const chunk = next instanceof Promise ? await next : next;
       clearImmediate(flush);
       if (outlet.isSettled) return;
       if (chunk === undefined) break;
-      checkLength(progress.bytesSent + chunk.length, body, 'more');
-      progress.bytesSent += chunk.length;
-      turnBytes += chunk.length;
-      if (chunk.length > 0 && !outlet.write(chunk)) await outlet.room();
+      const sizeBytes = typeof chunk === 'number' ? chunk : chunk.length;
+      checkLength(progress.bytesSent + sizeBytes, body, 'more');
+      progress.bytesSent += sizeBytes;
+      turnBytes += sizeBytes;
+      if (!isTaken(outlet, chunk)) await outlet.room();
       if (turnBytes >= bytesInTurn) {
         await setImmediateTurn();
         turnBytes = 0;
@@ -187,6 +188,11 @@ async function pump(outlet: ResponseOutlet, body: StreamedBody, progress: Progre
     clearImmediate(flush);
     body.stream.close();
   }
+}
+
+/** Writes content, unless it is what was moved, and so many bytes of it. Returns whether there can be more at once. */
+function isTaken(outlet: ResponseOutlet, chunk: Uint8Array | number): boolean {
+  return typeof chunk === 'number' || chunk.length === 0 || outlet.write(chunk);
 }
 
 /** The client was promised a length: a body that gives another one must not look whole (RFC 9112 §8). */

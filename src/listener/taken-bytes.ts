@@ -10,13 +10,22 @@ interface Handle {
   readonly writeQueueSize?: number;
 }
 
+/** What was written to. */
+export interface Written {
+  readonly socket: Socket;
+  /** Bytes that the system has put into the socket by itself, which Node knows nothing of. */
+  readonly movedBytes?: number;
+}
+
 /**
  * Bytes that the kernel has taken of what was written. Node knows that for whole writes only, which may be of any size; its
  * own timeout of sockets asks the handle too. Without a handle, as after the end, all of it counts.
  */
-export function takenBytes(socket: Socket): number {
+export function takenBytes({ socket, movedBytes = 0 }: Written): number {
   const handle = (socket as { readonly _handle?: Handle | null })._handle;
   const { bytesWritten, writeQueueSize } = handle ?? {};
-  if (bytesWritten === undefined || writeQueueSize === undefined) return socket.bytesWritten - socket.writableLength;
-  return bytesWritten - writeQueueSize;
+  if (bytesWritten === undefined || writeQueueSize === undefined) {
+    return socket.bytesWritten - socket.writableLength + movedBytes;
+  }
+  return bytesWritten - writeQueueSize + movedBytes;
 }

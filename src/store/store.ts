@@ -30,6 +30,8 @@ export interface BlockSource {
 
 /** A source that was opened for reading: its bytes stay until it is closed, whatever becomes of the entry. */
 export interface EntryReader extends BlockSource {
+  /** As `StoredEntry.move`; absent where nothing is moved. */
+  move?(socket: number, head: Uint8Array, offset: number, end: number): number;
   /** Gives back what the reader holds; may be called more than once. */
   close(): void;
 }
@@ -57,9 +59,21 @@ export interface StoredEntry {
   /**
    * Bytes from `offset` on, up to `end` (exclusive) and at most to the end of their block, that are not in memory but can
    * be read and checked in the same tick, at no more than a small bounded risk of holding it up; undefined otherwise. To be
-   * asked for few bytes, after `peekBlock`. Absent where a store never does that.
+   * asked for few bytes, after `peekBlock`; with `isDue` at any risk, because a response has begun. Absent where a store never
+   * does that.
    */
-  readNow?(offset: number, end: number): Uint8Array | undefined;
+  readNow?(offset: number, end: number, isDue?: boolean): Uint8Array | undefined;
+  /**
+   * Whether all bytes from `offset` up to `end` (exclusive) can be moved now: the system has them in memory, and they were
+   * checked since they came there, for all that is known. Counts as a use of the entry. Absent where nothing is moved.
+   */
+  canMove?(offset: number, end: number): boolean;
+  /**
+   * Has the system put `head`, and then bytes from `offset` on, up to `end` (exclusive), into a socket (its descriptor) that
+   * waits for nothing. Gives how many of both, together, the socket took, at once and for good: 0 where it takes nothing now or
+   * nothing can be moved, fewer than asked for at any time. Does not throw.
+   */
+  move?(socket: number, head: Uint8Array, offset: number, end: number): number;
   /**
    * Takes back what `readNow` gave, so that its memory can be used for other bytes. Only for who is sure that nobody reads
    * it any more, the system's calls included; who is not lets go of it, and it is collected. Other bytes are left alone.

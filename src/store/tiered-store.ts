@@ -202,7 +202,9 @@ class MemoryBefore implements TieredStore {
       isComplete,
       pinnedUntil,
       peekBlock: (index) => this.#blocks.peek(generation, entry, index),
-      readNow: (offset, end) => this.#readNow(entry, offset, end),
+      readNow: (offset, end, isDue) => this.#readNow(entry, offset, end, isDue),
+      canMove: (offset, end) => entry.canMove?.(offset, end) === true,
+      move: (...bytes) => entry.move?.(...bytes) ?? 0,
       giveBack: (bytes) => entry.giveBack?.(bytes),
       open: async () => {
         const reader = await this.#unlessGone(key, entry.open());
@@ -211,6 +213,7 @@ class MemoryBefore implements TieredStore {
           readBlock: async (index) =>
             this.#blocks.peekOpened(generation, reader, index) ??
             (await this.#unlessGone(key, this.#blocks.read(generation, reader, index))),
+          move: (...bytes) => reader.move?.(...bytes) ?? 0,
           close: () => reader.close(),
         };
       },
@@ -219,8 +222,8 @@ class MemoryBefore implements TieredStore {
   }
 
   /** What is read again and again in pieces is brought into memory beside that, for it costs less there. */
-  #readNow(entry: StoredEntry, offset: number, end: number): Uint8Array | undefined {
-    const bytes = entry.readNow?.(offset, end);
+  #readNow(entry: StoredEntry, offset: number, end: number, isDue?: boolean): Uint8Array | undefined {
+    const bytes = entry.readNow?.(offset, end, isDue);
     const index = Math.floor(offset / this.blockSizeBytes);
     if (bytes !== undefined && this.#blocks.isWanted(entry.generation, index)) void this.#bring(entry, index);
     return bytes;

@@ -156,6 +156,7 @@ describe('checkConfig fills in', () => {
       minFreeBytes: 2e9,
       maxObjectSizeBytes: 2 ** 30,
       memoryBytes: 2_000_000,
+      sendfile: false,
       blockSizeBytes: 65_536,
     });
     expect(config.routes[0]?.match).toEqual({ hosts: ['media.example.org', '*.example.net'] });

@@ -34,6 +34,7 @@ export class Connection implements SocketUser {
   readonly socket: Socket;
   readonly peer: Peer;
   readonly ground: ConnectionOwner;
+  movedBytes = 0;
   readonly #pipeline: Pipeline;
   #stage: 'open' | 'draining' | 'finishing' | 'tunnel' | 'ended' = 'open';
   #isRetired = false;
@@ -176,7 +177,7 @@ export class Connection implements SocketUser {
     const passed = this.#watch.look({
       waiting: this.#waiting,
       requests: this.#requests,
-      progress: this.socket.bytesRead + takenBytes(this.socket),
+      progress: this.socket.bytesRead + takenBytes(this),
       isClientsTurn: this.#pipeline.length === 0 || this.#pipeline.isWaitingForClient,
     });
     if (passed === undefined) return;

@@ -1,8 +1,7 @@
 /** One request and its response on an HTTP/1 connection. */
 
-import type { Socket } from 'node:net';
 import { type Fields, fieldLines, listMembers } from '../../http/fields.ts';
-import type { InterimResponse, ProxyRequest } from '../../http/message.ts';
+import type { BodyStream, InterimResponse, ProxyRequest } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { RequestHead } from '../listener.ts';
 import { ReceivedRequest, type RequestOwner } from '../received-request.ts';
@@ -89,11 +88,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
   }
 
   get takenBytes(): number {
-    return takenBytes(this.#socket);
-  }
-
-  get #socket(): Socket {
-    return this.#connection.socket;
+    return takenBytes(this.#connection);
   }
 
   /** The request as a handler sees it. What comes of its body goes there from now on. */
@@ -172,6 +167,10 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
 
   flushHead(): void {
     this.#writer.flushHead();
+  }
+
+  move(content: BodyStream): number {
+    return this.#writer.move(content);
   }
 
   write(chunk: Uint8Array): boolean {

@@ -45,7 +45,7 @@ export class FollowedExchange implements RunningExchange, Pacer {
   }
 
   get takenBytes(): number {
-    return takenBytes(this.#connection.socket);
+    return takenBytes(this.#connection);
   }
 
   takeTurn(): void {}

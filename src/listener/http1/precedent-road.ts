@@ -1,8 +1,9 @@
 /** The short road: a request whose head is like one before is answered by the precedent that that one has left. */
 
 import type { Fields } from '../../http/fields.ts';
-import type { EqualRequest, Precedent, PrecedentResponse, ProxyResponse } from '../../http/message.ts';
+import type { EqualRequest, MovableBytes, Precedent, PrecedentResponse, ProxyResponse } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
+import { descriptorOf } from '../descriptor.ts';
 import type { Pace } from '../pace.ts';
 import { Precedents } from '../precedents.ts';
 import type { Connection } from './connection.ts';
@@ -10,7 +11,7 @@ import { FollowedExchange } from './followed-exchange.ts';
 import { type DateLine, formatFieldLines, formatLine, formatStatusLine } from './head-text.ts';
 import type { PlainHead } from './plain-head.ts';
 import type { ParsedHead } from './request-head.ts';
-import { writeTogether } from './response-writer.ts';
+import { moveTogether, writeTogether } from './response-writer.ts';
 
 /** What the road is made with. */
 export interface PrecedentRoadOptions {
@@ -48,7 +49,8 @@ export class PrecedentRoad {
   follow(connection: Connection, { text, range }: PlainHead): boolean {
     const answer = this.#precedents.find(text);
     if (answer === undefined) return false;
-    const request = { range, peer: connection.peer, receivedAt: this.#options.now() };
+    const takesMovable = !answer.isHead && descriptorOf(connection.socket) !== undefined;
+    const request = { range, peer: connection.peer, receivedAt: this.#options.now(), takesMovable };
     const response = answer.precedent.follow(request);
     if (response === undefined) this.#precedents.forget(text);
     else this.#deliver(connection, answer, response, request);
@@ -60,12 +62,17 @@ export class PrecedentRoad {
   }
 
   #deliver(connection: Connection, answer: RememberedAnswer, response: PrecedentResponse, request: EqualRequest): void {
-    const content = answer.contentOf(response);
+    const { movable } = response;
+    const content = movable === undefined ? answer.contentOf(response) : noContent;
     const head = answer.headOf(response, request.receivedAt, this.#options);
     if (content === undefined || head === undefined) {
       const error = new ProxyError('internal', { detail: 'a response of a precedent that cannot be written' });
       response.onDelivered({ bytesSent: 0, complete: false, error });
       connection.refuse(error);
+      return;
+    }
+    if (movable !== undefined) {
+      this.#move(connection, response, movable, head);
       return;
     }
     const bytesSent = content.length === 0 ? 0 : response.sizeBytes;
@@ -74,6 +81,28 @@ export class PrecedentRoad {
       response.giveBack?.();
     } else new FollowedExchange(connection, response, bytesSent, this.#options.pace);
   }
+
+  /** Moves what the client takes at once, and writes the rest. */
+  #move(connection: Connection, response: PrecedentResponse, movable: MovableBytes, head: string): void {
+    const { sizeBytes } = response;
+    const takenBytes = moveTogether(connection, head, movable);
+    const movedBytes = Math.max(0, takenBytes - head.length);
+    if (movedBytes === sizeBytes) {
+      response.onDelivered({ bytesSent: sizeBytes, complete: true });
+      return;
+    }
+    const rest = movable.readFrom(movedBytes);
+    if (rest === undefined) {
+      const error = new ProxyError('bytes_gone', {
+        detail: `what is stored ended after ${movedBytes} of ${sizeBytes} bytes`,
+      });
+      response.onDelivered({ bytesSent: movedBytes, complete: false, error });
+      connection.cut();
+      return;
+    }
+    writeTogether(connection, head.slice(takenBytes), rest);
+    new FollowedExchange(connection, response, sizeBytes, this.#options.pace);
+  }
 }
 
 const noContent: readonly Uint8Array[] = [];
@@ -81,7 +110,7 @@ const noContent: readonly Uint8Array[] = [];
 /** A precedent, with as much of the head of its responses as stays the same. */
 class RememberedAnswer {
   readonly precedent: Precedent;
-  readonly #isHead: boolean;
+  readonly isHead: boolean;
   #status = 0;
   #fields: Fields | undefined;
   #start = '';
@@ -89,12 +118,12 @@ class RememberedAnswer {
 
   constructor(precedent: Precedent, isHead: boolean) {
     this.precedent = precedent;
-    this.#isHead = isHead;
+    this.isHead = isHead;
   }
 
   /** What is sent of the body. Undefined where it has not the length that it says. */
   contentOf({ status, sizeBytes, chunks }: PrecedentResponse): readonly Uint8Array[] | undefined {
-    if (this.#isHead || status === 304) return noContent;
+    if (this.isHead || status === 304) return noContent;
     let bytes = 0;
     for (const chunk of chunks) bytes += chunk.length;
     return bytes === sizeBytes ? chunks : undefined;

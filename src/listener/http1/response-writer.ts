@@ -1,18 +1,24 @@
 /** Writes the pieces of one response to its connection, when its turn among the pipelined ones has come. */
 
 import type { Socket } from 'node:net';
+import type { BodyStream, MovableBytes } from '../../http/message.ts';
+import { descriptorOf } from '../descriptor.ts';
+import { hasTaken } from '../taken.ts';
 import { type Joint, joinedBytes } from './joint.ts';
-import { hasTaken } from './taken.ts';
 
 /** So much of a response is kept that has to wait for those before it, until it is held back. In bytes. */
 const waitingLimitBytes = 64 * 1024;
 
 type Piece = string | Uint8Array;
 
+const noBytes = new Uint8Array();
+
 /** Where responses are written. */
 export interface ResponsePlace {
   readonly socket: Socket;
   readonly ground: { readonly joint: Joint };
+  /** Bytes that the system has put into the socket by itself. */
+  movedBytes: number;
   /** All of it was written, though perhaps nobody has taken it yet: the next one has its turn. */
   passTurn(): void;
 }
@@ -80,6 +86,20 @@ export class ResponseWriter {
     const head = this.#head;
     this.#head = undefined;
     this.#put(head);
+  }
+
+  /** As `ResponseOutlet.move`. */
+  move(content: BodyStream): number {
+    if (content.moveTo === undefined || !this.#hasTurn || this.#isChunked || this.#isCorked) return 0;
+    const descriptor = descriptorOf(this.#place.socket);
+    if (descriptor === undefined) return 0;
+    const head = this.#head === undefined ? noBytes : Buffer.from(this.#head, 'latin1');
+    const takenBytes = content.moveTo(descriptor, head);
+    if (takenBytes === 0) return 0;
+    this.#head = undefined;
+    this.#place.movedBytes += takenBytes;
+    if (takenBytes < head.length) this.#put(head.subarray(takenBytes));
+    return Math.max(0, takenBytes - head.length);
   }
 
   /** Returns whether more may be written at once. */
@@ -199,4 +219,16 @@ export function writeTogether(
   for (const chunk of chunks) socket.write(chunk);
   socket.uncork();
   return hasTaken(socket);
+}
+
+/** Has the system put a head and bytes behind it into the socket. Gives how many of both, together, that took. */
+export function moveTogether(place: Omit<ResponsePlace, 'passTurn'>, head: string, bytes: MovableBytes): number {
+  const { socket, ground } = place;
+  const descriptor = descriptorOf(socket);
+  if (descriptor === undefined || head.length > joinedBytes) return 0;
+  const joined = ground.joint.join(head, [], head.length);
+  const takenBytes = bytes.move(descriptor, joined);
+  ground.joint.takeBack(joined);
+  place.movedBytes += takenBytes;
+  return takenBytes;
 }

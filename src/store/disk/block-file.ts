@@ -2,18 +2,10 @@
 
 import { spanOfBlock, spanSize } from '../../bytes/span.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
-import {
-  type BlockSum,
-  encodeSum,
-  isOnTrace,
-  isSameSum,
-  pieceBytes,
-  sumOf,
-  sumsSizeBytes,
-  tracedSumOf,
-} from './block-sums.ts';
+import { type BlockSum, encodeSum, isSameSum, sumOf, sumsSizeBytes, tracedSumOf } from './block-sums.ts';
 import { type BodyListeners, gone, isPassing, lostBody } from './body-fault.ts';
 import { type FileSystem, type OpenFile, readFully, writeFully } from './file-system.ts';
+import { QuickFile } from './quick-file.ts';
 import type { QuickReads } from './quick-reads.ts';
 import { Sidecar } from './sidecar.ts';
 
@@ -60,6 +52,7 @@ export class BlockFile {
   readonly #reading = new Set<Promise<Uint8Array>>();
   /** What quick reads know it as. */
   readonly #number: number;
+  readonly #quick: QuickFile | undefined;
   #sizeBytes: number | undefined;
   #erasing: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
@@ -71,7 +64,11 @@ export class BlockFile {
     this.#file = file;
     this.#sums = sums;
     this.#sizeBytes = sizeBytes;
-    this.#number = options.quickReads?.numberOf(options.generation) ?? 0;
+    const { quickReads, blockSizeBytes } = options;
+    this.#number = quickReads?.numberOf(options.generation) ?? 0;
+    const sizeOfBlock = (index: number) => sums.get(index)?.sizeBytes ?? 0;
+    const body = { fd: file.fd, number: this.#number, blockSizeBytes, sizeOfBlock };
+    this.#quick = quickReads && new QuickFile(body, quickReads);
   }
 
   /**
@@ -160,28 +157,9 @@ export class BlockFile {
     throw this.#lose(index, sum, `${name} does not match its checksum.`);
   }
 
-  /**
-   * Bytes from `offset` on, up to `end` (exclusive) and at most to the end of their block, in the same tick: the pieces
-   * that they lie in are read and checked. Undefined where that is not possible, or not known to be quick: `read` tells why.
-   */
-  readNow(offset: number, end: number): Uint8Array | undefined {
-    const { blockSizeBytes, quickReads } = this.#options;
-    const index = Math.floor(offset / blockSizeBytes);
-    const trace = quickReads?.traceOf(this.#number, index);
-    if (quickReads === undefined || trace === undefined || this.#closing !== undefined) return undefined;
-    const sizeBytes = this.#sums.get(index)?.sizeBytes ?? 0;
-    const blockStart = index * blockSizeBytes;
-    const stop = Math.min(end - blockStart, sizeBytes);
-    const firstPiece = Math.floor((offset - blockStart) / pieceBytes);
-    const start = firstPiece * pieceBytes;
-    if (stop <= offset - blockStart) return undefined;
-    const { buffers } = quickReads;
-    const bytes = buffers.lend(Math.min(Math.ceil(stop / pieceBytes) * pieceBytes, sizeBytes) - start);
-    const isRead = quickReads.read(this.#file.fd, bytes, blockStart + start);
-    if (isRead && isOnTrace(trace, firstPiece, bytes)) return bytes.subarray(offset - blockStart - start, stop - start);
-    // What does not match is left to `read`, which finds it out once more and tells.
-    buffers.giveBack(bytes);
-    return undefined;
+  /** What is read, or moved, in the same tick; undefined where nothing is. To be used in this tick only. */
+  get quick(): QuickFile | undefined {
+    return this.#closing === undefined ? this.#quick : undefined;
   }
 
   /** The sum of a block that is about to be written. Whoever wants to read a body of one block soon has it in memory. */

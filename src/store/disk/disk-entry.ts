@@ -22,10 +22,18 @@ export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): Stored
       parts.eviction.touch(generation);
       return undefined;
     },
-    readNow: (offset, end) => {
+    readNow: (offset, end, isDue) => {
       // What `peekBlock` is asked for first, and counts as the use.
-      return isInline ? undefined : parts.bodies.peek(generation)?.readNow(offset, end);
+      return isInline ? undefined : parts.bodies.peek(generation)?.quick?.read(offset, end, isDue);
     },
+    canMove: (offset, end) => {
+      if (isInline || parts.quickReads?.move === undefined) return false;
+      parts.eviction.touch(generation);
+      const file = parts.bodies.peek(generation);
+      if (file === undefined) void openForLater(parts, indexed);
+      return file?.quick?.canMove(offset, end) === true;
+    },
+    move: (...bytes) => (isInline ? 0 : (parts.bodies.peek(generation)?.quick?.move(...bytes) ?? 0)),
     giveBack: (bytes) => parts.quickReads?.buffers.giveBack(bytes),
     open: async () => {
       parts.eviction.touch(generation);
@@ -79,11 +87,22 @@ async function openFile(parts: DiskParts, entry: IndexedEntry): Promise<EntryRea
       if (!isOpen) throw gone(`The reader of generation ${generation} was closed.`);
       return await file.read(index);
     },
+    move: (...bytes) => (isOpen ? (file.quick?.move(...bytes) ?? 0) : 0),
     close: () => {
       if (isOpen) parts.bodies.release(generation);
       isOpen = false;
     },
   };
+}
+
+/** Opens the file, which stays open for a while though nobody uses it. */
+async function openForLater(parts: DiskParts, { generation, sizeBytes, blockChecksum }: IndexedEntry): Promise<void> {
+  try {
+    await parts.bodies.acquire(generation, sizeBytes, blockChecksum);
+    parts.bodies.release(generation);
+  } catch {
+    // Whoever wants to read it learns what is wrong with it.
+  }
 }
 
 /** Asked before files are opened, because those of a removed generation may be there a moment longer than its row. */

@@ -9,6 +9,19 @@ export type FileSystem = Pick<typeof promises, 'mkdir' | 'open' | 'readdir' | 's
 /** Reads from an open file in the same tick: that of `node:fs`. */
 export type ReadSync = typeof readSync;
 
+/**
+ * Has the system send a head, and then bytes of an open file from `position` on, into a socket that takes what it has room
+ * for (send(2), sendfile(2)). The socket and the file are descriptors. Gives how many bytes of both, together, were taken: 0
+ * where none were, whatever the reason. Does not throw.
+ */
+export type MoveToSocket = (
+  socket: number,
+  head: Uint8Array,
+  file: number,
+  position: number,
+  sizeBytes: number,
+) => number;
+
 /** An open file. */
 export type OpenFile = promises.FileHandle;
 

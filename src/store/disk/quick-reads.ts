@@ -6,7 +6,8 @@
  * were read and checked before, and what it costs to be wrong is bounded (see `TimeDebt`); the thread pool reads then.
  */
 
-import type { ReadSync } from './file-system.ts';
+import { CheckedPieces } from './checked-pieces.ts';
+import type { MoveToSocket, ReadSync } from './file-system.ts';
 import { LentBuffers } from './lent-buffers.ts';
 import { TimeDebt } from './time-debt.ts';
 
@@ -19,6 +20,8 @@ export interface QuickReadOptions {
   readonly after: (delayMs: number, callback: () => void) => () => void;
   /** How often the process has waited for a disk to read: see `TimeDebt`. */
   readonly diskReads?: (() => number) | undefined;
+  /** With it, what was checked lately is moved into sockets by the system, where those take that. */
+  readonly move?: MoveToSocket | undefined;
 }
 
 /** A read that takes no longer comes from memory, and is cheaper than one by the thread pool, in milliseconds. */
@@ -34,6 +37,9 @@ const maxGenerations = 4096;
 export class QuickReads {
   /** What is read into. */
   readonly buffers = new LentBuffers();
+  /** What need not be checked again before it is moved. */
+  readonly checked: CheckedPieces;
+  readonly move: MoveToSocket | undefined;
   readonly #readSync: ReadSync;
   readonly #debt: TimeDebt;
   /** By generation and block; the one that came first goes first. */
@@ -42,7 +48,9 @@ export class QuickReads {
   readonly #numbers = new Map<string, number>();
   #count = 0;
 
-  constructor({ elapsed, readSync, diskReads }: QuickReadOptions) {
+  constructor({ elapsed, readSync, diskReads, move }: QuickReadOptions) {
+    this.move = move;
+    this.checked = new CheckedPieces(elapsed);
     this.#readSync = readSync;
     this.#debt = new TimeDebt({ elapsed, quickMs, waits: diskReads });
   }
@@ -63,32 +71,48 @@ export class QuickReads {
     return this.#count;
   }
 
+  /** A number for a block, which no other one has. */
+  blockNumber(generation: number, index: number): number {
+    return generation * blocksOfGeneration + index;
+  }
+
   /** How the pieces of a block are checked; undefined where that is not known (any more). */
   traceOf(generation: number, index: number): Uint32Array | undefined {
-    return this.#traces.get(generation * blocksOfGeneration + index);
+    return this.#traces.get(this.blockNumber(generation, index));
   }
 
   /** Notes how the pieces of a block are checked that has just been read and is sound. */
   noteTrace(generation: number, index: number, trace: Uint32Array): void {
     if (index >= blocksOfGeneration) return;
-    this.#traces.set(generation * blocksOfGeneration + index, trace);
+    const block = this.blockNumber(generation, index);
+    this.checked.forget(block);
+    this.#traces.set(block, trace);
     if (this.#traces.size <= maxTraces) return;
     const [first] = this.#traces.keys();
-    if (first !== undefined) this.#traces.delete(first);
+    if (first !== undefined) this.#forget(first);
   }
 
   /** Forgets a block that is not there any more. */
   forgetTrace(generation: number, index: number): void {
-    this.#traces.delete(generation * blocksOfGeneration + index);
+    this.#forget(this.blockNumber(generation, index));
   }
 
-  /** Fills the bytes from a file; tells whether it did. It does not when reads have been slow lately. Never throws. */
-  read(fd: number, bytes: Uint8Array, position: number): boolean {
+  /**
+   * Fills the bytes from a file; tells whether it did. It does not when reads have been slow lately, unless it `isDue`. Never
+   * throws.
+   */
+  read(fd: number, bytes: Uint8Array, position: number, isDue: boolean): boolean {
+    const read = () => this.#readSync(fd, bytes, 0, bytes.length, position);
     try {
-      return this.#debt.afford(() => this.#readSync(fd, bytes, 0, bytes.length, position)) === bytes.length;
+      return (isDue ? read() : this.#debt.afford(read)) === bytes.length;
     } catch {
       // Whoever reads the block as a whole learns what is wrong.
       return false;
     }
+  }
+
+  #forget(block: number): void {
+    this.checked.forget(block);
+    this.#traces.delete(block);
   }
 }

@@ -88,7 +88,7 @@ describe('a request that says what one before it said', () => {
     ]);
     expect(response?.body.equals(body)).toBe(true);
     expect(listener.requests).toHaveLength(1);
-    expect(ground.followed).toEqual([{ range: undefined, peer: usually.peer(client), receivedAt: testNow }]);
+    expect(ground.followed).toMatchObject([{ range: undefined, peer: usually.peer(client), receivedAt: testNow }]);
     expect(ground.deliveries).toEqual([{ bytesSent: 1000, complete: true }]);
   });
 

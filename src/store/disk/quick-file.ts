@@ -1,0 +1,121 @@
+/** What an open body gives in the same tick: bytes that are read, and bytes that the system moves into a socket. */
+
+import { isOnTrace, pieceBytes } from './block-sums.ts';
+import type { QuickReads } from './quick-reads.ts';
+
+/** An open body, as far as it is read in the same tick. */
+export interface QuickBody {
+  /** Its descriptor; negative or undefined once it is closed. */
+  readonly fd: number;
+  /** What quick reads know its generation as. */
+  readonly number: number;
+  readonly blockSizeBytes: number;
+  /** The length of a block that is there, in bytes; 0 of one that is not. */
+  sizeOfBlock(index: number): number;
+}
+
+/** Bytes that lie in one block. */
+interface Place {
+  readonly index: number;
+  /** Where the block begins in the file, in bytes. */
+  readonly blockStart: number;
+  /** Where the bytes end in the block, in bytes. */
+  readonly stop: number;
+  /** The first piece that they lie in, and the one after the last. */
+  readonly firstPiece: number;
+  readonly endPiece: number;
+  readonly sizeBytes: number;
+}
+
+/** So much is moved at once at most, in bytes: others wait for their turn. */
+const movedBytes = 1024 * 1024;
+
+/** Reads and moves. Never throws. */
+export class QuickFile {
+  readonly #body: QuickBody;
+  readonly #quickReads: QuickReads;
+
+  constructor(body: QuickBody, quickReads: QuickReads) {
+    this.#body = body;
+    this.#quickReads = quickReads;
+  }
+
+  /**
+   * Bytes from `offset` on, up to `end` (exclusive) and at most to the end of their block: the pieces that they lie in are
+   * read and checked. Undefined where that is not possible, or not known to be quick, unless it `isDue`.
+   */
+  read(offset: number, end: number, isDue = false): Uint8Array | undefined {
+    const place = this.#placeOf(offset, end);
+    const bytes = place && this.#readPieces(place, isDue);
+    const start = (place?.firstPiece ?? 0) * pieceBytes;
+    return place && bytes?.subarray(offset - place.blockStart - start, place.stop - start);
+  }
+
+  /**
+   * Whether all bytes from `offset` up to `end` (exclusive) could be moved now: they were checked lately, or have just
+   * been checked for it.
+   */
+  canMove(offset: number, end: number): boolean {
+    return this.#quickReads.move !== undefined && this.#soundEnd(offset, end) === end;
+  }
+
+  /**
+   * Has the system put `head` into a socket, and then bytes of the file from `offset` on, up to `end` (exclusive). Gives how
+   * many of both, together, the socket took: 0 where nothing can be moved, or it takes nothing now.
+   */
+  move(socket: number, head: Uint8Array, offset: number, end: number): number {
+    const { move } = this.#quickReads;
+    if (move === undefined) return 0;
+    const soundEnd = this.#soundEnd(offset, Math.min(end, offset + movedBytes));
+    return soundEnd > offset ? move(socket, head, this.#body.fd, offset, soundEnd - offset) : 0;
+  }
+
+  /** Up to where the bytes from `offset` on are sound, at most `end`. What was not checked lately is checked. */
+  #soundEnd(offset: number, end: number): number {
+    let at = offset;
+    while (at < end) {
+      const place = this.#placeOf(at, end);
+      if (place === undefined || !this.#isSound(place)) break;
+      at = place.blockStart + place.stop;
+    }
+    return at;
+  }
+
+  #isSound(place: Place): boolean {
+    const { checked, buffers } = this.#quickReads;
+    const block = this.#quickReads.blockNumber(this.#body.number, place.index);
+    const doubtful = checked.doubtful(block, place.firstPiece, place.endPiece);
+    if (doubtful === undefined) return true;
+    const { start: firstPiece, end: endPiece } = doubtful;
+    const bytes = this.#readPieces({ ...place, firstPiece, endPiece }, false);
+    if (bytes === undefined) return false;
+    buffers.giveBack(bytes);
+    checked.note(block, firstPiece, endPiece, Math.ceil(place.sizeBytes / pieceBytes));
+    return true;
+  }
+
+  #placeOf(offset: number, end: number): Place | undefined {
+    const { blockSizeBytes } = this.#body;
+    const index = Math.floor(offset / blockSizeBytes);
+    const blockStart = index * blockSizeBytes;
+    const sizeBytes = this.#body.sizeOfBlock(index);
+    const stop = Math.min(end - blockStart, sizeBytes);
+    if (stop <= offset - blockStart) return undefined;
+    const firstPiece = Math.floor((offset - blockStart) / pieceBytes);
+    return { index, blockStart, stop, firstPiece, endPiece: Math.ceil(stop / pieceBytes), sizeBytes };
+  }
+
+  /** All bytes of the pieces, sound, in a lent buffer. */
+  #readPieces({ index, blockStart, firstPiece, endPiece, sizeBytes }: Place, isDue: boolean): Buffer | undefined {
+    const { buffers } = this.#quickReads;
+    const trace = this.#quickReads.traceOf(this.#body.number, index);
+    if (trace === undefined) return undefined;
+    const start = firstPiece * pieceBytes;
+    const bytes = buffers.lend(Math.min(endPiece * pieceBytes, sizeBytes) - start);
+    const isRead = this.#quickReads.read(this.#body.fd, bytes, blockStart + start, isDue);
+    if (isRead && isOnTrace(trace, firstPiece, bytes)) return bytes;
+    // What does not match is left to whoever reads the block as a whole, who finds it out once more and tells.
+    buffers.giveBack(bytes);
+    return undefined;
+  }
+}
