@@ -31,6 +31,7 @@ describe('checkConfig fills in', () => {
         maxSizeBytes: 10e9,
         lowWaterPercent: 95,
         memoryBytes: 128e6,
+        sendfile: false,
         blockSizeBytes: 262_144,
       },
       limits: {

@@ -83,7 +83,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
   }
 
   get takenBytes(): number {
-    return takenBytes(this.#connection.socket);
+    return takenBytes({ socket: this.#connection.socket });
   }
 
   /** Whether the connection cannot carry another response after this one's. */
