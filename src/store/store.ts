@@ -30,7 +30,7 @@ export interface BlockSource {
 
 /** A source that was opened for reading: its bytes stay until it is closed, whatever becomes of the entry. */
 export interface EntryReader extends BlockSource {
-  /** As `StoredEntry.move`; absent where nothing is moved. */
+  /** As `StoredEntry.move`, of any bytes: 0 where none can be moved. Absent where none ever are. */
   move?(socket: number, head: Uint8Array, offset: number, end: number): number;
   /** Gives back what the reader holds; may be called more than once. */
   close(): void;
@@ -69,9 +69,9 @@ export interface StoredEntry {
    */
   canMove?(offset: number, end: number): boolean;
   /**
-   * Has the system put `head`, and then bytes from `offset` on, up to `end` (exclusive), into a socket (its descriptor) that
-   * waits for nothing. Gives how many of both, together, the socket took, at once and for good: 0 where it takes nothing now or
-   * nothing can be moved, fewer than asked for at any time. Does not throw.
+   * Has the system put `head`, and then bytes of which `canMove` has just told that they can be moved, from `offset` on, up to
+   * `end` (exclusive), into a socket (its descriptor) that waits for nothing. Gives how many of both, together, the socket took,
+   * at once and for good, which may be fewer at any time. Does not throw.
    */
   move?(socket: number, head: Uint8Array, offset: number, end: number): number;
   /**

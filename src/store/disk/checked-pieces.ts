@@ -26,12 +26,11 @@ export class CheckedPieces {
     if (checkedAt === undefined) return { start: first, end };
     // What was never checked was so before anything.
     const since = Math.max(1, this.#tick - soundMs / tickMs);
-    const isDoubtful = (piece: number) => (checkedAt[piece] ?? 0) < since;
     let start = first;
-    while (start < end && !isDoubtful(start)) start += 1;
+    while (start < end && (checkedAt[start] ?? 0) >= since) start += 1;
     if (start === end) return undefined;
     let stop = end;
-    while (!isDoubtful(stop - 1)) stop -= 1;
+    while ((checkedAt[stop - 1] ?? 0) >= since) stop -= 1;
     return { start, end: stop };
   }
 

@@ -33,7 +33,7 @@ export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): Stored
       if (file === undefined) void openForLater(parts, indexed);
       return file?.quick?.canMove(offset, end) === true;
     },
-    move: (...bytes) => (isInline ? 0 : (parts.bodies.peek(generation)?.quick?.move(...bytes) ?? 0)),
+    move: (...bytes) => parts.bodies.peek(generation)?.quick?.moveSound(...bytes) ?? 0,
     giveBack: (bytes) => parts.quickReads?.buffers.giveBack(bytes),
     open: async () => {
       parts.eviction.touch(generation);

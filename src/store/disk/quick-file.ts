@@ -60,14 +60,18 @@ export class QuickFile {
   }
 
   /**
-   * Has the system put `head` into a socket, and then bytes of the file from `offset` on, up to `end` (exclusive). Gives how
-   * many of both, together, the socket took: 0 where nothing can be moved, or it takes nothing now.
+   * Has the system put `head` into a socket, and then bytes of the file from `offset` on, up to `end` (exclusive), as far as
+   * they can be moved. Gives how many of both, together, the socket took.
    */
   move(socket: number, head: Uint8Array, offset: number, end: number): number {
+    if (this.#quickReads.move === undefined) return 0;
+    return this.moveSound(socket, head, offset, this.#soundEnd(offset, Math.min(end, offset + movedBytes)));
+  }
+
+  /** As `move`, of bytes of which `canMove` has told in this tick that they can be moved. */
+  moveSound(socket: number, head: Uint8Array, offset: number, end: number): number {
     const { move } = this.#quickReads;
-    if (move === undefined) return 0;
-    const soundEnd = this.#soundEnd(offset, Math.min(end, offset + movedBytes));
-    return soundEnd > offset ? move(socket, head, this.#body.fd, offset, soundEnd - offset) : 0;
+    return move === undefined || end <= offset ? 0 : move(socket, head, this.#body.fd, offset, end - offset);
   }
 
   /** Up to where the bytes from `offset` on are sound, at most `end`. What was not checked lately is checked. */
