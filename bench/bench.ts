@@ -116,9 +116,11 @@ async function runAll(
   return { results, faults };
 }
 
-function findPeers({ peers: wanted, against, isProfiled }: BenchOptions, profileDir: string): readonly Peer[] {
+function findPeers(options: BenchOptions, profileDir: string): readonly Peer[] {
+  const { peers: wanted, against, isCopyingToo, isProfiled } = options;
   const nodeArgs = isProfiled ? profileArgs(profileDir) : [];
-  const peers = [rangewayPeer({ name: 'rangeway', root, nodeArgs, sendsFiles: process.env['COPY'] === undefined })];
+  const peers = [rangewayPeer({ name: 'rangeway', root, nodeArgs, sendsFiles: true })];
+  if (isCopyingToo) peers.push(rangewayPeer({ name: 'rangeway-copying', root, nodeArgs: [], sendsFiles: false }));
   if (against !== undefined) {
     peers.push(rangewayPeer({ name: 'rangeway-against', root: resolve(against), nodeArgs: [], sendsFiles: true }));
   }

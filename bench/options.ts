@@ -19,6 +19,8 @@ export interface BenchOptions {
   readonly peers: readonly string[] | undefined;
   /** Another checkout of Rangeway, measured as a further peer. */
   readonly against: string | undefined;
+  /** Whether Rangeway is measured once more without `store.sendfile`, as a further peer. */
+  readonly isCopyingToo: boolean;
   /** Whether Rangeway's functions are listed by the time that they take. A profiled run is slower. */
   readonly isProfiled: boolean;
 }
@@ -30,7 +32,7 @@ export type ParsedOptions =
   | { readonly kind: 'refused'; readonly reason: string };
 
 /** What `--help` says. */
-export const usage = `npm run bench -- [--only W,…] [--seconds N] [--rounds N] [--repeat N] [--short] [--load wrk|node] [--peers P,…] [--against DIR] [--profile]
+export const usage = `npm run bench -- [--only W,…] [--seconds N] [--rounds N] [--repeat N] [--short] [--load wrk|node] [--peers P,…] [--against DIR] [--copying] [--profile]
 
   --only W,…      these workloads only, by name or number; "amplification" stands for all that begin so
   --seconds N     of each round (5)
@@ -40,6 +42,7 @@ export const usage = `npm run bench -- [--only W,…] [--seconds N] [--rounds N]
   --load L        wrk or node, in place of what suits each workload
   --peers P,…     only these of nginx, varnish and traffic-server
   --against DIR   a second Rangeway, from another checkout
+  --copying       Rangeway without store.sendfile, too
   --profile       where Rangeway's time goes: its functions by self time`;
 
 /** Enough to see that what is measured are hits. */
@@ -54,6 +57,7 @@ const definitions = {
   load: { type: 'string' },
   peers: { type: 'string', multiple: true },
   against: { type: 'string' },
+  copying: { type: 'boolean' },
   profile: { type: 'boolean' },
   help: { type: 'boolean', short: 'h' },
 } as const;
@@ -89,10 +93,10 @@ export function parseOptions(args: readonly string[], known: readonly KnownName[
   const load = values.load ?? 'auto';
   if (load !== 'auto' && load !== 'wrk' && load !== 'node') return refused('--load takes wrk or node');
   const peers = values.peers?.flatMap((texts) => texts.split(','));
-  const { against, profile = false } = values;
+  const { against, copying: isCopyingToo = false, profile: isProfiled = false } = values;
   return {
     kind: 'ok',
-    options: { names, seconds, rounds, repeat, isShort, load, peers, against, isProfiled: profile },
+    options: { names, seconds, rounds, repeat, isShort, load, peers, against, isCopyingToo, isProfiled },
   };
 }
 
