@@ -7,17 +7,20 @@ if (Number.parseInt(process.versions.node, 10) < neededMajor) {
   process.stderr.write(`rangeway needs Node ${neededMajor} or newer; this is ${process.version}\n`);
   process.exitCode = 1;
 } else {
-  silenceSqliteWarning();
+  silenceKnownWarnings();
   importCommandLine()
     .then((commandLine) => commandLine.run(process.argv.slice(2)))
     .then(exitWhenWritten);
 }
 
-/** Node 24 warns that node:sqlite is experimental: that warning, and no other, is kept from people who cannot act on it. */
-function silenceSqliteWarning() {
+/**
+ * Node 24 warns that node:sqlite is experimental, and Node 26 that node:ffi is, which only `store.sendfile` uses: these warnings,
+ * and no others, are kept from people who cannot act on them.
+ */
+function silenceKnownWarnings() {
   const emitWarning = process.emitWarning;
   process.emitWarning = (warning, ...rest) => {
-    if (rest[0] === 'ExperimentalWarning' && String(warning).startsWith('SQLite ')) return;
+    if (rest[0] === 'ExperimentalWarning' && /^(?:SQLite|FFI) /.test(String(warning))) return;
     emitWarning.call(process, warning, ...rest);
   };
 }

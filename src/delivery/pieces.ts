@@ -79,10 +79,10 @@ class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
     return takenBytes;
   }
 
-  take(): Taken {
+  take(wantedBytes = Number.POSITIVE_INFINITY): Taken {
     const span = this.#enterSpan();
     if (span === undefined) return this.#takeText();
-    const chunk = this.#reader.peek(this.#offset, span.end);
+    const chunk = this.#reader.peek(this.#offset, Math.min(span.end, this.#offset + wantedBytes));
     this.#offset += chunk?.length ?? 0;
     return chunk ?? 'later';
   }

@@ -23,7 +23,7 @@ class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> 
     const { take, moveTo, trailers } = body;
     this.#body = body;
     this.#onDelivered = onDelivered;
-    this.take = take && (() => this.#note(take.call(body)));
+    this.take = take && ((wantedBytes) => this.#note(take.call(body, wantedBytes)));
     this.moveTo = moveTo && ((socket, head) => this.#noteMoved(moveTo.call(body, socket, head), head));
     this.trailers = trailers && (() => trailers.call(body));
   }

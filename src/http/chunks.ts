@@ -7,10 +7,17 @@ export interface Mover {
   move?(content: BodyStream): number;
 }
 
+/**
+ * What is written of a body that is moved, when its socket takes nothing more, in bytes: only who waits with a write is told
+ * when there is room again, and of fewer bytes than these Node does not say that they have gone.
+ */
+const betweenBytes = 64 * 1024;
+
 /** Reads a body once. It is not closed by it. */
 export class Chunks {
   readonly #body: BodyStream;
   #iterator: AsyncIterator<Uint8Array> | undefined;
+  #hasMoved = false;
 
   constructor(body: BodyStream) {
     this.#body = body;
@@ -18,12 +25,15 @@ export class Chunks {
 
   /** Has content that comes next moved past this process: how many bytes; undefined where it has to be read. */
   move(outlet: Mover): number | undefined {
-    return outlet.move?.(this.#body) || undefined;
+    const movedBytes = outlet.move?.(this.#body) ?? 0;
+    if (movedBytes === 0) return undefined;
+    this.#hasMoved = true;
+    return movedBytes;
   }
 
   /** The next chunk; undefined after the last one. Throws or rejects as the body does. One call at a time. */
   next(): Uint8Array | undefined | Promise<Uint8Array | undefined> {
-    const taken = this.#body.take?.() ?? 'later';
+    const taken = this.#body.take?.(this.#hasMoved ? betweenBytes : undefined) ?? 'later';
     if (taken === 'later') return this.#wait();
     return taken === 'end' ? undefined : taken;
   }

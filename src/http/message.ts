@@ -9,8 +9,11 @@ import type { ProxyError } from './proxy-error.ts';
  * Iterating throws a `ProxyError` when the body breaks off: what came before it must then never look whole.
  */
 export interface BodyStream extends AsyncIterable<Uint8Array> {
-  /** What the iteration would give next, without waiting for it. Between its steps, or in place of them; does not throw. */
-  readonly take?: (() => Taken) | undefined;
+  /**
+   * What the iteration would give next, without waiting for it. Between its steps, or in place of them; does not throw. Who
+   * tells how much is wanted may get more all the same.
+   */
+  readonly take?: ((wantedBytes?: number) => Taken) | undefined;
   /**
    * Has the system put `head`, and then what comes next, into a socket (its descriptor) that waits for nothing, and passes what
    * of it that took. Gives how many bytes of both, together, it took, at once and for good: 0 where what comes next cannot be
