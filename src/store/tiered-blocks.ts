@@ -4,8 +4,12 @@ import type { MemoryTier } from './memory/memory-tier.ts';
 import { RecentTouches } from './memory/recent-touches.ts';
 import type { BlockSource } from './store.ts';
 
-/** A block of which pieces were read so often lately is brought into memory. */
+/** A block of which pieces were read so often lately is brought into memory, though another one has to leave for it. */
 const wantedTouches = 4;
+/** So often where there is room for it: what is read once had better not be read a second time for nothing. */
+const wantedTouchesWithRoom = 2;
+/** Touches count as recent at least for so many others, however few blocks are in memory. */
+const minWindow = 4096;
 /** While so many blocks are being read, none is brought besides. */
 const broughtAtOnce = 4;
 
@@ -47,11 +51,14 @@ export class TieredBlocks {
 
   /**
    * Whether a block of which a piece was just read below is wanted so often that it had better be in memory: as often,
-   * while as many others were touched as there are in memory, as chance alone hardly ever makes it.
+   * while as many others were touched as there are in memory, as chance alone hardly ever makes it; or twice, as long as no
+   * other block has to leave for it.
    */
-  isWanted(generation: string, index: number): boolean {
-    const touches = this.#touches.touch(placeNumber(generation, index), this.#memory.blockCount);
-    return touches >= wantedTouches && this.#reading.size < broughtAtOnce;
+  isWanted(generation: string, index: number, blockSizeBytes: number): boolean {
+    const hasRoom = this.#memory.hasRoomFor(blockSizeBytes);
+    const windowSize = hasRoom ? Math.max(minWindow, this.#memory.blockCount) : this.#memory.blockCount;
+    const touches = this.#touches.touch(placeNumber(generation, index), windowSize);
+    return touches >= (hasRoom ? wantedTouchesWithRoom : wantedTouches) && this.#reading.size < broughtAtOnce;
   }
 
   async read(generation: string, below: BlockSource, index: number): Promise<Uint8Array> {

@@ -225,7 +225,8 @@ class MemoryBefore implements TieredStore {
   #readNow(entry: StoredEntry, offset: number, end: number, isDue?: boolean): Uint8Array | undefined {
     const bytes = entry.readNow?.(offset, end, isDue);
     const index = Math.floor(offset / this.blockSizeBytes);
-    if (bytes !== undefined && this.#blocks.isWanted(entry.generation, index)) void this.#bring(entry, index);
+    const isWanted = bytes !== undefined && this.#blocks.isWanted(entry.generation, index, this.blockSizeBytes);
+    if (isWanted) void this.#bring(entry, index);
     return bytes;
   }
 

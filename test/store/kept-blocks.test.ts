@@ -31,6 +31,15 @@ describe('blocks in memory', () => {
     });
   });
 
+  it('have room for another one until one has to leave for it', () => {
+    const kept = roomFor(2);
+    expect([kept.hasRoomFor(size), kept.hasRoomFor(2 * size + 1000)]).toEqual([true, false]);
+    kept.keep('a', 0, bytesOf(1));
+    expect(kept.hasRoomFor(size)).toBe(true);
+    kept.keep('a', 1, bytesOf(2));
+    expect(kept.hasRoomFor(size)).toBe(false);
+  });
+
   it('that are used stay, however many come that are read once', () => {
     const kept = roomFor(10);
     for (let index = 0; index < 5; index += 1) kept.keep('hot', index, bytesOf(index));

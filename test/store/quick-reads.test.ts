@@ -91,6 +91,32 @@ describe('bytes that are read in the same tick', () => {
     expect(now(await found(later), 0, 1)).toBeUndefined();
   });
 
+  it('are of a block that this process has never read checked with all of it, and by themselves from then on', async () => {
+    const { dir, reads, store: earlier } = await storeThatWasRead();
+    await earlier.close();
+    const { store, events } = await openTestStore({ dir, blockSizeBytes: block, quickReads: reads.options });
+    const entry = await found(store);
+    const reader = await entry.open();
+    const [body = ''] = await bodyFiles(dir);
+    const rows: readonly [start: number, end: number, bytes: number][] = [
+      [block - 10, block + 10, block],
+      [10, 20, piece],
+      [2 * block + piece + 99, sizeBytes, piece + 100],
+      [2 * block + piece + 99, sizeBytes, 100],
+    ];
+    for (const [start, end, bytes] of rows) {
+      const before = reads.bytes;
+      expect(now(entry, start, end)).toEqual(right(start, Math.min(end, (Math.floor(start / block) + 1) * block)));
+      expect(reads.bytes - before).toBe(bytes);
+    }
+    await flipBit(body, block + piece + 77);
+    expect(now(entry, block, block + 10)).toBeUndefined();
+    expect(events).toEqual([]);
+    await expect(reader.readBlock(1)).rejects.toMatchObject({ code: 'bytes_gone' });
+    expect(now(entry, block, block + 10)).toBeUndefined();
+    reader.close();
+  });
+
   it('are there as soon as their block is written', async () => {
     const { store } = await storeThatWasRead();
     const part = await storePart(store, { ...sample, key: 'part' }, [1]);
@@ -246,17 +272,31 @@ describe('with memory in front', () => {
     return { ...opened, memory, store: createTieredStore(memory, opened.store, () => 0) };
   }
 
-  it('a piece that is read once stays out of memory, and one that is wanted again and again comes in', async () => {
+  /** Reads a piece of the first block so often, letting what it begins come to its end. */
+  async function readOften(entry: StoredEntry, times: number): Promise<void> {
+    for (let at = 0; at < times; at += 1) expect(now(entry, 10, 20)).toEqual(right(10, 20));
+    await expect.poll(async () => (await entry.readPresence()).size).toBe(3);
+  }
+
+  it('a piece that is read once stays out of memory, and one that is read again comes in where there is room', async () => {
     const { store, memory } = await tiered(64);
     const entry = await found(store);
-    const before = memory.blockCount;
-    for (let at = 0; at < 3; at += 1) expect(now(entry, 10, 20)).toEqual(right(10, 20));
-    expect(memory.blockCount).toBe(before);
-    // Some other block is in memory, so that touches are not forgotten at once.
+    await readOften(entry, 1);
+    expect(memory.blockCount).toBe(0);
+    await readOften(entry, 1);
+    await expect.poll(() => entry.peekBlock(0)?.length).toBe(block);
+  });
+
+  it('one that is wanted again and again comes in although others have to leave', async () => {
+    const { store, memory } = await tiered(2);
+    const entry = await found(store);
     const reader = await entry.open();
     for (const index of [1, 2]) await reader.readBlock(index);
     reader.close();
-    for (let at = 0; at < 8; at += 1) expect(now(entry, 10, 20)).toEqual(right(10, 20));
+    await readOften(entry, 3);
+    expect(memory.hasRoomFor(block)).toBe(false);
+    expect(memory.block(entry.generation, 0)).toBeUndefined();
+    await readOften(entry, 6);
     await expect.poll(() => entry.peekBlock(0)?.length).toBe(block);
   });
 

@@ -67,7 +67,9 @@ export class BlockFile {
     const { quickReads, blockSizeBytes } = options;
     this.#number = quickReads?.numberOf(options.generation) ?? 0;
     const sizeOfBlock = (index: number) => sums.get(index)?.sizeBytes ?? 0;
-    const body = { fd: file.fd, number: this.#number, blockSizeBytes, sizeOfBlock };
+    const checkBlock = (index: number, bytes: Uint8Array) =>
+      this.has(index) && this.#isSound(index, sums.get(index), bytes);
+    const body = { fd: file.fd, number: this.#number, blockSizeBytes, sizeOfBlock, checkBlock };
     this.#quick = quickReads && new QuickFile(body, quickReads);
   }
 
@@ -215,7 +217,7 @@ export class BlockFile {
   }
 
   /** Whether the bytes that were read of a block have its checksum. */
-  #isSound(index: number, sum: BlockSum, bytes: Uint8Array): boolean {
+  #isSound(index: number, sum: BlockSum | undefined, bytes: Uint8Array): boolean {
     const { generation, quickReads } = this.#options;
     const read = (quickReads === undefined ? sumOf : tracedSumOf)(generation, index, bytes);
     if (!isSameSum(sum, read)) return false;

@@ -12,6 +12,8 @@ export interface QuickBody {
   readonly blockSizeBytes: number;
   /** The length of a block that is there, in bytes; 0 of one that is not. */
   sizeOfBlock(index: number): number;
+  /** Whether these are all the bytes of a block, as its checksum says; notes how its pieces are checked. */
+  checkBlock(index: number, bytes: Uint8Array): boolean;
 }
 
 /** Bytes that lie in one block. */
@@ -26,6 +28,9 @@ interface Place {
   readonly endPiece: number;
   readonly sizeBytes: number;
 }
+
+/** Of a block that is larger, in bytes, not all is read in the same tick: to check it takes as long as some requests do. */
+const maxWholeBytes = 512 * 1024;
 
 /** So much is moved at once at most, in bytes: others wait for their turn. */
 const movedBytes = 1024 * 1024;
@@ -42,7 +47,7 @@ export class QuickFile {
 
   /**
    * Bytes from `offset` on, up to `end` (exclusive) and at most to the end of their block: the pieces that they lie in are
-   * read and checked. Undefined where that is not possible, or not known to be quick, unless it `isDue`.
+   * read and checked, or all of the block where this process does not know yet how they are checked. Undefined where that is not possible, or not known to be quick, unless it `isDue`.
    */
   read(offset: number, end: number, isDue = false): Uint8Array | undefined {
     const place = this.#placeOf(offset, end);
@@ -110,15 +115,28 @@ export class QuickFile {
   }
 
   /** All bytes of the pieces, sound, in a lent buffer. */
-  #readPieces({ index, blockStart, firstPiece, endPiece, sizeBytes }: Place, isDue: boolean): Buffer | undefined {
+  #readPieces(place: Place, isDue: boolean): Buffer | undefined {
+    const { index, blockStart, firstPiece, endPiece, sizeBytes } = place;
     const { buffers } = this.#quickReads;
     const trace = this.#quickReads.traceOf(this.#body.number, index);
-    if (trace === undefined) return undefined;
+    if (trace === undefined) return this.#readWhole(place, isDue);
     const start = firstPiece * pieceBytes;
     const bytes = buffers.lend(Math.min(endPiece * pieceBytes, sizeBytes) - start);
     const isRead = this.#quickReads.read(this.#body.fd, bytes, blockStart + start, isDue);
     if (isRead && isOnTrace(trace, firstPiece, bytes)) return bytes;
     // What does not match is left to whoever reads the block as a whole, who finds it out once more and tells.
+    buffers.giveBack(bytes);
+    return undefined;
+  }
+
+  /** As `#readPieces`, of a block that can be checked as a whole only. */
+  #readWhole({ index, blockStart, firstPiece, endPiece, sizeBytes }: Place, isDue: boolean): Buffer | undefined {
+    if (sizeBytes > maxWholeBytes) return undefined;
+    const { buffers } = this.#quickReads;
+    const bytes = buffers.lend(sizeBytes);
+    const isRead = this.#quickReads.read(this.#body.fd, bytes, blockStart, isDue);
+    if (isRead && this.#body.checkBlock(index, bytes))
+      return bytes.subarray(firstPiece * pieceBytes, Math.min(endPiece * pieceBytes, sizeBytes));
     buffers.giveBack(bytes);
     return undefined;
   }

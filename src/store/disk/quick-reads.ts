@@ -2,8 +2,9 @@
  * Reads in the same tick what the system has in memory almost certainly, for handing such a read to the thread pool and
  * back takes several times as long as the read.
  *
- * No system call of Node tells beforehand whether bytes are in memory. So only pieces of blocks are read like this that
- * were read and checked before, and what it costs to be wrong is bounded (see `TimeDebt`); the thread pool reads then.
+ * No system call of Node tells beforehand whether bytes are in memory, so what it costs to be wrong is bounded (see
+ * `TimeDebt`); the thread pool reads then. Of a block that this process has neither written nor read before, all is read,
+ * for only that can be checked; of others the pieces that are wanted.
  */
 
 import { CheckedPieces } from './checked-pieces.ts';

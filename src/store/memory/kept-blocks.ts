@@ -45,6 +45,11 @@ export class KeptBlocks {
     return this.#count;
   }
 
+  /** Whether a block of so many bytes can be kept without another one having to leave. */
+  hasRoomFor(sizeBytes: number): boolean {
+    return this.#sizeBytes + blockWeight(sizeBytes) <= this.#maxSizeBytes;
+  }
+
   /** A block; counts as its use. */
   get(generation: string, index: number): Uint8Array | undefined {
     const block = this.#bodies.get(generation)?.blocks.get(index);

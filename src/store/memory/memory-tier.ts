@@ -20,6 +20,8 @@ export interface MemoryTier {
   /** A block of a generation, or undefined; counts as its use. */
   block(generation: string, index: number): Uint8Array | undefined;
   keepBlock(generation: string, index: number, bytes: Uint8Array): void;
+  /** Whether a block of so many bytes can be kept without another one having to leave. */
+  hasRoomFor(sizeBytes: number): boolean;
   /** What is kept, in bytes. */
   readonly sizeBytes: number;
   /** How many blocks are kept. */
@@ -54,6 +56,7 @@ export function createMemoryTier(options: { readonly maxSizeBytes: number }): Me
     prefixedEntries: (prefix) => [...entries].flatMap(([key, kept]) => (isPrefixOf(prefix, key) ? kept : [])),
     block: (generation, index) => blocks.get(generation, index),
     keepBlock: (generation, index, bytes) => blocks.keep(generation, index, withOwnBuffer(bytes)),
+    hasRoomFor: (sizeBytes) => blocks.hasRoomFor(sizeBytes),
     get sizeBytes() {
       return entries.calculatedSize + blocks.sizeBytes;
     },
