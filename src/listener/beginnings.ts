@@ -43,20 +43,33 @@ export function tellConnections(
 ): ConnectionLimits {
   const opened: ConnectionEvent = { kind: 'connection', stage: 'opened', scheme };
   const closed: ConnectionEvent = { kind: 'connection', stage: 'closed', scheme };
-  const tell = (place: ConnectionPlace): ConnectionPlace => {
-    emit(opened);
-    return {
-      takeFor: (address) => place.takeFor(address),
-      leave() {
-        place.leave();
-        emit(closed);
-      },
-    };
-  };
   return {
     enter() {
       const place = limits.enter();
-      return place && tell(place);
+      if (place === undefined) return undefined;
+      emit(opened);
+      return new ToldPlace(place, emit, closed);
     },
   };
+}
+
+class ToldPlace implements ConnectionPlace {
+  readonly #place: ConnectionPlace;
+  readonly #emit: Emit;
+  readonly #closed: ConnectionEvent;
+
+  constructor(place: ConnectionPlace, emit: Emit, closed: ConnectionEvent) {
+    this.#place = place;
+    this.#emit = emit;
+    this.#closed = closed;
+  }
+
+  takeFor(address: string): boolean {
+    return this.#place.takeFor(address);
+  }
+
+  leave(): void {
+    this.#place.leave();
+    this.#emit(this.#closed);
+  }
 }

@@ -4,7 +4,7 @@ import { isIPv6, type Socket } from 'node:net';
 import { type PeerList, plainAddress } from '../guard/peers.ts';
 import type { Peer } from '../http/message.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
-import { Arrival } from './arrival.ts';
+import { Arrival, type ArrivalOwner } from './arrival.ts';
 import { type Beginning, readBeginning } from './beginning.ts';
 import type { Certificates } from './certificates.ts';
 import { type ConnectionLimits, noConnectionLimits } from './connection-limits.ts';
@@ -43,7 +43,7 @@ export async function openListener(options: ListenerOptions): Promise<Listener> 
   return listener;
 }
 
-class SocketListener implements Listener {
+class SocketListener implements Listener, ArrivalOwner {
   readonly #options: ListenerOptions;
   readonly #http1: ConnectionServer;
   readonly #http2: ConnectionServer | undefined;
@@ -131,6 +131,13 @@ class SocketListener implements Listener {
     return { cut: this.#cut };
   }
 
+  leave(arrival: Arrival): void {
+    arrival.place?.leave();
+    this.#arriving.delete(arrival);
+    this.#count -= 1;
+    if (this.#count === 0) this.#onEmpty?.();
+  }
+
   /** What has arrived already is read before a connection counts as unused: one turn of the event loop. */
   #dropUnused(): void {
     setImmediate(() =>
@@ -169,29 +176,21 @@ class SocketListener implements Listener {
     // A client that ends its side in the middle of a handshake has ended it all.
     socket.allowHalfOpen = this.#tls === undefined;
     this.#count += 1;
-    socket.once('close', () => {
-      this.#count -= 1;
-      if (this.#count === 0) this.#onEmpty?.();
-    });
     const isUnix = this.#options.socket.address.host === '';
     const { remoteAddress, remotePort = 0 } = socket;
+    const peer = { address: plainAddress(remoteAddress ?? ''), port: remotePort };
+    const arrival = new Arrival(socket, peer, this);
     if (remoteAddress === undefined && !isUnix) {
       // It is gone already. Without an address it would be taken for the peer of a Unix socket.
       socket.destroy();
       return;
     }
     if (isUnix) socket.resetAndDestroy = () => socket.destroy();
-    const peer = { address: plainAddress(remoteAddress ?? ''), port: remotePort };
-    const place = this.#connections.enter();
-    if (place === undefined) {
+    arrival.place = this.#connections.enter();
+    if (arrival.place === undefined) {
       this.#turnAway(socket, peer, 'too_many_connections', 'all together');
       return;
     }
-    const arrival = new Arrival(socket, peer, place);
-    socket.once('close', () => {
-      place.leave();
-      this.#arriving.delete(arrival);
-    });
     if (this.#options.proxyProtocolFrom === undefined) this.#admit(arrival);
     else this.#readProxyHeader(arrival, this.#options.proxyProtocolFrom);
   }
@@ -221,7 +220,7 @@ class SocketListener implements Listener {
   #admit(arrival: Arrival): void {
     const { socket, peer, place } = arrival;
     const http2 = this.#http2;
-    if (!place.takeFor(peer.address)) this.#turnAway(socket, peer, 'too_many_connections', 'of one client');
+    if (place?.takeFor(peer.address) !== true) this.#turnAway(socket, peer, 'too_many_connections', 'of one client');
     else if (this.#tls !== undefined) this.#shakeHands(arrival, this.#tls);
     else if (http2 === undefined) this.#http1.serve(socket, peer);
     else {
