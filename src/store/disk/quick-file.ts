@@ -47,7 +47,8 @@ export class QuickFile {
 
   /**
    * Bytes from `offset` on, up to `end` (exclusive) and at most to the end of their block: the pieces that they lie in are
-   * read and checked, or all of the block where this process does not know yet how they are checked. Undefined where that is not possible, or not known to be quick, unless it `isDue`.
+   * read and checked, or all of the block where this process does not know yet how they are checked. Undefined where that is
+   * not possible, or not known to be quick, unless it `isDue`.
    */
   read(offset: number, end: number, isDue = false): Uint8Array | undefined {
     const place = this.#placeOf(offset, end);
