@@ -1,0 +1,63 @@
+/** How bytes are read from connections to origins: all through one buffer, and kept nowhere but where they belong. */
+
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { expect, it } from 'vitest';
+import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
+import { originRequest } from '../support/origin-request.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { originOptions } from './origin-options.ts';
+
+const sizeBytes = 64 * 1024;
+
+/** An origin whose bodies differ by the path, `/` and an offset in the pattern; written at once with their heads. */
+async function openOrigin() {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', (head) => {
+      const from = Number(/^GET \/(\d+)/.exec(head.toString('latin1'))?.[1]);
+      socket.cork();
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${sizeBytes}\r\n\r\n`);
+      socket.write(patternBytes(from, from + sizeBytes));
+      socket.uncork();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const origin = createUndiciOrigin(originOptions({ url: `http://127.0.0.1:${port}` }));
+  return {
+    origin,
+    async [Symbol.asyncDispose]() {
+      await origin.close();
+      server.close();
+    },
+  };
+}
+
+it('what was received stays as it was, whatever comes later and over other connections', async () => {
+  await using opened = await openOrigin();
+  const { origin } = opened;
+  const chunks = new Map<number, Uint8Array[]>();
+  const read = async (from: number) => {
+    const { body } = await origin.fetch(originRequest({ target: `/${from}` }));
+    const own: Uint8Array[] = [];
+    chunks.set(from, own);
+    for await (const chunk of body) own.push(chunk);
+  };
+  for (let round = 0; round < 4; round += 1) {
+    await Promise.all(Array.from({ length: 16 }, (_, at) => read((round * 16 + at) * 1000)));
+  }
+  expect(chunks.size).toBe(64);
+  for (const [from, own] of chunks) expect(Buffer.concat(own).equals(patternBytes(from, from + sizeBytes))).toBe(true);
+});
+
+it('what is received takes no more memory than it needs', async () => {
+  await using opened = await openOrigin();
+  const { body } = await opened.origin.fetch(originRequest({ target: '/0' }));
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body) chunks.push(chunk);
+  const memories = new Set(chunks.map(({ buffer }) => buffer));
+  const taken = [...memories].reduce((sum, { byteLength }) => sum + byteLength, 0);
+  expect(taken).toBeLessThan(sizeBytes + 1024);
+});
