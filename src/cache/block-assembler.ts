@@ -14,8 +14,8 @@ const FIRST_ALLOCATION_BYTES = 16 * 1024;
 const nothing = new Uint8Array();
 
 /**
- * Assembles blocks. A chunk that is all of a block by itself becomes it without a copy. Bytes that were appended stay where they are for those who hold slices of them: a buffer is only ever
- * appended to, and replaced when it must grow.
+ * Assembles blocks. A chunk that is all of a block by itself becomes it without a copy. Bytes that were appended stay where they
+ * are for those who hold slices of them: a buffer is only ever appended to, and replaced when it must grow.
  */
 export class BlockAssembler {
   readonly #blockSizeBytes: number;

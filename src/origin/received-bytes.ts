@@ -19,7 +19,7 @@ let shared: Uint8Array | undefined;
 export interface Reading {
   /** For the `onread` of its socket. */
   readonly onread: OnReadOpts;
-  /** Told the socket as soon as it is connected, before anything can come. What is read is then read from it as from any other stream. */
+  /** Is told the socket once it is connected, before anything can come: what comes is read from it as from any other stream. */
   attach(socket: Socket): void;
 }
 
