@@ -211,17 +211,19 @@ function contentRangeOf(status: number, span: Span, sizeBytes: number): string |
   return status === 206 ? formatContentRange(span, sizeBytes) : undefined;
 }
 
-/** The bytes of a span, if they can be had in the same tick. */
+/** The bytes of a span, where it is small enough and they can be had in the same tick. */
 function bodyOf(standing: Standing, span: Span, takesMovable: boolean): FollowedBody | undefined {
-  const movable = takesMovable && span.end - span.start >= MOVED_BYTES ? standing.movable(span) : undefined;
+  const sizeBytes = span.end - span.start;
+  // What a client does not take of it at once is read, and waits in memory.
+  if (sizeBytes > AT_ONCE_BYTES) return undefined;
+  const movable = takesMovable && sizeBytes >= MOVED_BYTES ? standing.movable(span) : undefined;
   if (movable !== undefined) return { chunks: noBody.chunks, movable };
   const chunks = readAtOnce(standing, span);
   return chunks && { chunks };
 }
 
-/** All bytes of a span, where it is small enough and they are in memory. */
+/** All bytes of a span, where they are in memory. */
 function readAtOnce(standing: Standing, { start, end }: Span): readonly Uint8Array[] | undefined {
-  if (end - start > AT_ONCE_BYTES) return undefined;
   const chunks: Uint8Array[] = [];
   for (let offset = start; offset < end; ) {
     const chunk = standing.peek(offset, end);

@@ -2,7 +2,7 @@
 
 import type { BodyStream, Taken } from '../http/message.ts';
 
-/** Tells of a chunk when the next one is asked for: the connection has taken it then. */
+/** Tells of a chunk when the next one is asked for, and of what was moved at once: the connection has taken it then. */
 export function createCountedDelivery(body: BodyStream, onDelivered: (bytes: number) => void): BodyStream {
   return new CountedDelivery(body, onDelivered);
 }
@@ -63,6 +63,7 @@ class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> 
   #noteMoved(takenBytes: number, head: Uint8Array): number {
     this.#tell();
     this.#givenBytes = Math.max(0, takenBytes - head.length);
+    this.#tell();
     return takenBytes;
   }
 

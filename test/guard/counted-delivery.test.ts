@@ -51,10 +51,40 @@ describe('a delivery that is counted', () => {
     expect(told).toEqual([3, 5, 7]);
   });
 
-  it('has nothing to take from a body that has not, and no trailers', () => {
+  it('has as much taken as is wanted', () => {
+    const wanted: unknown[] = [];
+    const take = (bytes?: number): Taken => {
+      wanted.push(bytes);
+      return 'end';
+    };
+    const counted = createCountedDelivery({ ...bodyOf([]), take }, () => {});
+    counted.take?.();
+    counted.take?.(5);
+    expect(wanted).toEqual([undefined, 5]);
+  });
+
+  it('tells of what was moved at once, and of the chunk before it', () => {
+    const told: number[] = [];
+    const moves = [4, 0, 2, 9];
+    const body = Object.assign(bodyOf([3, 5]), { moveTo: () => moves.shift() ?? 0 });
+    const counted = createCountedDelivery(body, (bytes) => told.push(bytes));
+    const head = new Uint8Array(2);
+    expect(counted.take?.()).toHaveLength(3);
+    expect(told).toEqual([]);
+    expect(counted.moveTo?.(1, head)).toBe(4);
+    expect(told).toEqual([3, 2]);
+    expect(counted.take?.()).toHaveLength(5);
+    expect([counted.moveTo?.(1, head), counted.moveTo?.(1, head)]).toEqual([0, 2]);
+    expect(told).toEqual([3, 2, 5]);
+    expect(counted.moveTo?.(1, new Uint8Array())).toBe(9);
+    expect(counted.take?.()).toBe('end');
+    expect(told).toEqual([3, 2, 5, 9]);
+  });
+
+  it('has nothing to take from a body that has not, nothing to move, and no trailers', () => {
     const { take: _, ...body } = bodyOf([]);
     const counted = createCountedDelivery(body, () => {});
-    expect([counted.take, counted.trailers]).toEqual([undefined, undefined]);
+    expect([counted.take, counted.moveTo, counted.trailers]).toEqual([undefined, undefined, undefined]);
   });
 
   it('closes what it counts', () => {

@@ -2,17 +2,26 @@
 
 import type { Span } from '../../bytes/span.ts';
 
-/** For so long a piece is not checked again, in milliseconds: what was read just now, the system has in memory still. */
+/** For no longer than this a piece is not checked again, in milliseconds: what was read just now, the system has in memory. */
 const soundMs = 10_000;
 /** The unit in which it is noted when that was, in milliseconds. */
 const tickMs = 100;
 
-/** Notes of pieces by block, 4 bytes for each piece. */
+/** What is known of a block. */
+interface Notes {
+  readonly file: object;
+  /** When each piece was checked, in ticks from 1 on; 0 for those that were not. */
+  readonly checkedAt: Uint32Array;
+}
+
+/**
+ * Notes of pieces by block, 4 bytes for each piece. They are of an open file, which whoever opened it is the name of: one that
+ * is opened anew under the same name may be another one, or come from a disk once more.
+ */
 export class CheckedPieces {
   readonly #elapsed: () => number;
   readonly #startedAt: number;
-  /** When each piece of a block was checked, in ticks from 1 on; 0 for those that were not. */
-  readonly #checkedAt = new Map<number, Uint32Array>();
+  readonly #notes = new Map<number, Notes>();
 
   /** `elapsed` tells milliseconds that never go back. */
   constructor(elapsed: () => number) {
@@ -20,12 +29,13 @@ export class CheckedPieces {
     this.#startedAt = elapsed();
   }
 
-  /** Those pieces from `first` up to `end` (exclusive), and what lies between them, that were not checked lately. */
-  doubtful(block: number, first: number, end: number): Span | undefined {
-    const checkedAt = this.#checkedAt.get(block);
-    if (checkedAt === undefined) return { start: first, end };
-    // What was never checked was so before anything.
-    const since = Math.max(1, this.#tick - soundMs / tickMs);
+  /** Those pieces from `first` up to `end` (exclusive), and what lies between them, that were not checked lately in this file. */
+  doubtful(block: number, file: object, first: number, end: number): Span | undefined {
+    const notes = this.#notes.get(block);
+    if (notes?.file !== file) return { start: first, end };
+    const { checkedAt } = notes;
+    // A tick that has begun counts as a whole one; what was never checked was so before anything.
+    const since = Math.max(1, this.#tick - soundMs / tickMs + 1);
     let start = first;
     while (start < end && (checkedAt[start] ?? 0) >= since) start += 1;
     if (start === end) return undefined;
@@ -34,19 +44,19 @@ export class CheckedPieces {
     return { start, end: stop };
   }
 
-  /** Notes that the pieces from `first` up to `end` (exclusive) of so many in the block have just been found sound. */
-  note(block: number, first: number, end: number, pieceCount: number): void {
-    let checkedAt = this.#checkedAt.get(block);
-    if (checkedAt === undefined) {
-      checkedAt = new Uint32Array(pieceCount);
-      this.#checkedAt.set(block, checkedAt);
+  /** Notes that some of so many pieces of a block have just been found sound in this file. */
+  note(block: number, file: object, { start, end }: Span, pieceCount: number): void {
+    let notes = this.#notes.get(block);
+    if (notes?.file !== file) {
+      notes = { file, checkedAt: new Uint32Array(pieceCount) };
+      this.#notes.set(block, notes);
     }
-    checkedAt.fill(this.#tick, first, end);
+    notes.checkedAt.fill(this.#tick, start, end);
   }
 
   /** Forgets a block. */
   forget(block: number): void {
-    this.#checkedAt.delete(block);
+    this.#notes.delete(block);
   }
 
   get #tick(): number {

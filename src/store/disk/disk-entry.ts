@@ -96,8 +96,10 @@ async function openFile(parts: DiskParts, entry: IndexedEntry): Promise<EntryRea
 }
 
 /** Opens the file, which stays open for a while though nobody uses it. */
-async function openForLater(parts: DiskParts, { generation, sizeBytes, blockChecksum }: IndexedEntry): Promise<void> {
+async function openForLater(parts: DiskParts, entry: IndexedEntry): Promise<void> {
+  const { generation, sizeBytes, blockChecksum } = entry;
   try {
+    requireIndexed(parts, entry);
     await parts.bodies.acquire(generation, sizeBytes, blockChecksum);
     parts.bodies.release(generation);
   } catch {

@@ -5,7 +5,7 @@ import type { QuickReads } from './quick-reads.ts';
 
 /** An open body, as far as it is read in the same tick. */
 export interface QuickBody {
-  /** Its descriptor; negative or undefined once it is closed. */
+  /** Its descriptor. Who closes it gives out nothing that uses it from then on. */
   readonly fd: number;
   /** What quick reads know its generation as. */
   readonly number: number;
@@ -94,13 +94,13 @@ export class QuickFile {
   #isSound(place: Place): boolean {
     const { checked, buffers } = this.#quickReads;
     const block = this.#quickReads.blockNumber(this.#body.number, place.index);
-    const doubtful = checked.doubtful(block, place.firstPiece, place.endPiece);
+    const doubtful = checked.doubtful(block, this.#body, place.firstPiece, place.endPiece);
     if (doubtful === undefined) return true;
     const { start: firstPiece, end: endPiece } = doubtful;
     const bytes = this.#readPieces({ ...place, firstPiece, endPiece }, false);
     if (bytes === undefined) return false;
     buffers.giveBack(bytes);
-    checked.note(block, firstPiece, endPiece, Math.ceil(place.sizeBytes / pieceBytes));
+    checked.note(block, this.#body, doubtful, Math.ceil(place.sizeBytes / pieceBytes));
     return true;
   }
 
@@ -124,9 +124,11 @@ export class QuickFile {
     const start = firstPiece * pieceBytes;
     const bytes = buffers.lend(Math.min(endPiece * pieceBytes, sizeBytes) - start);
     const isRead = this.#quickReads.read(this.#body.fd, bytes, blockStart + start, isDue);
-    if (isRead && isOnTrace(trace, firstPiece, bytes)) return bytes;
-    // What does not match is left to whoever reads the block as a whole, who finds it out once more and tells.
+    if (isRead === true && isOnTrace(trace, firstPiece, bytes)) return bytes;
     buffers.giveBack(bytes);
+    // What does not match is left to whoever reads the block as a whole, who finds it out once more and tells. Until then
+    // nothing of it is moved, whatever was found before.
+    if (isRead !== undefined) this.#quickReads.checked.forget(this.#quickReads.blockNumber(this.#body.number, index));
     return undefined;
   }
 

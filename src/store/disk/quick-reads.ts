@@ -72,14 +72,14 @@ export class QuickReads {
     return this.#count;
   }
 
-  /** A number for a block, which no other one has. */
+  /** A number for a block, which no other one has of those that have traces. */
   blockNumber(generation: number, index: number): number {
     return generation * blocksOfGeneration + index;
   }
 
   /** How the pieces of a block are checked; undefined where that is not known (any more). */
   traceOf(generation: number, index: number): Uint32Array | undefined {
-    return this.#traces.get(this.blockNumber(generation, index));
+    return index < blocksOfGeneration ? this.#traces.get(this.blockNumber(generation, index)) : undefined;
   }
 
   /** Notes how the pieces of a block are checked that has just been read and is sound. */
@@ -95,17 +95,18 @@ export class QuickReads {
 
   /** Forgets a block that is not there any more. */
   forgetTrace(generation: number, index: number): void {
-    this.#forget(this.blockNumber(generation, index));
+    if (index < blocksOfGeneration) this.#forget(this.blockNumber(generation, index));
   }
 
   /**
-   * Fills the bytes from a file; tells whether it did. It does not when reads have been slow lately, unless it `isDue`. Never
-   * throws.
+   * Fills the bytes from a file; tells whether it could. Undefined where it was not tried because reads have been slow lately;
+   * one that `isDue` is tried whatever it takes. Never throws.
    */
-  read(fd: number, bytes: Uint8Array, position: number, isDue: boolean): boolean {
+  read(fd: number, bytes: Uint8Array, position: number, isDue: boolean): boolean | undefined {
     const read = () => this.#readSync(fd, bytes, 0, bytes.length, position);
     try {
-      return (isDue ? read() : this.#debt.afford(read)) === bytes.length;
+      const count = isDue ? read() : this.#debt.afford(read);
+      return count === undefined ? undefined : count === bytes.length;
     } catch {
       // Whoever reads the block as a whole learns what is wrong.
       return false;

@@ -1,0 +1,80 @@
+/** Which pieces of a block need to be checked again before the system moves them. */
+
+import { describe, expect, it } from 'vitest';
+import { CheckedPieces } from '../../src/store/disk/checked-pieces.ts';
+
+const count = 8;
+const file = {};
+
+type Span = readonly [start: number, end: number];
+/** Pieces that are found sound, so many milliseconds after the start. */
+type Note = readonly [atMs: number, ...span: Span];
+
+describe('the pieces of a block that are doubtful', () => {
+  it.each<[name: string, notes: readonly Note[], atMs: number, asked: Span, doubtful: Span | undefined]>([
+    ['are all, where none was checked', [], 0, [0, 8], [0, 8]],
+    ['are none, where all were checked just now', [[0, 0, 8]], 0, [0, 8], undefined],
+    ['are none of those that were checked', [[0, 2, 5]], 50, [2, 5], undefined],
+    ['are those before', [[0, 2, 8]], 50, [0, 8], [0, 2]],
+    ['are those behind', [[0, 0, 5]], 50, [0, 8], [5, 8]],
+    ['are those before and behind, and what lies between them', [[0, 2, 5]], 50, [1, 7], [1, 7]],
+    [
+      'are those between two that were checked',
+      [
+        [0, 0, 2],
+        [0, 6, 8],
+      ],
+      50,
+      [0, 8],
+      [2, 6],
+    ],
+    ['are no more than was asked for', [[0, 2, 3]], 50, [3, 4], [3, 4]],
+    ['are none for ten seconds, less what has begun of a tenth', [[0, 0, 8]], 9_899, [0, 8], undefined],
+    ['are all after ten seconds', [[0, 0, 8]], 10_000, [0, 8], [0, 8]],
+    ['are all after ten seconds, wherever in a tenth that was', [[99, 0, 8]], 10_099, [0, 8], [0, 8]],
+    [
+      'are those that were not checked again',
+      [
+        [0, 0, 8],
+        [9_000, 3, 5],
+      ],
+      12_000,
+      [2, 5],
+      [2, 3],
+    ],
+    ['are those that were never checked, however early it is', [[0, 0, 1]], 1, [0, 2], [1, 2]],
+    ['are those beyond the ones that there are', [[0, 0, 8]], 0, [7, 9], [8, 9]],
+  ])('%s', (_name, notes, atMs, [start, end], doubtful) => {
+    let now = 5_000.25;
+    const startedAt = now;
+    const checked = new CheckedPieces(() => now);
+    for (const [noteAtMs, first, last] of notes) {
+      now = startedAt + noteAtMs;
+      checked.note(1, file, { start: first, end: last }, count);
+    }
+    now = startedAt + atMs;
+    const found = checked.doubtful(1, file, start, end);
+    expect(found).toEqual(doubtful && { start: doubtful[0], end: doubtful[1] });
+  });
+
+  const all = { start: 0, end: count };
+  it.each<[name: string, change: (checked: CheckedPieces) => void, block: number, file: object, isSound: boolean]>([
+    ['none while nothing changes', () => {}, 1, file, true],
+    ['all of another block', () => {}, 2, file, false],
+    ['all of the block in a file that was opened anew', () => {}, 1, {}, false],
+    ['all of a block that was forgotten', (checked) => checked.forget(1), 1, file, false],
+    ['none when another one was forgotten', (checked) => checked.forget(2), 1, file, true],
+    [
+      'all in the file before, once they were checked in another one',
+      (checked) => checked.note(1, {}, all, count),
+      1,
+      file,
+      false,
+    ],
+  ])('are %s', (_name, change, block, asked, isSound) => {
+    const checked = new CheckedPieces(() => 0);
+    checked.note(1, file, all, count);
+    change(checked);
+    expect(checked.doubtful(block, asked, 0, count)).toEqual(isSound ? undefined : all);
+  });
+});
