@@ -1,10 +1,21 @@
 /** The system's calls that move bytes of a file into a socket without a copy in this process. */
 
 import type { MoveToSocket } from '../store/disk/file-system.ts';
+import type { Emit } from '../telemetry/events.ts';
 
 /** What goes into the socket next comes soon: it is not to be sent alone (send(2)). */
 const MSG_MORE = 0x8000;
 const MSG_DONTWAIT = 0x40;
+
+/** The calls for who wishes for them (`store.sendfile`); tells where they cannot be had. */
+export function wishForMoveToSocket(emit: Emit, load = loadMoveToSocket): MoveToSocket | undefined {
+  const move = load();
+  if (move !== undefined) return move;
+  const message = 'Bodies are sent by this process, not by the system: store.sendfile has no effect here';
+  const detail = `it needs Linux and Node 26 with node:ffi; this is Node ${process.versions.node} on ${process.platform}`;
+  emit({ kind: 'store', level: 'warn', message, detail });
+  return undefined;
+}
 
 /**
  * The calls, as `node:ffi` reaches them; undefined where it, or the system, has none of them. Sockets of Node do not wait, and

@@ -14,7 +14,7 @@ import type { Store } from '../store/store.ts';
 import type { TellChange } from '../store/store-change.ts';
 import { createTieredStore, type TieredStore } from '../store/tiered-store.ts';
 import type { Emit } from '../telemetry/events.ts';
-import { loadMoveToSocket } from './move-to-socket.ts';
+import { wishForMoveToSocket } from './move-to-socket.ts';
 import { backgroundClock, monotonicClock, randomId, systemClock } from './system.ts';
 
 /** Blocks that were read from the disk before they are asked for may take this share of what memory the store has. */
@@ -57,7 +57,7 @@ export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: 
   const shared = sharing && { ...sharing, tell };
   const elapsed = monotonicClock.now;
   const diskReads = () => process.resourceUsage().fsRead;
-  const move = store.sendfile ? loadMoveToSocket() : undefined;
+  const move = store.sendfile ? wishForMoveToSocket(emit) : undefined;
   const quick = {
     quickReads: { elapsed, readSync, diskReads, after: backgroundClock.after, move },
     quickWrites: { elapsed, writeFileSync },

@@ -30,8 +30,8 @@ describe('checkConfig fills in', () => {
         dir: undefined,
         maxSizeBytes: 10e9,
         lowWaterPercent: 95,
-        memoryBytes: 128e6,
         sendfile: false,
+        memoryBytes: 128e6,
         blockSizeBytes: 262_144,
       },
       limits: {

@@ -3,11 +3,13 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { expect, it } from 'vitest';
+import { loadMoveToSocket } from '../../src/setup/move-to-socket.ts';
 import { temporaryDirectory } from '../support/disk-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
-import { startProxy } from '../support/rangeway-process.ts';
+import { startConfigured } from '../support/rangeway-process.ts';
 import { seededRandom } from '../support/traces.ts';
 
 const sizeBytes = 12 * 1024 * 1024 + 77;
@@ -92,16 +94,32 @@ async function readRanges(port: number, random: () => number, atOnce: number, de
   return wrong;
 }
 
-it('gives every reader its own bytes, quick and slow ones side by side', { timeout: 60_000 }, async () => {
-  using origin = await openOrigin();
-  const dir = await temporaryDirectory();
-  await using server = await startProxy(origin.url, ['--dir', dir, '--memory', '1MB']);
-  const whole = await fetch(`${server.url}/f`);
-  expect((await whole.bytes()).length).toBe(sizeBytes);
-  const random = seededRandom(20_260_101);
-  const port = Number(new URL(server.url).port);
-  const readers = Array.from({ length: 16 }, (_, at) =>
-    readRanges(port, random, at % 4 === 0 ? slowAtOnce : 1, at % 3),
-  );
-  expect(await Promise.all(readers)).toEqual(readers.map(() => 0));
-});
+const hasCalls = loadMoveToSocket() !== undefined;
+
+it.each<[way: string, sendfile: boolean]>([
+  ['read by the process', false],
+  ['moved by the system where it can', true],
+])(
+  'every reader gets its own bytes, quick and slow ones side by side: %s',
+  {
+    timeout: 60_000,
+  },
+  async (_way, sendfile) => {
+    using origin = await openOrigin();
+    const dir = await temporaryDirectory();
+    const store = { type: 'disk', dir: join(dir, 'store'), memoryBytes: '1MB', sendfile };
+    const routes = [{ origin: origin.url }];
+    await using server = await startConfigured(dir, { listen: '127.0.0.1:0', store, routes });
+    const whole = await fetch(`${server.url}/f`);
+    expect((await whole.bytes()).length).toBe(sizeBytes);
+    const random = seededRandom(20_260_101);
+    const port = Number(new URL(server.url).port);
+    const readers = Array.from({ length: 16 }, (_, at) =>
+      readRanges(port, random, at % 4 === 0 ? slowAtOnce : 1, at % 3),
+    );
+    expect(await Promise.all(readers)).toEqual(readers.map(() => 0));
+    // Told at the start, in the log alone.
+    expect(server.output().includes('store.sendfile has no effect here')).toBe(sendfile && !hasCalls);
+    expect(server.output()).not.toContain('ExperimentalWarning');
+  },
+);
