@@ -1,8 +1,9 @@
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { afterEach, describe, expect, it } from 'vitest';
 import type { Representation } from '../../src/cache/representation.ts';
 import { bodyOfPieces, type Piece } from '../../src/delivery/pieces.ts';
 import { Chunks } from '../../src/http/chunks.ts';
+import type { BodyStream } from '../../src/http/message.ts';
 
 const content = Buffer.from('0123456789', 'latin1');
 
@@ -115,5 +116,102 @@ describe('the body of an opened representation', () => {
     };
     expect(await read(Number.POSITIVE_INFINITY)).toBe('23456789');
     await expect(read(20)).rejects.toMatchObject({ code: 'bytes_gone' });
+  });
+});
+
+describe('a body whose bytes are moved', () => {
+  const head = Buffer.from('head', 'latin1');
+  const span = (start: number, end: number): Piece => ({ kind: 'span', span: { start, end } });
+  const text = (value: string): Piece => ({ kind: 'text', bytes: Buffer.from(value, 'latin1') });
+
+  let isInMemory = false;
+  afterEach(() => {
+    isInMemory = false;
+  });
+
+  /** A representation whose bytes a socket takes by so many at a time, the head among them; without them it cannot be moved. */
+  function withRooms(rooms: readonly number[] | undefined) {
+    const output: Buffer[] = [];
+    const left = [...(rooms ?? [])];
+    const asked: (readonly [offset: number, end: number])[] = [];
+    const move = (_socket: number, before: Uint8Array, offset: number, end: number) => {
+      asked.push([offset, end]);
+      const taken = Buffer.concat([before, content.subarray(offset, end)]).subarray(0, left.shift() ?? 0);
+      output.push(taken);
+      return taken.length;
+    };
+    const slice = (offset: number, end: number) => content.subarray(offset, Math.min(end, content.length));
+    const read = async (offset: number, end: number) => (offset < content.length ? slice(offset, end) : undefined);
+    const peek = (offset: number, end: number) => (isInMemory ? slice(offset, end) : undefined);
+    const reader = { peek, read, close: () => {}, ...(rooms !== undefined && { move }) };
+    const representation = { peek: () => undefined, open: async () => reader } as unknown as Representation;
+    return { output, asked, representation };
+  }
+
+  async function open(representation: Representation, pieces: readonly Piece[]) {
+    const body = await bodyOfPieces(representation, pieces, { signal: new AbortController().signal });
+    if (body.kind !== 'stream') throw new Error('nothing is to be waited for');
+    return body.stream;
+  }
+
+  /** Moves what can be moved, and reads the rest. */
+  async function drain(stream: BodyStream, output: Buffer[], first: Uint8Array): Promise<string> {
+    let before = first;
+    const iterator = stream[Symbol.asyncIterator]();
+    for (;;) {
+      const taken = stream.moveTo?.(1, before) ?? 0;
+      before = before.subarray(taken);
+      if (taken > 0) continue;
+      output.push(Buffer.from(before));
+      before = before.subarray(before.length);
+      const { done, value } = await iterator.next();
+      if (done === true) return Buffer.concat(output).toString('latin1');
+      output.push(Buffer.from(value));
+    }
+  }
+
+  it.each<[name: string, pieces: readonly Piece[], rooms: readonly number[] | undefined, bytes: string]>([
+    ['a span', [span(2, 7)], [100], 'head23456'],
+    ['a span, with as little as a byte at a time', [span(2, 7)], Array(20).fill(1), 'head23456'],
+    ['a span, of which no more than the head is taken', [span(2, 7)], [4], 'head23456'],
+    ['a span, of which a part is taken', [span(2, 7)], [6], 'head23456'],
+    ['spans one after the other', [span(2, 4), span(0, 1), span(5, 10)], [100, 100, 100], 'head23056789'],
+    ['texts and spans', [text('-'), span(2, 4), text('--'), span(0, 3), text('.')], [3, 100, 2], 'head-23--012.'],
+    ['texts and spans, of which nothing is taken', [text('-'), span(2, 4), text('.')], [], 'head-23.'],
+    ['texts and spans of what cannot be moved', [text('-'), span(2, 4), text('.')], undefined, 'head-23.'],
+    ['a span without an end', [span(8, Number.POSITIVE_INFINITY)], [5], 'head89'],
+  ])('is whole: %s', async (_name, pieces, rooms, bytes) => {
+    const { output, representation } = withRooms(rooms);
+    expect(await drain(await open(representation, pieces), output, head)).toBe(bytes);
+  });
+
+  it('gives no more in between than is wanted, where that is in memory, and goes on behind it', async () => {
+    const { output, representation } = withRooms([2, 100]);
+    const stream = await open(representation, [span(1, 9), text('-')]);
+    const none = new Uint8Array();
+    expect(stream.moveTo?.(1, none)).toBe(2);
+    expect(stream.take?.(3)).toBe('later');
+    isInMemory = true;
+    expect(Buffer.from(stream.take?.(3) as Uint8Array).toString('latin1')).toBe('345');
+    expect(stream.moveTo?.(1, none)).toBe(3);
+    expect(Buffer.concat(output).toString('latin1')).toBe('12678');
+    expect(Buffer.from(stream.take?.(0) as Uint8Array).toString('latin1')).toBe('-');
+  });
+
+  it('asks for no more than the rest of the span, and for nothing where a text comes or there is no more', async () => {
+    const { asked, representation } = withRooms([100, 3, 0, 100]);
+    const stream = await open(representation, [span(2, 4), span(5, 9), text('-')]);
+    const none = new Uint8Array();
+    expect([1, 2, 3, 4].map(() => stream.moveTo?.(1, none))).toEqual([2, 3, 0, 1]);
+    expect(asked).toEqual([
+      [2, 4],
+      [5, 9],
+      [8, 9],
+      [8, 9],
+    ]);
+    expect(stream.moveTo?.(1, none)).toBe(0);
+    expect(stream.take?.()).toHaveLength(1);
+    expect([stream.moveTo?.(1, none), stream.take?.(), stream.moveTo?.(1, none)]).toEqual([0, 'end', 0]);
+    expect(asked).toHaveLength(4);
   });
 });

@@ -17,20 +17,27 @@ const runs = Number(RANGEWAY_TEST_RUNS);
 const timeout = 30_000 + 200 * runs;
 
 describe('random traffic over a disk', () => {
-  it('gets no wrong byte, neither then nor after a restart, does not wait for ever, and leaves nothing open', {
-    timeout,
-  }, async () => {
-    const unhandled = noteUnhandled();
-    const root = await temporaryDirectory();
-    const traffic = fc.asyncProperty(diskPlans, async (plan) => {
-      const dir = await mkdtemp(join(root, 'run-'));
-      try {
-        await runTraffic(plan, new DiskGround(plan, dir));
-      } finally {
-        await rm(dir, { recursive: true, force: true });
-      }
-    });
-    await fc.assert(traffic, { numRuns: runs });
-    expect(unhandled).toEqual([]);
-  });
+  it.each([
+    ['are read', false],
+    ['are moved', true],
+  ])(
+    'gets no wrong byte, neither then nor after a restart, does not wait for ever, and leaves nothing open: bytes %s',
+    {
+      timeout,
+    },
+    async (_way, moves) => {
+      const unhandled = noteUnhandled();
+      const root = await temporaryDirectory();
+      const traffic = fc.asyncProperty(diskPlans, async (plan) => {
+        const dir = await mkdtemp(join(root, 'run-'));
+        try {
+          await runTraffic(plan, new DiskGround(plan, dir, moves));
+        } finally {
+          await rm(dir, { recursive: true, force: true });
+        }
+      });
+      await fc.assert(traffic, { numRuns: runs });
+      expect(unhandled).toEqual([]);
+    },
+  );
 });

@@ -112,6 +112,8 @@ export function createSteeredStore({
     return {
       ...entry,
       peekBlock: (index) => (damaged.has(entry.generation) ? undefined : entry.peekBlock(index)),
+      readNow: (...bytes) => (damaged.has(entry.generation) ? undefined : entry.readNow?.(...bytes)),
+      canMove: (...bytes) => !damaged.has(entry.generation) && entry.canMove?.(...bytes) === true,
       open: async () => {
         const reader = await entry.open();
         open.add(reader);
@@ -122,6 +124,7 @@ export function createSteeredStore({
             await below.removeEntry(entry);
             throw new ProxyError('bytes_gone', { detail: `block ${index} is damaged` });
           },
+          move: (...bytes) => (damaged.has(entry.generation) ? 0 : (reader.move?.(...bytes) ?? 0)),
           close: () => {
             open.delete(reader);
             reader.close();

@@ -1,11 +1,13 @@
 /** A store on a real disk under random traffic: its files are damaged, its disk fails, and it is closed and opened again. */
 
+import { readSync } from 'node:fs';
 import { rm, stat, truncate } from 'node:fs/promises';
 import { expect } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { openDiskStore } from '../../src/store/disk/disk-store.ts';
 import { systemCode } from '../../src/store/disk/file-system.ts';
+import type { QuickReadOptions } from '../../src/store/disk/quick-reads.ts';
 import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
 import { createTieredStore } from '../../src/store/tiered-store.ts';
@@ -13,6 +15,7 @@ import { CountedFileSystem } from './counted-file-system.ts';
 import { flipBit } from './damage.ts';
 import { bodyFiles } from './disk-store.ts';
 import { FailingFileSystem } from './failing-file-system.ts';
+import { copyToSocket } from './moves.ts';
 import { sequentialIds } from './sequential-ids.ts';
 import { createSteeredStore, type SteeredStore } from './steered-store.ts';
 import { orphanedFiles } from './store-directory.ts';
@@ -22,6 +25,7 @@ import type { GroundStep, TrafficGround } from './traffic-ground.ts';
 import type { Plan } from './traffic-plan.ts';
 import { type DiskStep, targets } from './traffic-steps.ts';
 import { turn } from './turn.ts';
+import { noteMoved } from './wire-quiet.ts';
 
 /** What is asked for goes through the proxy under these keys. */
 const keys = targets.map((target) => `http://origin.example/ http://files.example${target}`);
@@ -30,10 +34,35 @@ const maxSteps = 500;
 
 type FileDamage = Extract<DiskStep, { kind: 'file-damage' }>;
 
+/**
+ * Reads in the same tick, and moves into sockets. More than ten seconds pass from each tick to the next, so that damage is
+ * never younger than what was found sound. Files that nobody uses are closed a turn later.
+ */
+function movingReads(): QuickReadOptions {
+  let now = 0;
+  let isSameTick = false;
+  const elapsed = () => {
+    if (!isSameTick) {
+      now += 11_000;
+      isSameTick = true;
+      queueMicrotask(() => {
+        isSameTick = false;
+      });
+    }
+    return now;
+  };
+  const after: QuickReadOptions['after'] = (_delayMs, callback) => {
+    const waiting = setImmediate(callback);
+    return () => clearImmediate(waiting);
+  };
+  return { elapsed, readSync, after, move: copyToSocket(noteMoved) };
+}
+
 /** A store in a directory, with memory in front of it. */
 export class DiskGround implements TrafficGround {
   readonly #plan: Plan;
   readonly #dir: string;
+  readonly #quickReads: QuickReadOptions | undefined;
   readonly #failing = new FailingFileSystem();
   readonly #files = new CountedFileSystem(this.#failing.fileSystem);
   readonly #randomId = sequentialIds();
@@ -42,9 +71,11 @@ export class DiskGround implements TrafficGround {
   /** What there was when it was idle last. */
   #kept: readonly StoredEntry[] = [];
 
-  constructor(plan: Plan, dir: string) {
+  /** With `moves`, bytes go past the process where a wire has a place for them. */
+  constructor(plan: Plan, dir: string, moves: boolean) {
     this.#plan = plan;
     this.#dir = dir;
+    this.#quickReads = moves ? movingReads() : undefined;
   }
 
   async open(now: () => number): Promise<SteeredStore> {
@@ -118,6 +149,7 @@ export class DiskGround implements TrafficGround {
       randomId: this.#randomId,
       emit: () => {},
       fileSystem: this.#files.fileSystem,
+      quickReads: this.#quickReads,
     });
     const entries = await entriesOf(disk);
     expect(entries.map(describe)).toEqual(this.#kept.map(describe));

@@ -101,12 +101,16 @@ export class WireExchange {
   }
 }
 
+const nothing = new Uint8Array();
+
 /** Without it, the buffers of the connection would swallow what a test wants to be unread. */
 class BodyGate implements BodyStream, AsyncIterator<Uint8Array, undefined> {
   readonly #below: BodyStream;
   #iterator: AsyncIterator<Uint8Array> | undefined;
   #state: 'shut' | 'wanted' | 'open' | 'closed' = 'shut';
   #wake = (): void => {};
+  /** Whether what comes next is to be read: it was found that it cannot be moved. */
+  #isToRead = false;
   releasedBytes = 0;
 
   readonly trailers: BodyStream['trailers'];
@@ -133,21 +137,36 @@ class BodyGate implements BodyStream, AsyncIterator<Uint8Array, undefined> {
     return this;
   }
 
+  moveTo(socket: number, head: Uint8Array): number {
+    if (this.#state === 'shut' || this.#state === 'closed') return 0;
+    const takenBytes = this.#below.moveTo?.(socket, head) ?? 0;
+    this.#release(Math.max(0, takenBytes - head.length));
+    return takenBytes;
+  }
+
   async next(): Promise<IteratorResult<Uint8Array, undefined>> {
     while (this.#state === 'shut') await new Promise<void>((resolve) => (this.#wake = resolve));
     if (this.#state === 'closed') throw new ProxyError('client_gone', { detail: 'the body was closed' });
+    this.#isToRead = !this.#isToRead;
+    // Whoever moves what can be moved is asked to try it now that something may come.
+    if (this.#isToRead) return { done: false, value: nothing };
     this.#iterator ??= this.#below[Symbol.asyncIterator]();
     const next = await this.#iterator.next();
     if (next.done === true) return { done: true, value: undefined };
-    // The client sees nothing of a chunk without bytes, and goes on waiting.
-    if (next.value.length > 0 && this.#state === 'wanted') this.#state = 'shut';
-    this.releasedBytes += next.value.length;
+    this.#release(next.value.length);
     return next;
   }
 
   async return(): Promise<IteratorResult<Uint8Array, undefined>> {
     await this.#iterator?.return?.();
     return { done: true, value: undefined };
+  }
+
+  #release(bytes: number): void {
+    // The client sees nothing of a chunk without bytes, and goes on waiting.
+    if (bytes > 0 && this.#state === 'wanted') this.#state = 'shut';
+    if (bytes > 0) this.#isToRead = false;
+    this.releasedBytes += bytes;
   }
 
   #become(state: 'wanted' | 'open' | 'closed'): void {

@@ -18,6 +18,8 @@ interface Pair {
 const pairs = new Map<number, Pair>();
 /** Accepted before the client has heard of it, by the client's port. */
 const accepted = new Map<number, Socket>();
+/** Bytes that were put into a socket past Node, by its descriptor. */
+const movedBytes = new Map<number, number>();
 let underway = 0;
 let moves = 0;
 let isWatching = false;
@@ -29,6 +31,8 @@ export function watchConnections(): void {
   subscribe('net.server.socket', (message) => {
     const { socket } = message as { readonly socket: Socket };
     const { remotePort = 0 } = socket;
+    // Its number was perhaps that of another one.
+    movedBytes.delete(descriptorOf(socket));
     const pair = pairs.get(remotePort);
     // A port may be that of an earlier connection.
     if (pair === undefined || pair.server !== undefined) accepted.set(remotePort, socket);
@@ -53,6 +57,11 @@ export function watchClient(client: Socket): void {
   client.once('error', (error) => {
     if (client.localPort === undefined) throw error;
   });
+}
+
+/** Bytes were put into the socket of a listener past Node, which does not count them. */
+export function noteMoved(descriptor: number, bytes: number): void {
+  movedBytes.set(descriptor, (movedBytes.get(descriptor) ?? 0) + bytes);
 }
 
 /** Something was begun that moves nothing on a connection yet. */
@@ -95,7 +104,15 @@ function isStill(): boolean {
 
 function isPairStill({ client, server }: Pair): boolean {
   if (server === undefined || client.destroyed || server.destroyed) return false;
-  return client.bytesWritten === server.bytesRead && server.bytesWritten === client.bytesRead;
+  return client.bytesWritten === server.bytesRead && sentBytes(server) === client.bytesRead;
+}
+
+function sentBytes(server: Socket): number {
+  return server.bytesWritten + (movedBytes.get(descriptorOf(server)) ?? 0);
+}
+
+function descriptorOf(socket: Socket): number {
+  return (socket as { readonly _handle?: { readonly fd?: number } | null })._handle?.fd ?? -1;
 }
 
 function stateOfAll(): string {
@@ -105,7 +122,6 @@ function stateOfAll(): string {
 }
 
 function describe({ client, server }: Pair): string {
-  const end = (socket: Socket) =>
-    `${socket.bytesWritten} out, ${socket.bytesRead} in${socket.destroyed ? ', gone' : ''}`;
+  const end = (socket: Socket) => `${sentBytes(socket)} out, ${socket.bytesRead} in${socket.destroyed ? ', gone' : ''}`;
   return `client ${end(client)}; server ${server === undefined ? 'unknown' : end(server)}`;
 }

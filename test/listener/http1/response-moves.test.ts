@@ -1,0 +1,286 @@
+/** Responses whose bytes the system moves: in their order, whole, counted, and only where nothing comes between. */
+
+import type { Socket } from 'node:net';
+import { describe, expect, it } from 'vitest';
+import type { Delivery, ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
+import { Joint } from '../../../src/listener/http1/joint.ts';
+import { moveTogether, ResponseWriter } from '../../../src/listener/http1/response-writer.ts';
+import { takenBytes } from '../../../src/listener/taken-bytes.ts';
+import { allRoom, MovingBody, type Room } from '../../support/moving-body.ts';
+import { type Carrier, openListener } from '../../support/open-listener.ts';
+import { patternBytes } from '../../support/pattern-body.ts';
+
+const body = patternBytes(0, 100_000);
+const head = 'HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n';
+
+/** A place whose socket keeps what is written and moved, in its order. */
+class Place {
+  movedBytes = 0;
+  turns = 0;
+  readonly output: Uint8Array[] = [];
+  readonly ground = { joint: new Joint() };
+  readonly fake = {
+    writable: true,
+    writableLength: 0,
+    errored: null as Error | null,
+    destroyed: false,
+    _handle: { fd: 7 } as { fd: number } | null,
+    corks: 0,
+    write: (piece: string | Uint8Array) => {
+      this.output.push(typeof piece === 'string' ? Buffer.from(piece, 'latin1') : Buffer.from(piece));
+      return true;
+    },
+    cork() {
+      this.corks += 1;
+    },
+    uncork() {
+      this.corks -= 1;
+    },
+  };
+
+  get socket(): Socket {
+    return this.fake as unknown as Socket;
+  }
+
+  passTurn(): void {
+    this.turns += 1;
+  }
+
+  /** A body that is moved here. */
+  body(...rooms: Room[]): MovingBody {
+    return new MovingBody(body, rooms, (_socket, bytes) => {
+      this.output.push(Buffer.from(bytes));
+      return bytes.length;
+    });
+  }
+
+  get text(): string {
+    return Buffer.concat(this.output).toString('latin1');
+  }
+}
+
+/** A writer whose turn it is, and that has begun. */
+function begun(place: Place, isChunked = false): ResponseWriter {
+  const writer = new ResponseWriter(place, () => {});
+  writer.takeTurn();
+  writer.begin(head, isChunked);
+  return writer;
+}
+
+/** Writing ahead of this tick's end is over. */
+const tick = () => new Promise<void>((resolve) => process.nextTick(resolve));
+
+describe('a response writer', () => {
+  it.each<[name: string, room: Room, moved: number, counted: number]>([
+    ['all of it', allRoom, body.length, head.length + body.length],
+    ['the head, and nothing', { headBytes: head.length, bodyBytes: 0 }, 0, head.length],
+    ['the head, and a part', { headBytes: head.length, bodyBytes: 5 }, 5, head.length + 5],
+    ['a part of the head', { headBytes: 10, bodyBytes: 0 }, 0, 10],
+    ['nothing', { headBytes: 0, bodyBytes: 0 }, 0, 0],
+  ])('has the head and the body moved, the socket taking %s', async (_name, room, moved, counted) => {
+    const place = new Place();
+    const writer = begun(place);
+    await tick();
+    const content = place.body(room);
+    expect(writer.move(content)).toBe(moved);
+    expect(place.movedBytes).toBe(counted);
+    for (let chunk = content.take(); typeof chunk !== 'string'; chunk = content.take()) writer.write(chunk);
+    writer.end([], '');
+    expect(place.text).toBe(head + Buffer.from(body).toString('latin1'));
+  });
+
+  it.each<[name: string, change: (place: Place, writer: ResponseWriter) => void, isChunked?: boolean]>([
+    ['in chunks', () => {}, true],
+    ['behind what was just written', (_place, writer) => void writer.write(body)],
+    ['behind what waits in the process', (place) => void Object.assign(place.fake, { writableLength: 1 })],
+    ['on a socket that has ended', (place) => void Object.assign(place.fake, { writable: false })],
+    ['on a socket that has failed', (place) => void Object.assign(place.fake, { errored: new Error('reset') })],
+    ['on a socket that is gone', (place) => void Object.assign(place.fake, { destroyed: true })],
+    ['on one without a descriptor', (place) => void Object.assign(place.fake, { _handle: null })],
+    ['on one whose descriptor is closed', (place) => void Object.assign(place.fake, { _handle: { fd: -1 } })],
+  ])('moves nothing %s', async (_name, change, isChunked) => {
+    const place = new Place();
+    const writer = begun(place, isChunked);
+    await tick();
+    change(place, writer);
+    const content = place.body(allRoom);
+    expect([writer.move(content), content.moves, place.movedBytes]).toEqual([0, 0, 0]);
+  });
+
+  it('moves nothing before its turn, and an interim response is before the head', async () => {
+    const place = new Place();
+    const writer = new ResponseWriter(place, () => {});
+    const interim = 'HTTP/1.1 103 Early Hints\r\n\r\n';
+    writer.interim(interim);
+    const content = place.body(allRoom);
+    expect([writer.move(content), content.moves]).toEqual([0, 0]);
+    writer.takeTurn();
+    writer.begin(head, false);
+    expect(writer.move(content)).toBe(0);
+    await tick();
+    expect(writer.move(content)).toBe(body.length);
+    expect(place.text).toBe(interim + head + Buffer.from(body).toString('latin1'));
+  });
+
+  it('moves what comes after what was moved, without the head', async () => {
+    const place = new Place();
+    const writer = begun(place);
+    await tick();
+    const content = place.body({ headBytes: 1000, bodyBytes: 7 }, allRoom);
+    expect([writer.move(content), writer.move(content), writer.move(content)]).toEqual([7, body.length - 7, 0]);
+    expect(place.text).toBe(head + Buffer.from(body).toString('latin1'));
+  });
+});
+
+describe('a head and bytes that are moved together', () => {
+  it('are counted, and not tried for a head that is too long', () => {
+    const place = new Place();
+    expect(moveTogether(place, head, place.body(allRoom))).toBe(head.length + body.length);
+    expect(moveTogether(place, 'x'.repeat(9000), place.body(allRoom))).toBe(0);
+    expect(moveTogether(place, head, place.body({ headBytes: 3, bodyBytes: 0 }))).toBe(3);
+    expect(place.movedBytes).toBe(head.length + body.length + 3);
+  });
+});
+
+describe('what a client has taken', () => {
+  it.each<[name: string, socket: object, movedBytes: number | undefined, taken: number]>([
+    ['of what was written', { bytesWritten: 10, writableLength: 3 }, undefined, 7],
+    ['with what was moved', { bytesWritten: 10, writableLength: 3, _handle: null }, 100, 107],
+    [
+      'as the handle knows it',
+      { bytesWritten: 99, writableLength: 3, _handle: { bytesWritten: 20, writeQueueSize: 5 } },
+      100,
+      115,
+    ],
+  ])('is told %s', (_name, socket, movedBytes, taken) => {
+    expect(takenBytes({ socket: socket as Socket, ...(movedBytes !== undefined && { movedBytes }) })).toBe(taken);
+  });
+});
+
+/** A handler that gives a body to move, and keeps what became of it. */
+class Ground {
+  readonly deliveries: Delivery[] = [];
+  readonly bodies: MovingBody[] = [];
+  sizeBytes: number | undefined = body.length;
+  rooms: readonly Room[] = [allRoom];
+  onRequest: (request: ProxyRequest) => void = () => {};
+
+  readonly respond = (request: ProxyRequest): ProxyResponse => {
+    this.onRequest(request);
+    const stream = new MovingBody(body, this.rooms);
+    this.bodies.push(stream);
+    const { sizeBytes } = this;
+    const onDelivered = (delivery: Delivery) => void this.deliveries.push(delivery);
+    return { status: 200, fields: [], body: { kind: 'stream', sizeBytes, stream }, onDelivered };
+  };
+
+  get moves(): readonly number[] {
+    return this.bodies.map(({ moves }) => moves);
+  }
+}
+
+const get = (lines = '', version = '1.1') => `GET /x HTTP/${version}\r\nHost: a\r\n${lines}\r\n`;
+
+describe('a body that can be moved', () => {
+  it.each<[carrier: Carrier, moves: boolean]>([
+    ['tcp', true],
+    ['looked', true],
+    ['proxy-protocol', true],
+    ['unix', true],
+    ['tls', false],
+  ])('arrives whole over %s, which moves it: %s', async (carrier, isMoved) => {
+    const ground = new Ground();
+    await using listener = await openListener(ground.respond, { carrier });
+    await using client = await listener.connect();
+    // Unix sockets have less room than the others.
+    ground.rooms = [{ headBytes: 1000, bodyBytes: 20_000 }, allRoom];
+    client.send(get());
+    const response = await client.response();
+    expect(response?.isWhole).toBe(true);
+    expect(response?.body.equals(body)).toBe(true);
+    expect((ground.moves[0] ?? 0) > 0).toBe(isMoved);
+    await expect.poll(() => ground.deliveries).toEqual([{ bytesSent: body.length, complete: true }]);
+    expect(ground.bodies[0]?.isClosed).toBe(true);
+  });
+
+  it('is followed by the next response, on a connection that is kept and in a pipeline', async () => {
+    const ground = new Ground();
+    await using listener = await openListener(ground.respond);
+    await using client = await listener.connect();
+    client.send(get());
+    expect((await client.response())?.body.equals(body)).toBe(true);
+    for (const rooms of [[allRoom], [], [{ headBytes: 5, bodyBytes: 0 }], [{ headBytes: 500, bodyBytes: 9 }]]) {
+      ground.rooms = rooms;
+      client.send(get() + get() + get());
+      for (let at = 0; at < 3; at += 1) expect((await client.response())?.body.equals(body)).toBe(true);
+    }
+    await expect.poll(() => ground.deliveries).toHaveLength(13);
+    expect(ground.deliveries.every(({ bytesSent, complete }) => complete && bytesSent === body.length)).toBe(true);
+  });
+
+  it('comes after interim responses', async () => {
+    const ground = new Ground();
+    ground.onRequest = (request) => request.sendInterim({ status: 103, fields: [['link', '</a>']] });
+    await using listener = await openListener(ground.respond);
+    await using client = await listener.connect();
+    client.send(get());
+    expect((await client.head())?.status).toBe(103);
+    expect((await client.response())?.body.equals(body)).toBe(true);
+  });
+
+  it('is not asked for anything by HEAD', async () => {
+    const ground = new Ground();
+    await using listener = await openListener(ground.respond);
+    await using client = await listener.connect();
+    client.send('HEAD /x HTTP/1.1\r\nHost: a\r\n\r\n');
+    expect((await client.response('HEAD'))?.lines).toContainEqual(['Content-Length', '100000']);
+    client.send(get());
+    expect((await client.response())?.body.equals(body)).toBe(true);
+    expect(ground.moves[0]).toBe(0);
+  });
+
+  it('is not moved where it goes in chunks', async () => {
+    const ground = new Ground();
+    ground.sizeBytes = undefined;
+    await using listener = await openListener(ground.respond);
+    await using client = await listener.connect();
+    client.send(get());
+    expect((await client.response())?.body.equals(body)).toBe(true);
+    expect(ground.moves).toEqual([0]);
+  });
+
+  it('is moved where the end of the connection ends it', async () => {
+    const ground = new Ground();
+    ground.sizeBytes = undefined;
+    await using listener = await openListener(ground.respond);
+    await using client = await listener.connect();
+    client.send(get('', '1.0'));
+    expect((await client.response())?.body.equals(body)).toBe(true);
+    expect(ground.moves[0]).toBeGreaterThan(0);
+  });
+
+  it.each<[name: string, sizeBytes: number]>([
+    ['fewer', body.length + 1],
+    ['more', body.length - 1],
+  ])('that has %s bytes than it says never looks whole', async (_name, sizeBytes) => {
+    const ground = new Ground();
+    ground.sizeBytes = sizeBytes;
+    await using listener = await openListener(ground.respond);
+    await using client = await listener.connect();
+    client.send(get());
+    await client.rest();
+    await expect.poll(() => ground.deliveries).toMatchObject([{ complete: false, error: { code: 'internal' } }]);
+  });
+
+  it('that a client leaves is closed, and told of', async () => {
+    const ground = new Ground();
+    ground.rooms = [{ headBytes: 1000, bodyBytes: 1 }];
+    await using listener = await openListener(ground.respond);
+    const client = await listener.connect();
+    ground.onRequest = () => client.reset();
+    client.send(get());
+    await client.closed;
+    await expect.poll(() => ground.deliveries).toHaveLength(1);
+    expect(ground.bodies[0]?.isClosed).toBe(true);
+  });
+});
