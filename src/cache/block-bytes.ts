@@ -30,14 +30,25 @@ export function readDueBytes(
 ): readonly Uint8Array[] | undefined {
   const chunks: Uint8Array[] = [];
   for (let offset = start; offset < end; ) {
-    const index = Math.floor(offset / blockSizeBytes);
-    const block = entry.peekBlock(index);
-    const chunk = block ? sliceOfBlock(block, index, blockSizeBytes, offset, end) : entry.readNow?.(offset, end, true);
+    const kept = peekKeptBytes(entry, blockSizeBytes, offset, end);
+    const chunk = kept ?? entry.readNow?.(offset, end, true);
     if (chunk === undefined) return undefined;
     chunks.push(chunk);
     offset += chunk.length;
   }
   return chunks;
+}
+
+/** Bytes from `offset` on that this process has in memory, at most to the end of their block. */
+export function peekKeptBytes(
+  entry: Pick<StoredEntry, 'peekBlock'>,
+  blockSizeBytes: number,
+  offset: number,
+  end: number,
+): Uint8Array | undefined {
+  const index = Math.floor(offset / blockSizeBytes);
+  const block = entry.peekBlock(index);
+  return block && sliceOfBlock(block, index, blockSizeBytes, offset, end);
 }
 
 /** Bytes from `offset` on that an entry has in the same tick, at most to the end of their block: in memory, or nearly so. */
@@ -47,8 +58,6 @@ export function peekBytes(
   offset: number,
   end: number,
 ): Uint8Array | undefined {
-  const index = Math.floor(offset / blockSizeBytes);
-  const block = entry.peekBlock(index);
-  if (block !== undefined) return sliceOfBlock(block, index, blockSizeBytes, offset, end);
-  return end - offset > MAX_NOW_BYTES ? undefined : entry.readNow?.(offset, end);
+  const kept = peekKeptBytes(entry, blockSizeBytes, offset, end);
+  return kept ?? (end - offset > MAX_NOW_BYTES ? undefined : entry.readNow?.(offset, end));
 }

@@ -5,7 +5,7 @@ import type { MovableBytes } from '../http/message.ts';
 import { tellsSender } from '../semantics/forwarded.ts';
 import { currentAgeMs } from '../semantics/freshness.ts';
 import type { Store, StoredEntry } from '../store/store.ts';
-import { peekBytes, readDueBytes } from './block-bytes.ts';
+import { peekBytes, peekKeptBytes, readDueBytes } from './block-bytes.ts';
 import type { Inquiry } from './inquiry.ts';
 import type { Plan } from './plan.ts';
 
@@ -84,6 +84,11 @@ export class Standing {
   /** Bytes in memory now, as `Representation.peek` tells them. */
   peek(offset: number, end: number): Uint8Array | undefined {
     return peekBytes(this.#plan.entry, this.#store.blockSizeBytes, offset, end);
+  }
+
+  /** Bytes that this process has in memory, and need not be read. */
+  peekKept(offset: number, end: number): Uint8Array | undefined {
+    return peekKeptBytes(this.#plan.entry, this.#store.blockSizeBytes, offset, end);
   }
 
   /** The bytes of a span, where the system can move all of them now. */

@@ -207,6 +207,9 @@ const noBody: FollowedBody = { chunks: [] };
 /** Of fewer bytes, in a file, a copy costs less than the calls that move them. */
 const MOVED_BYTES = 32 * 1024;
 
+/** Of fewer bytes, in memory, a copy costs hardly more than moving them does, and less than checking what the file has of them. */
+const DEAR_BYTES = 128 * 1024;
+
 function contentRangeOf(status: number, span: Span, sizeBytes: number): string | undefined {
   return status === 206 ? formatContentRange(span, sizeBytes) : undefined;
 }
@@ -216,20 +219,21 @@ function bodyOf(standing: Standing, span: Span, takesMovable: boolean): Followed
   const sizeBytes = span.end - span.start;
   // What a client does not take of it at once is read, and waits in memory.
   if (sizeBytes > AT_ONCE_BYTES) return undefined;
-  const movable = takesMovable && sizeBytes >= MOVED_BYTES ? standing.movable(span) : undefined;
-  if (movable !== undefined) return { chunks: noBody.chunks, movable };
-  const chunks = readAtOnce(standing, span);
-  return chunks && { chunks };
+  if (!takesMovable || sizeBytes < MOVED_BYTES) return readAtOnce(standing, span);
+  const kept = sizeBytes < DEAR_BYTES ? readAtOnce(standing, span, true) : undefined;
+  if (kept !== undefined) return kept;
+  const movable = standing.movable(span);
+  return movable === undefined ? readAtOnce(standing, span) : { chunks: noBody.chunks, movable };
 }
 
-/** All bytes of a span, where they are in memory. */
-function readAtOnce(standing: Standing, { start, end }: Span): readonly Uint8Array[] | undefined {
+/** All bytes of a span, where they are in memory, or can be read in the same tick unless they are to be `isKept` there. */
+function readAtOnce(standing: Standing, { start, end }: Span, isKept = false): FollowedBody | undefined {
   const chunks: Uint8Array[] = [];
   for (let offset = start; offset < end; ) {
-    const chunk = standing.peek(offset, end);
+    const chunk = isKept ? standing.peekKept(offset, end) : standing.peek(offset, end);
     if (chunk === undefined) return undefined;
     chunks.push(chunk);
     offset += chunk.length;
   }
-  return chunks;
+  return { chunks };
 }
