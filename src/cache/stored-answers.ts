@@ -113,6 +113,9 @@ export class StoredAnswers {
 
   /** Reads on where a block turned out to be damaged after the head was sent: that block is fetched again. */
   async #mend(entry: StoredEntry, inquiry: Inquiry, rest: readonly Span[]): Promise<ByteReader> {
+    if (isOnlyIfCached(inquiry)) {
+      throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and nothing of the origin is wanted' });
+    }
     const { store, clock } = this.#context;
     const entries = await store.find(inquiry.key);
     const damaged = entries.find(({ generation }) => generation === entry.generation);
