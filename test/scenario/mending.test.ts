@@ -83,3 +83,12 @@ it('cut the response visibly where no strong validator names the bytes', async (
   expect(await client.status()).toBe(200);
   await expect(client.bytes()).rejects.toMatchObject({ code: 'bytes_gone' });
 });
+
+it('cut the response of a client that wants nothing of the origin, which is asked nothing', async () => {
+  const origin = await damaged([7]);
+  const asked = origin.asked.length;
+  const client = proxy.send({ fields: { 'cache-control': 'only-if-cached' } });
+  expect(await client.status()).toBe(200);
+  await expect(client.bytes()).rejects.toMatchObject({ code: 'bytes_gone' });
+  expect(origin.asked).toHaveLength(asked);
+});
