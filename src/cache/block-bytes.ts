@@ -19,6 +19,21 @@ export function sliceOfBlock(
   return block.subarray(offset - blockStart, Math.min(end - blockStart, block.length));
 }
 
+/** All bytes of a span, chunk by chunk from wherever `peek` has them; undefined where it has none of some. */
+export function chunksOf(
+  { start, end }: Span,
+  peek: (offset: number, end: number) => Uint8Array | undefined,
+): Uint8Array[] | undefined {
+  const chunks: Uint8Array[] = [];
+  for (let offset = start; offset < end; ) {
+    const chunk = peek(offset, end);
+    if (chunk === undefined) return undefined;
+    chunks.push(chunk);
+    offset += chunk.length;
+  }
+  return chunks;
+}
+
 /**
  * All bytes of a span of an entry, from memory or read in the same tick at any risk of holding it up; undefined where some
  * of them cannot be had so.
@@ -26,17 +41,11 @@ export function sliceOfBlock(
 export function readDueBytes(
   entry: Pick<StoredEntry, 'peekBlock' | 'readNow'>,
   blockSizeBytes: number,
-  { start, end }: Span,
+  span: Span,
 ): readonly Uint8Array[] | undefined {
-  const chunks: Uint8Array[] = [];
-  for (let offset = start; offset < end; ) {
-    const kept = peekKeptBytes(entry, blockSizeBytes, offset, end);
-    const chunk = kept ?? entry.readNow?.(offset, end, true);
-    if (chunk === undefined) return undefined;
-    chunks.push(chunk);
-    offset += chunk.length;
-  }
-  return chunks;
+  return chunksOf(span, (offset, end) => {
+    return peekKeptBytes(entry, blockSizeBytes, offset, end) ?? entry.readNow?.(offset, end, true);
+  });
 }
 
 /** Bytes from `offset` on that this process has in memory, at most to the end of their block. */

@@ -1,6 +1,7 @@
 /** Bodies put together from pieces: spans of a representation, and the text between the parts of a multipart. */
 
 import { type Span, spanSize } from '../bytes/span.ts';
+import { chunksOf } from '../cache/block-bytes.ts';
 import type { ByteReader, Representation } from '../cache/representation.ts';
 import type { Body, BodyStream, ProxyRequest, Taken } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
@@ -149,12 +150,9 @@ function chunksInMemory(representation: Representation, pieces: readonly Piece[]
       chunks.push(piece.bytes);
       continue;
     }
-    for (let offset = piece.span.start; offset < piece.span.end; ) {
-      const chunk = representation.peek(offset, piece.span.end);
-      if (chunk === undefined) return undefined;
-      chunks.push(chunk);
-      offset += chunk.length;
-    }
+    const inMemory = chunksOf(piece.span, (offset, end) => representation.peek(offset, end));
+    if (inMemory === undefined) return undefined;
+    chunks.push(...inMemory);
   }
   return chunks;
 }

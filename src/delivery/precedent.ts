@@ -1,6 +1,7 @@
 /** Precedents: what a response from memory has left for requests that say the same. */
 
 import type { Span } from '../bytes/span.ts';
+import { chunksOf } from '../cache/block-bytes.ts';
 import type { Standing } from '../cache/standing.ts';
 import type { Clock } from '../http/clock.ts';
 import { type Fields, fieldLines, withoutFields } from '../http/fields.ts';
@@ -227,13 +228,9 @@ function bodyOf(standing: Standing, span: Span, takesMovable: boolean): Followed
 }
 
 /** All bytes of a span, where they are in memory, or can be read in the same tick unless they are to be `isKept` there. */
-function readAtOnce(standing: Standing, { start, end }: Span, isKept = false): FollowedBody | undefined {
-  const chunks: Uint8Array[] = [];
-  for (let offset = start; offset < end; ) {
-    const chunk = isKept ? standing.peekKept(offset, end) : standing.peek(offset, end);
-    if (chunk === undefined) return undefined;
-    chunks.push(chunk);
-    offset += chunk.length;
-  }
-  return { chunks };
+function readAtOnce(standing: Standing, span: Span, isKept = false): FollowedBody | undefined {
+  const chunks = chunksOf(span, (offset, end) => {
+    return isKept ? standing.peekKept(offset, end) : standing.peek(offset, end);
+  });
+  return chunks && { chunks };
 }

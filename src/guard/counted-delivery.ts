@@ -62,8 +62,7 @@ class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> 
 
   #noteMoved(takenBytes: number, head: Uint8Array): number {
     this.#tell();
-    this.#givenBytes = Math.max(0, takenBytes - head.length);
-    this.#tell();
+    if (takenBytes > head.length) this.#onDelivered(takenBytes - head.length);
     return takenBytes;
   }
 

@@ -3,7 +3,7 @@
 import type { Fields } from '../../http/fields.ts';
 import type { EqualRequest, MovableBytes, Precedent, PrecedentResponse, ProxyResponse } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
-import { descriptorOf } from '../descriptor.ts';
+import { takesMovable } from '../descriptor.ts';
 import type { Pace } from '../pace.ts';
 import { Precedents } from '../precedents.ts';
 import type { Connection } from './connection.ts';
@@ -49,8 +49,12 @@ export class PrecedentRoad {
   follow(connection: Connection, { text, range }: PlainHead): boolean {
     const answer = this.#precedents.find(text);
     if (answer === undefined) return false;
-    const takesMovable = !answer.isHead && descriptorOf(connection.socket) !== undefined;
-    const request = { range, peer: connection.peer, receivedAt: this.#options.now(), takesMovable };
+    const request = {
+      range,
+      peer: connection.peer,
+      receivedAt: this.#options.now(),
+      takesMovable: !answer.isHead && takesMovable(connection.socket),
+    };
     const response = answer.precedent.follow(request);
     if (response === undefined) this.#precedents.forget(text);
     else this.#deliver(connection, answer, response, request);
