@@ -61,7 +61,7 @@ describe('the pieces of a block that are doubtful', () => {
   it.each<[name: string, change: (checked: CheckedPieces) => void, block: number, file: object, isSound: boolean]>([
     ['none while nothing changes', () => {}, 1, file, true],
     ['all of another block', () => {}, 2, file, false],
-    ['all of the block in a file that was opened anew', () => {}, 1, {}, false],
+    ['all of the block in another file', () => {}, 1, {}, false],
     ['all of a block that was forgotten', (checked) => checked.forget(1), 1, file, false],
     ['none when another one was forgotten', (checked) => checked.forget(2), 1, file, true],
     [

@@ -1,6 +1,6 @@
 /** Bytes that the system moves from body files: the right ones, and none that were not checked in the last ten seconds. */
 
-import { truncate } from 'node:fs/promises';
+import { copyFile, rename, truncate } from 'node:fs/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
@@ -146,16 +146,43 @@ describe('what is doubtful is checked before it is moved', () => {
     expect(moves.count).toBe(2);
   });
 
-  it('once more in a file that was closed and opened again, which is opened for those who come later', async () => {
-    const { entry, reads, files } = await storeThatWasRead();
-    expect(entry.canMove?.(0, block)).toBe(true);
+  /** Lets the file rest until it is closed, and has it opened anew. */
+  async function reopen(
+    { entry, reads, files }: Awaited<ReturnType<typeof storeThatWasRead>>,
+    meanwhile = async () => {},
+  ) {
     reads.pass(2000);
     reads.pass(2000);
     await expect.poll(() => files.open).toEqual([]);
-    expect([entry.canMove?.(0, block), move(entry, 0, block)]).toEqual([false, 0]);
+    await meanwhile();
+    expect([entry.canMove?.(0, piece), move(entry, 0, piece)]).toEqual([false, 0]);
     await expect.poll(() => files.open).toHaveLength(1);
+  }
+
+  it('not once more in a file that was closed and is the same when it is opened for those who come later', async () => {
+    const opened = await storeThatWasRead();
+    const { entry, reads } = opened;
+    // What it was when it was written nobody knows.
+    await reopen(opened);
     await expect.poll(() => entry.canMove?.(0, piece)).toBe(true);
     expect(readBy(reads, () => expect(move(entry, 0, block)).toBe(block))).toEqual([1, 3 * piece]);
+    await reopen(opened);
+    await expect.poll(() => entry.move?.(99, Buffer.alloc(0), 0, piece)).toBe(piece);
+    expect(readBy(reads, () => expect(move(entry, 0, block)).toBe(block))).toEqual([0, 0]);
+  });
+
+  it.each<[name: string, change: (body: string) => Promise<void>, isSound: boolean]>([
+    ['that was damaged meanwhile', (body) => flipBit(body, piece), false],
+    ['that was copied meanwhile', (body) => copyFile(body, `${body}~`).then(() => rename(`${body}~`, body)), true],
+  ])('once more in a file %s', async (_name, change, isSound) => {
+    const opened = await storeThatWasRead();
+    const { entry, reads, body } = opened;
+    await reopen(opened);
+    await expect.poll(() => entry.canMove?.(0, block)).toBe(true);
+    await reopen(opened, () => change(body));
+    await expect.poll(() => entry.canMove?.(0, piece)).toBe(true);
+    const moved = isSound ? block : 0;
+    expect(readBy(reads, () => expect(move(entry, 0, block)).toBe(moved))).toEqual([1, 3 * piece]);
   });
 });
 

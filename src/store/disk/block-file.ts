@@ -4,7 +4,7 @@ import { spanOfBlock, spanSize } from '../../bytes/span.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import { type BlockSum, encodeSum, isSameSum, sumOf, sumsSizeBytes, tracedSumOf } from './block-sums.ts';
 import { type BodyListeners, gone, isPassing, lostBody } from './body-fault.ts';
-import { type FileSystem, type OpenFile, readFully, writeFully } from './file-system.ts';
+import { type FileSystem, type OpenFile, readFully, versionOf, writeFully } from './file-system.ts';
 import { QuickFile } from './quick-file.ts';
 import type { QuickReads } from './quick-reads.ts';
 import { Sidecar } from './sidecar.ts';
@@ -57,8 +57,11 @@ export class BlockFile {
   #erasing: Promise<void> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
-  /** Takes over a file that was opened, what its sidecar says, and its whole length where it is known. */
-  constructor(options: BlockFileOptions, file: OpenFile, sums: Sidecar, sizeBytes: number | undefined) {
+  /**
+   * Takes over a file that was opened, what its sidecar says, its whole length where it is known, and its version where it
+   * was not created just now.
+   */
+  constructor(options: BlockFileOptions, file: OpenFile, sums: Sidecar, sizeBytes?: number, version?: string) {
     this.generation = options.generation;
     this.#options = options;
     this.#file = file;
@@ -69,7 +72,8 @@ export class BlockFile {
     const sizeOfBlock = (index: number) => sums.get(index)?.sizeBytes ?? 0;
     const checkBlock = (index: number, bytes: Uint8Array) =>
       this.has(index) && this.#isSound(index, sums.get(index), bytes);
-    const body = { fd: file.fd, number: this.#number, blockSizeBytes, sizeOfBlock, checkBlock };
+    const identity = version ?? this;
+    const body = { fd: file.fd, identity, number: this.#number, blockSizeBytes, sizeOfBlock, checkBlock };
     this.#quick = quickReads && new QuickFile(body, quickReads);
   }
 
@@ -82,7 +86,9 @@ export class BlockFile {
     try {
       file = await fileSystem.open(paths.body, 'r');
       const sums = await Sidecar.open(fileSystem, paths.sums, Math.ceil(sizeBytes / blockSizeBytes), isShared);
-      return new BlockFile(options, file, sums, sizeBytes);
+      // Only what is moved is noted as checked.
+      const version = options.quickReads?.move && (await versionOf(file));
+      return new BlockFile(options, file, sums, sizeBytes, version);
     } catch (error) {
       await file?.close();
       throw lostBody(options.generation, options, error);

@@ -7,16 +7,19 @@ const soundMs = 10_000;
 /** The unit in which it is noted when that was, in milliseconds. */
 const tickMs = 100;
 
+/** Which file it is, and since which change: the same for no other one. */
+export type FileIdentity = string | object;
+
 /** What is known of a block. */
 interface Notes {
-  readonly file: object;
+  readonly file: FileIdentity;
   /** When each piece was checked, in ticks from 1 on; 0 for those that were not. */
   readonly checkedAt: Uint32Array;
 }
 
 /**
- * Notes of pieces by block, 4 bytes for each piece. They are of an open file, which whoever opened it is the name of: one that
- * is opened anew under the same name may be another one, or come from a disk once more.
+ * Notes of pieces by block, 4 bytes for each piece. They are of one file as it is: one that is opened anew under the same name
+ * may be another one, or have been changed.
  */
 export class CheckedPieces {
   readonly #elapsed: () => number;
@@ -30,7 +33,7 @@ export class CheckedPieces {
   }
 
   /** Those pieces from `first` up to `end` (exclusive), and what lies between them, that were not checked lately in this file. */
-  doubtful(block: number, file: object, first: number, end: number): Span | undefined {
+  doubtful(block: number, file: FileIdentity, first: number, end: number): Span | undefined {
     const notes = this.#notes.get(block);
     if (notes?.file !== file) return { start: first, end };
     const { checkedAt } = notes;
@@ -45,7 +48,7 @@ export class CheckedPieces {
   }
 
   /** Notes that some of so many pieces of a block have just been found sound in this file. */
-  note(block: number, file: object, { start, end }: Span, pieceCount: number): void {
+  note(block: number, file: FileIdentity, { start, end }: Span, pieceCount: number): void {
     let notes = this.#notes.get(block);
     if (notes?.file !== file) {
       notes = { file, checkedAt: new Uint32Array(pieceCount) };

@@ -49,3 +49,12 @@ export async function writeFully(file: OpenFile, bytes: Uint8Array, position: nu
     count += bytesWritten;
   }
 }
+
+/**
+ * What an open file is known by, when it is opened once more: another file has another version, and so has one that was
+ * written into, given another length or replaced meanwhile. Throws the system's error.
+ */
+export async function versionOf(file: OpenFile): Promise<string> {
+  const { dev, ino, size, mtimeNs, ctimeNs } = await file.stat({ bigint: true });
+  return [dev, ino, size, mtimeNs, ctimeNs].join('/');
+}

@@ -1,12 +1,15 @@
 /** What an open body gives in the same tick: bytes that are read, and bytes that the system moves into a socket. */
 
 import { isOnTrace, pieceBytes } from './block-sums.ts';
+import type { FileIdentity } from './checked-pieces.ts';
 import type { QuickReads } from './quick-reads.ts';
 
 /** An open body, as far as it is read in the same tick. */
 export interface QuickBody {
   /** Its descriptor. Who closes it gives out nothing that uses it from then on. */
   readonly fd: number;
+  /** What its pieces are noted for as checked. */
+  readonly identity: FileIdentity;
   /** What quick reads know its generation as. */
   readonly number: number;
   readonly blockSizeBytes: number;
@@ -94,13 +97,13 @@ export class QuickFile {
   #isSound(place: Place): boolean {
     const { checked, buffers } = this.#quickReads;
     const block = this.#quickReads.blockNumber(this.#body.number, place.index);
-    const doubtful = checked.doubtful(block, this.#body, place.firstPiece, place.endPiece);
+    const doubtful = checked.doubtful(block, this.#body.identity, place.firstPiece, place.endPiece);
     if (doubtful === undefined) return true;
     const { start: firstPiece, end: endPiece } = doubtful;
     const bytes = this.#readPieces({ ...place, firstPiece, endPiece }, false);
     if (bytes === undefined) return false;
     buffers.giveBack(bytes);
-    checked.note(block, this.#body, doubtful, Math.ceil(place.sizeBytes / pieceBytes));
+    checked.note(block, this.#body.identity, doubtful, Math.ceil(place.sizeBytes / pieceBytes));
     return true;
   }
 
