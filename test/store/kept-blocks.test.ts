@@ -56,6 +56,19 @@ describe('blocks in memory', () => {
     expect([kept.get('a', 0)?.[0], kept.get('a', 1)]).toEqual([1, undefined]);
   });
 
+  it('leave when their room becomes less, those that were not used first', () => {
+    const kept = roomFor(4);
+    for (let index = 0; index < 4; index += 1) kept.keep('a', index, bytesOf(index));
+    kept.get('a', 0);
+    kept.limit(2 * blockWeight(size));
+    const told = [0, 1, 2, 3].map((index) => kept.get('a', index)?.[0]);
+    expect({ told, hasRoom: kept.hasRoomFor(size) }).toEqual({ told: [0, undefined, undefined, 3], hasRoom: false });
+    kept.limit(3 * blockWeight(size));
+    expect(kept.hasRoomFor(size)).toBe(true);
+    kept.limit(0);
+    expect(kept.count).toBe(0);
+  });
+
   it('leave in the order of SIEVE, and keep to the bound', () => {
     const steps = fc.array(fc.tuple(fc.boolean(), fc.nat(15)), { maxLength: 300 });
     fc.assert(

@@ -22,7 +22,7 @@ interface KeptBody {
  * blocks that are read once, as a download of a large file does, leave before those that are used again.
  */
 export class KeptBlocks {
-  readonly #maxSizeBytes: number;
+  #maxSizeBytes: number;
   readonly #bodies = new Map<string, KeptBody>();
   #newest: KeptBlock | undefined;
   #oldest: KeptBlock | undefined;
@@ -33,6 +33,12 @@ export class KeptBlocks {
 
   constructor(maxSizeBytes: number) {
     this.#maxSizeBytes = maxSizeBytes;
+  }
+
+  /** From now on they take at most so many bytes; those that are too many leave. */
+  limit(maxSizeBytes: number): void {
+    this.#maxSizeBytes = maxSizeBytes;
+    while (this.#sizeBytes > maxSizeBytes) this.#evict();
   }
 
   /** What they take, in bytes. */

@@ -30,15 +30,15 @@ export interface MemoryTier {
   clear(): void;
 }
 
-/** The share of the memory that is for entries; blocks have the rest. */
+/** The share of the memory that entries take at most; blocks have what they leave. */
 const entriesShare = 1 / 8;
 
 /** Creates an empty tier. `maxSizeBytes` bounds all that it keeps. */
 export function createMemoryTier(options: { readonly maxSizeBytes: number }): MemoryTier {
-  const entriesBytes = Math.floor(options.maxSizeBytes * entriesShare);
+  const { maxSizeBytes } = options;
   const byTag = new TagIndex<StoredEntry>();
   const entries = new LRUCache<string, readonly StoredEntry[]>({
-    maxSize: entriesBytes,
+    maxSize: Math.floor(maxSizeBytes * entriesShare),
     onInsert: (kept) => {
       for (const entry of kept) byTag.add(entry, entry.metadata.tags);
     },
@@ -47,11 +47,17 @@ export function createMemoryTier(options: { readonly maxSizeBytes: number }): Me
     },
     sizeCalculation: (kept, key) => kept.reduce((sum, e) => sum + entryWeight(key, e.variant, e.metadata), 1),
   });
-  const blocks = new KeptBlocks(options.maxSizeBytes - entriesBytes);
+  const blocks = new KeptBlocks(maxSizeBytes);
+  const shareRoom = () => blocks.limit(maxSizeBytes - entries.calculatedSize);
   return {
     entriesOf: (key) => entries.get(key),
-    keepEntries: (key, kept) => void entries.set(key, kept),
-    forgetEntries: (key) => void entries.delete(key),
+    keepEntries: (key, kept) => {
+      entries.set(key, kept);
+      shareRoom();
+    },
+    forgetEntries: (key) => {
+      if (entries.delete(key)) shareRoom();
+    },
     taggedEntries: (tag) => byTag.tagged(tag),
     prefixedEntries: (prefix) => [...entries].flatMap(([key, kept]) => (isPrefixOf(prefix, key) ? kept : [])),
     block: (generation, index) => blocks.get(generation, index),
@@ -66,6 +72,7 @@ export function createMemoryTier(options: { readonly maxSizeBytes: number }): Me
     clear: () => {
       entries.clear();
       blocks.clear();
+      shareRoom();
     },
   };
 }
