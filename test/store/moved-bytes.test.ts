@@ -7,6 +7,7 @@ import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered-store.ts';
 import { flipBit } from '../support/damage.ts';
 import { openTestStore } from '../support/disk-store.ts';
+import { SteeredMoves } from '../support/moves.ts';
 import {
   block,
   found,
@@ -19,7 +20,9 @@ import {
   storeThatWasRead,
 } from '../support/moving-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
+import { SteeredReads } from '../support/quick-reads.ts';
 import { sampleMetadata, storePart, storeSample, writeBlocks } from '../support/stored-sample.ts';
+import { untilQuiet } from '../support/until-quiet.ts';
 
 describe('bytes that are moved', () => {
   it('are those of the span, behind the head, however little is taken at once', async () => {
@@ -186,6 +189,24 @@ describe('what is doubtful is checked before it is moved', () => {
   });
 });
 
+it('a body of many blocks is moved in a file that was opened anew, though all of it is read from memory', async () => {
+  const quickReads = { ...new SteeredReads().options, move: new SteeredMoves().move };
+  const opened = { blockSizeBytes: piece, quickReads };
+  const { store, dir } = await openTestStore(opened);
+  // The sidecar tells of 512 blocks at once.
+  const large = { key: 'k', sizeBytes: 1025 * piece, seed: 1 };
+  await storeSample(store, large);
+  await store.close();
+  const { store: later } = await openTestStore({ ...opened, dir });
+  const entry = await found(later);
+  const reader = await entry.open();
+  for (const at of [0, 511, 512, 1024]) {
+    await expect.poll(() => entry.canMove?.(at * piece, (at + 1) * piece)).toBe(true);
+    expect(move(reader, at * piece, (at + 1) * piece)).toBe(piece);
+  }
+  reader.close();
+});
+
 describe('what is not sound is never moved', () => {
   it.each<[name: string, at: number, start: number, end: number, moved: number]>([
     ['in the first piece', 5, 0, sizeBytes, 0],
@@ -293,12 +314,14 @@ describe('a file that is closed', () => {
     expect(move(reader, 0, 10)).toBe(0);
   });
 
-  it('and not when the store is', async () => {
-    const { store, entry, moves } = await storeThatWasRead();
+  it('and not when the store is, for which none is opened that would stay open', async () => {
+    const { store, entry, moves, files } = await storeThatWasRead();
     const reader = await entry.open();
     expect(move(reader, 0, 10)).toBe(10);
     await store.close();
     expect([move(reader, 0, 10), move(entry, 0, 10), entry.canMove?.(0, 10), moves.count]).toEqual([0, 0, false, 1]);
+    await untilQuiet(() => files.openings);
+    expect(files.open).toEqual([]);
   });
 
   it('is not opened for later where the entry is gone', async () => {

@@ -7,11 +7,14 @@ export class CountedFileSystem {
   readonly fileSystem: FileSystem;
   readonly #running = new Set<Promise<unknown>>();
   readonly #open = new Map<OpenFile, string>();
+  /** How many files were opened. */
+  openings = 0;
 
   constructor(below: FileSystem) {
     const open: FileSystem['open'] = async (path, flags, mode) => {
       const file = await this.#follow(below.open(path, flags, mode));
       this.#open.set(file, String(path));
+      this.openings += 1;
       return this.#counted(file);
     };
     this.fileSystem = {

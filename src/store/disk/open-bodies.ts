@@ -44,6 +44,7 @@ export class OpenBodies {
   readonly #bodies = new Map<string, OpenBody>();
   /** Those that nobody uses now; the one that has not been used for longest is the first. */
   readonly #idle = new Set<string>();
+  #areAllClosed = false;
   /** Ends the wait for looking through them. */
   #stopWaiting: (() => void) | undefined;
   /** Those that are being closed: what they still tell their sidecars comes before they are opened again. */
@@ -112,8 +113,9 @@ export class OpenBodies {
     for (const generation of this.#bodies.keys()) this.forget(generation);
   }
 
-  /** Closes all files, whoever has them. */
+  /** Closes all files, whoever has them. What is opened from then on is closed as soon as nobody uses it. */
   closeAll(): void {
+    this.#areAllClosed = true;
     this.#stopWaiting?.();
     for (const [generation, body] of this.#bodies) this.#close(generation, body);
   }
@@ -127,7 +129,7 @@ export class OpenBodies {
   /** Leaves a file open, and closes the one that has been left for longest, where there are too many. */
   #rest(generation: string, body: OpenBody): void {
     const { idle } = this.#options;
-    if (idle === undefined) {
+    if (idle === undefined || this.#areAllClosed) {
       this.#close(generation, body);
       return;
     }
