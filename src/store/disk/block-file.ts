@@ -49,7 +49,7 @@ export class BlockFile {
   readonly #lost = new Set<number>();
   /** Those of them of which the sidecar may still say what it said before. */
   readonly #unerased = new Set<number>();
-  readonly #reading = new Set<Promise<Uint8Array>>();
+  readonly #reading = new Set<Promise<unknown>>();
   /** What quick reads know it as. */
   readonly #number: number;
   readonly #quick: QuickFile | undefined;
@@ -69,7 +69,10 @@ export class BlockFile {
     this.#sizeBytes = sizeBytes;
     const { quickReads, blockSizeBytes } = options;
     this.#number = quickReads?.numberOf(options.generation) ?? 0;
-    const sizeOfBlock = (index: number) => sums.get(index)?.sizeBytes ?? 0;
+    const sizeOfBlock = (index: number) => {
+      if (!sums.knows(index)) this.#loadSumForLater(index);
+      return sums.get(index)?.sizeBytes ?? 0;
+    };
     const checkBlock = (index: number, bytes: Uint8Array) =>
       this.has(index) && this.#isSound(index, sums.get(index), bytes);
     const identity = version ?? this;
@@ -138,7 +141,11 @@ export class BlockFile {
     const { generation } = this.#options;
     if (this.#closing !== undefined) throw gone(`Generation ${generation} was closed.`);
     if (this.#expectedSize(index) === 0) throw gone(`There is no block ${index} in generation ${generation}.`);
-    const reading = this.#read(index);
+    return await this.#noteReading(this.#read(index));
+  }
+
+  /** The file stays open until it is over. */
+  async #noteReading<T>(reading: Promise<T>): Promise<T> {
     this.#reading.add(reading);
     try {
       return await reading;
@@ -209,6 +216,12 @@ export class BlockFile {
     } catch (error) {
       throw lostBody(this.generation, this.#options, error);
     }
+  }
+
+  /** Finds out about a block for whoever asks for it again: who has its bytes in memory reads none of the file. */
+  #loadSumForLater(index: number): void {
+    // Whoever reads the block learns why it cannot be known.
+    if (this.#closing === undefined) this.#noteReading(this.#sums.load(index)).catch(() => {});
   }
 
   /** Learns which blocks another process has written since. What cannot be learned stays absent here. */
