@@ -8,10 +8,10 @@ export interface Mover {
 }
 
 /**
- * What is written of a body that is moved, when its socket takes nothing more, in bytes: only who waits with a write is told
- * when there is room again, and of fewer bytes than these Node does not say that they have gone.
+ * What is read of a body that has just been moved, because its socket takes nothing more, in bytes: only who waits with a write
+ * is told when there is room again.
  */
-const betweenBytes = 64 * 1024;
+const betweenBytes = 8 * 1024;
 
 /** Reads a body once. It is not closed by it. */
 export class Chunks {
@@ -34,6 +34,8 @@ export class Chunks {
   /** The next chunk; undefined after the last one. Throws or rejects as the body does. One call at a time. */
   next(): Uint8Array | undefined | Promise<Uint8Array | undefined> {
     const taken = this.#body.take?.(this.#hasMoved ? betweenBytes : undefined) ?? 'later';
+    // Where that does not help the moving on, the rest is read as ever.
+    this.#hasMoved = false;
     if (taken === 'later') return this.#wait();
     return taken === 'end' ? undefined : taken;
   }

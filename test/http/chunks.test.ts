@@ -40,6 +40,28 @@ it.each<[name: string, atOnce: readonly boolean[] | undefined, promises: number]
   expect([got.join(''), waits]).toEqual(['abc', promises]);
 });
 
+it('reads little of a body that was just moved, and then as much as there is', () => {
+  const wanted: (number | undefined)[] = [];
+  const body: BodyStream = {
+    take: (wantedBytes) => {
+      wanted.push(wantedBytes);
+      return letters[0] ?? 'end';
+    },
+    close: () => {},
+    async *[Symbol.asyncIterator]() {},
+  };
+  const chunks = new Chunks(body);
+  const rooms = [5, 6, 0, 0, 7, 0];
+  const outlet = { move: () => rooms.shift() ?? 0 };
+  const moves = Array.from({ length: 6 }, () => {
+    const moved = chunks.move(outlet);
+    if (moved === undefined) chunks.next();
+    return moved;
+  });
+  expect(moves).toEqual([5, 6, undefined, undefined, 7, undefined]);
+  expect(wanted).toEqual([8 * 1024, undefined, 8 * 1024]);
+});
+
 it('fails as its body does', async () => {
   const body: BodyStream = {
     take: () => 'later',

@@ -34,6 +34,8 @@ export class ResponseWriter {
   #isChunked = false;
   #isEnded = false;
   #isCorked = false;
+  /** Whether the last content was moved, so that what is written next waits for room. */
+  #hasMoved = false;
   /** What was made, and was not written yet. */
   #head: string | undefined;
   /** Interim responses, and then pieces of the final one, that wait for their turn. */
@@ -97,6 +99,7 @@ export class ResponseWriter {
     const takenBytes = content.moveTo(descriptor, head);
     if (takenBytes === 0) return 0;
     this.#head = undefined;
+    this.#hasMoved = true;
     this.#place.movedBytes += takenBytes;
     if (takenBytes < head.length) this.#put(head.subarray(takenBytes));
     return Math.max(0, takenBytes - head.length);
@@ -104,6 +107,7 @@ export class ResponseWriter {
 
   /** Returns whether more may be written at once. */
   write(chunk: Uint8Array): boolean {
+    if (this.#hasMoved) return this.#awaitRoom(chunk);
     this.#cork();
     this.flushHead();
     if (!this.#isChunked) return this.#put(chunk);
@@ -147,6 +151,14 @@ export class ResponseWriter {
     const onRoom = this.#onRoom;
     this.#onRoom = undefined;
     onRoom?.();
+  }
+
+  /** Writes what the socket has no room for at the moment. Returns that there is none until it is taken. */
+  #awaitRoom(chunk: Uint8Array): false {
+    this.#hasMoved = false;
+    const { socket } = this.#place;
+    if (socket.writable) socket.write(chunk, () => this.makeRoom());
+    return false;
   }
 
   #writeWaiting(): void {

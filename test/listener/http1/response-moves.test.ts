@@ -18,6 +18,8 @@ class Place {
   movedBytes = 0;
   turns = 0;
   readonly output: Uint8Array[] = [];
+  /** To be called when what was written is taken. */
+  readonly untaken: (() => void)[] = [];
   readonly ground = { joint: new Joint() };
   readonly fake = {
     writable: true,
@@ -26,7 +28,8 @@ class Place {
     destroyed: false,
     _handle: { fd: 7 } as { fd: number } | null,
     corks: 0,
-    write: (piece: string | Uint8Array) => {
+    write: (piece: string | Uint8Array, onTaken?: () => void) => {
+      if (onTaken !== undefined) this.untaken.push(onTaken);
       this.output.push(typeof piece === 'string' ? Buffer.from(piece, 'latin1') : Buffer.from(piece));
       return true;
     },
@@ -87,6 +90,34 @@ describe('a response writer', () => {
     for (let chunk = content.take(); typeof chunk !== 'string'; chunk = content.take()) writer.write(chunk);
     writer.end([], '');
     expect(place.text).toBe(head + Buffer.from(body).toString('latin1'));
+  });
+
+  it('says after what was moved that there is no more room, until what is written then has been taken', async () => {
+    const place = new Place();
+    const writer = begun(place);
+    await tick();
+    const content = place.body({ headBytes: 1000, bodyBytes: 7 }, { headBytes: 0, bodyBytes: 9 });
+    const rest = Buffer.from('rest');
+    for (const moved of [7, 9]) {
+      expect(writer.move(content)).toBe(moved);
+      expect([writer.write(rest), place.fake.corks, writer.isBehind]).toEqual([false, 0, false]);
+      const room = writer.room();
+      expect(writer.isBehind).toBe(true);
+      place.untaken.pop()?.();
+      await room;
+      expect(writer.isBehind).toBe(false);
+    }
+    expect([writer.move(content), writer.write(rest), place.untaken]).toEqual([0, true, []]);
+  });
+
+  it('writes nothing more after what was moved into a socket that has ended, and has room for nobody', async () => {
+    const place = new Place();
+    const writer = begun(place);
+    await tick();
+    writer.move(place.body({ headBytes: 1000, bodyBytes: 7 }));
+    place.fake.writable = false;
+    const before = place.text;
+    expect([writer.write(Buffer.from('rest')), place.text]).toEqual([false, before]);
   });
 
   it.each<[name: string, change: (place: Place, writer: ResponseWriter) => void, isChunked?: boolean]>([
