@@ -2,6 +2,7 @@
 
 import type { Clock } from '../http/clock.ts';
 import type { ProxyError } from '../http/proxy-error.ts';
+import { ShortLivedMap, ShortLivedSet } from '../http/short-lived.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { Fleet, Lease } from './fleet.ts';
 import { type Exchange, Flight, type Landing } from './flight.ts';
@@ -18,8 +19,8 @@ export interface FlightsContext {
 export class Flights {
   readonly #context: FlightsContext;
   /** Every flight that has not ended, those of invalidated keys too. */
-  readonly #running = new Set<Flight>();
-  readonly #byKey = new Map<string, Set<Flight>>();
+  readonly #running = new ShortLivedSet<Flight>();
+  readonly #byKey = new ShortLivedMap<string, readonly Flight[]>();
   /** What is asked for outside of flights, and its key. */
   readonly #watched = new Map<Revocation, string>();
   readonly #storing = new Steps();
@@ -30,13 +31,12 @@ export class Flights {
 
   /** All that have not ended. */
   get running(): readonly Flight[] {
-    return [...this.#running];
+    return this.#running.all;
   }
 
   /** The flights of a key that a late request may join, the latest last. */
   of(key: string): readonly Flight[] {
-    const flights = this.#byKey.get(key);
-    return flights === undefined ? [] : [...flights].filter((flight) => flight.isJoinable);
+    return this.#byKey.get(key)?.filter((flight) => flight.isJoinable) ?? [];
   }
 
   /**
@@ -53,10 +53,13 @@ export class Flights {
     const startedAt = this.#context.clock.now();
     const mayPublish = lease !== undefined;
     const flight = new Flight({ key, onAbort, exchange: heeded, reopens, mayPublish, startedAt });
-    this.#running.add(flight);
-    const flights = this.#byKey.get(key) ?? new Set();
-    this.#byKey.set(key, flights.add(flight));
-    void flight.ended.then(() => this.#remove(flight, lease));
+    const number = this.#running.add(flight);
+    this.#byKey.set(key, [...(this.#byKey.get(key) ?? []), flight]);
+    void flight.ended.then(() => {
+      this.#running.delete(number);
+      this.#unlist(flight);
+      lease?.release();
+    });
     return flight;
   }
 
@@ -68,13 +71,13 @@ export class Flights {
     const isOpenIn = (flight: Flight) => flight.hasOpen(name);
     const joinable = this.of(key).find(isOpenIn);
     if (joinable !== undefined) return joinable;
-    const isHeld = [...this.#running].some((flight) => isOpenIn(flight) && flight.generation?.isClosed !== true);
+    const isHeld = this.running.some((flight) => isOpenIn(flight) && flight.generation?.isClosed !== true);
     return isHeld ? 'held' : undefined;
   }
 
   /** Waits until a generation that may not be joined any more has let go of the store. */
   async released(name: string): Promise<void> {
-    const open = [...this.#running].filter((flight) => flight.generation?.name === name);
+    const open = this.running.filter((flight) => flight.generation?.name === name);
     await Promise.all(open.map((flight) => flight.ended));
   }
 
@@ -92,7 +95,7 @@ export class Flights {
 
   /** Gives a generation that is open the metadata that has become of it: freshened, or known to be outdated. */
   freshen({ generation: name, metadata }: StoredEntry): void {
-    for (const flight of this.#running) if (flight.hasOpen(name)) flight.freshen(metadata);
+    for (const flight of this.running) if (flight.hasOpen(name)) flight.freshen(metadata);
   }
 
   /** Notes what is invalidated until it is disposed of: for a request whose response may be given to a flight once it is there. */
@@ -116,7 +119,7 @@ export class Flights {
 
   /** Keeps what is running from being stored or joined if it has, or turns out to have, this tag. */
   invalidateTagged(tag: string): void {
-    for (const flight of this.#running) flight.revokeTagged(tag);
+    for (const flight of this.running) flight.revokeTagged(tag);
     for (const revocation of this.#watched.keys()) revocation.revokeTagged(tag);
   }
 
@@ -133,7 +136,7 @@ export class Flights {
 
   /** As `expire`, for what has this tag. */
   expireTagged(tag: string, expiredAt: number): void {
-    for (const flight of this.#running) flight.expireTagged(tag, expiredAt);
+    for (const flight of this.running) flight.expireTagged(tag, expiredAt);
     for (const revocation of this.#watched.keys()) revocation.revokeTagged(tag);
   }
 
@@ -144,7 +147,7 @@ export class Flights {
 
   /** Waits until what was about to become findable is, or is not; what is invalid by then does not become so later. */
   async settled(): Promise<void> {
-    await Promise.all([this.#storing, ...this.#running].map((each) => each.settled()));
+    await Promise.all([this.#storing, ...this.running].map((each) => each.settled()));
   }
 
   #keysFrom(prefix: string): readonly string[] {
@@ -154,7 +157,7 @@ export class Flights {
 
   /** Ends all that is running, and waits until it has ended. */
   async stopAll(error: ProxyError): Promise<void> {
-    const running = [...this.#running];
+    const { running } = this;
     for (const flight of running) flight.stop(error);
     await Promise.all(running.map((flight) => flight.ended));
   }
@@ -167,10 +170,10 @@ export class Flights {
     return undefined;
   }
 
-  #remove(flight: Flight, lease: Lease | undefined): void {
-    this.#running.delete(flight);
-    const flights = this.#byKey.get(flight.key);
-    if (flights?.delete(flight) === true && flights.size === 0) this.#byKey.delete(flight.key);
-    lease?.release();
+  /** No late request joins it; perhaps it was unlisted before. */
+  #unlist(flight: Flight): void {
+    const others = this.#byKey.get(flight.key)?.filter((other) => other !== flight);
+    if (others === undefined || others.length === 0) this.#byKey.delete(flight.key);
+    else this.#byKey.set(flight.key, others);
   }
 }

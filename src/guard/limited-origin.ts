@@ -2,6 +2,7 @@
 
 import type { Clock } from '../http/clock.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { ShortLivedSet } from '../http/short-lived.ts';
 import { createTether, type Tether } from '../http/tether.ts';
 import type { Errand, Origin, OriginRequest, OriginResponse } from '../origin/origin.ts';
 import { retryAfter } from '../semantics/rate-limit-fields.ts';
@@ -47,13 +48,13 @@ class LimitedOrigin implements Origin {
   readonly #places = new Places();
   readonly #begun = new WeakSet<Errand>();
   /** Those who wait for a connection or an answer: when an account is short, those of it are let go of. */
-  readonly #asking = new Set<Asking>();
+  readonly #asking = new ShortLivedSet<Asking>();
 
   constructor(origin: Origin, limits: OriginLimits) {
     this.#origin = origin;
     this.#limits = limits;
     limits.share?.watch((account) => {
-      for (const { errand, reconsider } of this.#asking) if (isOfAccount(account, errand)) reconsider();
+      for (const { errand, reconsider } of this.#asking.all) if (isOfAccount(account, errand)) reconsider();
     });
   }
 
@@ -117,8 +118,7 @@ class LimitedOrigin implements Origin {
         tether.abort(refusal);
       }
     };
-    const asking = { errand, reconsider };
-    this.#asking.add(asking);
+    const asking = this.#asking.add({ errand, reconsider });
     try {
       return await this.#origin.fetch({ ...request, signal: tether.signal });
     } catch (thrown) {

@@ -1,6 +1,7 @@
 /** How fast clients must take their responses. */
 
 import { ProxyError } from '../http/proxy-error.ts';
+import { ShortLivedSet } from '../http/short-lived.ts';
 import type { ListenerLimits } from './listener.ts';
 import { type After, createRounds, type Rounds, roundPeriod } from './rounds.ts';
 
@@ -55,7 +56,7 @@ export function createPace(options: PaceOptions): Pace {
 
 class SteadyPace implements Pace {
   readonly #options: PaceOptions;
-  readonly #watches = new Set<Watch>();
+  readonly #watches = new ShortLivedSet<Watch>();
   readonly #rounds: Rounds;
 
   constructor(options: PaceOptions) {
@@ -68,17 +69,17 @@ class SteadyPace implements Pace {
   watch(client: Pacer, giveUp: (error: ProxyError) => void): () => void {
     const startedAt = this.#options.now();
     const watch: Watch = { client, startedAt, giveUp, behindSince: undefined, takenBefore: 0 };
-    this.#watches.add(watch);
+    const number = this.#watches.add(watch);
     this.#rounds.begin();
-    return () => this.#watches.delete(watch);
+    return () => void this.#watches.delete(number);
   }
 
   #look(): boolean {
     const now = this.#options.now();
-    for (const watch of this.#watches) {
+    for (const [number, watch] of this.#watches.numbered) {
       const reason = this.#isOverdue(watch, now) ?? this.#isTooSlow(watch, now);
       if (reason === undefined) continue;
-      this.#watches.delete(watch);
+      this.#watches.delete(number);
       watch.giveUp(new ProxyError('client_gone', { detail: reason }));
     }
     return this.#watches.size > 0;

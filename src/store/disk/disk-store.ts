@@ -3,6 +3,7 @@
 import * as promises from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
+import { ShortLivedMap } from '../../http/short-lived.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { EntryChoice, EntryPage, EntryWriter, NewEntry, Store, StoredEntry, StoreUsage } from '../store.ts';
 import { StoreFault } from '../store.ts';
@@ -67,7 +68,7 @@ class DiskStore implements Store {
   readonly #parts: DiskParts;
   readonly #sweeper: Sweeper;
   readonly #background = new BackgroundTasks();
-  readonly #writers = new Map<string, DiskWriter>();
+  readonly #writers = new ShortLivedMap<string, DiskWriter>();
   readonly #stopping = new AbortController();
   #closing: Promise<void> | undefined;
 
@@ -208,7 +209,7 @@ class DiskStore implements Store {
 
   async #close(): Promise<void> {
     this.#stopping.abort();
-    await Promise.all([...this.#writers.values()].map((writer) => writer[Symbol.asyncDispose]()));
+    await Promise.all(this.#writers.values.map((writer) => writer[Symbol.asyncDispose]()));
     this.#parts.bodies.closeAll();
     await this.#background.settled();
     this.#parts.eviction.flush();

@@ -110,6 +110,9 @@ export class KeptBlocks {
     else newer.older = older;
     if (older === undefined) this.#oldest = newer;
     else older.newer = newer;
+    // What is gone must not hold on to what came after it: the collector takes it for alive for a while.
+    block.newer = undefined;
+    block.older = undefined;
     body.blocks.delete(index);
     if (body.blocks.size === 0) this.#bodies.delete(body.generation);
     this.#sizeBytes -= blockWeight(bytes.length);
