@@ -6,7 +6,7 @@ import { currentAgeMs, type FreshnessPolicy, freshnessLifetime } from '../semant
 import { isOriginFailure } from '../semantics/staleness.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { Answer } from './answer.ts';
-import { createCountedBody } from './counted-body.ts';
+import { CountedBody } from './counted-body.ts';
 import type { Generation } from './generation.ts';
 import { type Relay, type Representation, withResponse } from './representation.ts';
 import type { Standing } from './standing.ts';
@@ -159,7 +159,7 @@ export function failedStatus({ status: { fwdStatus } }: Pick<Answer, 'status'>):
 
 /** A response that is passed on and not stored; `reason` says why. Or one that is stored on its way, as it is. */
 export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: string, isStored = false): Answer {
-  const body = createCountedBody(relay.response.body);
+  const body = new CountedBody(relay.response.body);
   return {
     kind: 'relay',
     relay: { ...relay, response: { ...relay.response, body } },

@@ -2,25 +2,29 @@
 
 import type { BodyStream } from '../http/message.ts';
 
-/** A body and how many bytes of it have been read. */
-export interface CountedBody extends BodyStream {
-  readonly bytesRead: number;
-}
+/** A body and how many bytes of it have been read; closing and failing stay as they are. */
+export class CountedBody implements BodyStream {
+  readonly trailers: BodyStream['trailers'];
+  readonly #body: BodyStream;
+  #bytesRead = 0;
 
-/** Wraps a body; closing and failing stay as they are. */
-export function createCountedBody(body: BodyStream): CountedBody {
-  let bytesRead = 0;
-  return {
-    get bytesRead() {
-      return bytesRead;
-    },
-    async *[Symbol.asyncIterator]() {
-      for await (const chunk of body) {
-        bytesRead += chunk.length;
-        yield chunk;
-      }
-    },
-    trailers: body.trailers,
-    close: () => body.close(),
-  };
+  constructor(body: BodyStream) {
+    this.#body = body;
+    this.trailers = body.trailers;
+  }
+
+  get bytesRead(): number {
+    return this.#bytesRead;
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void> {
+    for await (const chunk of this.#body) {
+      this.#bytesRead += chunk.length;
+      yield chunk;
+    }
+  }
+
+  close(): void {
+    this.#body.close();
+  }
 }

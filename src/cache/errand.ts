@@ -9,9 +9,11 @@ export function createErrand({ key, client }: Pick<Inquiry, 'key' | 'client'>): 
   return { key, client, wanters: undefined, reach: undefined };
 }
 
+const near = () => 'near' as const;
+
 /** The errand of the exchange that a request begins: who wants the whole has each byte of what may be relayed. */
 export function errandOf(inquiry: Inquiry): Errand {
   const errand = createErrand(inquiry);
-  if (!hasRange(inquiry)) errand.reach = () => 'near';
+  if (!hasRange(inquiry)) errand.reach = near;
   return errand;
 }

@@ -10,6 +10,7 @@ import type { StoredResponse } from '../http/stored-response.ts';
 import type { Reach } from '../origin/origin.ts';
 import type { EntryWriter, StoreFault } from '../store/store.ts';
 import { Access, type AccessHost } from './access.ts';
+import { AttachedRepresentation } from './attached-representation.ts';
 import { BlockKeeper } from './block-keeper.ts';
 import type { BodyCheck } from './body-check.ts';
 import type { ByteBudget } from './byte-budget.ts';
@@ -213,32 +214,8 @@ export class Generation implements SupplyHost, AccessHost {
 
   /** Holds it for one request of a client until the representation is closed. */
   attach(client: string): Representation {
-    const leave = this.#readers.sit(client);
     const visitor = { client, since: this.#failures.count };
-    const { response } = this;
-    const sizeBytes = () => this.sizeBytes;
-    return {
-      response,
-      generation: this.name,
-      get sizeBytes() {
-        return sizeBytes();
-      },
-      peek: (offset, end) => this.#access.peek(offset, end),
-      open: async (spans, signal) => {
-        const reader = this.#readers.add(spans, visitor);
-        // The seat would hold on to all bytes, though it is known now which ones are wanted.
-        leave();
-        try {
-          if (spans[0] !== undefined) await this.#access.open(spans[0], visitor, signal);
-          return reader;
-        } catch (thrown) {
-          reader.close();
-          throw thrown;
-        }
-      },
-      whenPresent: (end, signal) => this.#access.whenPresent(end, visitor, signal),
-      close: leave,
-    };
+    return new AttachedRepresentation(this, this.#readers, this.#access, visitor);
   }
 
   async learn(head: PartHead): Promise<void> {

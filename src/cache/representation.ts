@@ -52,17 +52,39 @@ export interface Representation {
 
 /** The same representation under a head that has been freshened since it was opened. */
 export function withResponse(representation: Representation, response: StoredResponse): Representation {
-  return {
-    response,
-    generation: representation.generation,
-    get sizeBytes() {
-      return representation.sizeBytes;
-    },
-    peek: (offset, end) => representation.peek(offset, end),
-    open: (spans, signal) => representation.open(spans, signal),
-    whenPresent: (end, signal) => representation.whenPresent(end, signal),
-    close: () => representation.close(),
-  };
+  return new UnderResponse(representation, response);
+}
+
+class UnderResponse implements Representation {
+  readonly response: StoredResponse;
+  readonly generation: string | undefined;
+  readonly #representation: Representation;
+
+  constructor(representation: Representation, response: StoredResponse) {
+    this.response = response;
+    this.generation = representation.generation;
+    this.#representation = representation;
+  }
+
+  get sizeBytes(): number | undefined {
+    return this.#representation.sizeBytes;
+  }
+
+  peek(offset: number, end: number): Uint8Array | undefined {
+    return this.#representation.peek(offset, end);
+  }
+
+  open(spans: readonly Span[], signal: AbortSignal): Promise<ByteReader> {
+    return this.#representation.open(spans, signal);
+  }
+
+  whenPresent(end: number, signal: AbortSignal): Promise<boolean> {
+    return this.#representation.whenPresent(end, signal);
+  }
+
+  close(): void {
+    this.#representation.close();
+  }
 }
 
 /** The same representation with more fields in its head, which take the place of those of their names. */

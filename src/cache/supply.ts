@@ -255,8 +255,9 @@ export class Supply implements FillHost {
     const firstIndex = start / blockSizeBytes;
     const witness = this.#witness;
     const fill = new Fill({ host: this, clock, retry, errand, witness, blockSizeBytes, sizeBytes, firstIndex, limit });
-    errand.wanters = () => this.#host.wanters({ start: fill.frontier, end: fill.limit });
-    errand.reach = () => this.#host.reach({ start: fill.frontier, end: fill.limit });
+    const wanters = () => this.#host.wanters({ start: fill.frontier, end: fill.limit });
+    const reach = () => this.#host.reach({ start: fill.frontier, end: fill.limit });
+    Object.assign(errand, { wanters, reach });
     this.#arrivals.add(fill);
     void this.#follow(fill, first);
     return fill;

@@ -111,9 +111,11 @@ export function createPeerRelay({ response, hasTrailers, ...told }: ToldRelay, b
   const body: BodyStream = {
     trailers: hasTrailers ? () => bytes.end?.trailers ?? [] : undefined,
     close: () => bytes.close(),
-    async *[Symbol.asyncIterator]() {
-      for (let chunk = await bytes.next(); chunk !== undefined; chunk = await bytes.next()) yield chunk;
-    },
+    [Symbol.asyncIterator]: () => chunksOf(bytes),
   };
   return { ...told, response: { ...response, body } };
+}
+
+async function* chunksOf(bytes: PeerBytes): AsyncGenerator<Uint8Array, void> {
+  for (let chunk = await bytes.next(); chunk !== undefined; chunk = await bytes.next()) yield chunk;
 }

@@ -7,14 +7,16 @@ import { ProxyError } from '../http/proxy-error.ts';
 export function createLimitedBody(body: BodyStream, maxBytes: number): BodyStream {
   return {
     trailers: body.trailers,
-    async *[Symbol.asyncIterator]() {
-      let bytes = 0;
-      for await (const chunk of body) {
-        bytes += chunk.length;
-        if (bytes > maxBytes) throw new ProxyError('body_too_large', { detail: `more than ${maxBytes} bytes` });
-        yield chunk;
-      }
-    },
+    [Symbol.asyncIterator]: () => chunksOf(body, maxBytes),
     close: () => body.close(),
   };
+}
+
+async function* chunksOf(body: BodyStream, maxBytes: number): AsyncGenerator<Uint8Array, void> {
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw new ProxyError('body_too_large', { detail: `more than ${maxBytes} bytes` });
+    yield chunk;
+  }
 }

@@ -42,7 +42,7 @@ export interface Reservation {
   /** Notes that so many of the reserved bytes are on the disk by now. */
   wrote(bytes: number): void;
   /** How many bytes were written since the row was last counted. */
-  readonly uncountedBytes: number;
+  uncountedBytes(): number;
   /** Gives all of it back, for a row counts so many bytes from now on; 0 when there is no row any more. */
   count(bytes: number): void;
 }
@@ -94,9 +94,7 @@ export class DiskSpace {
         written += bytes;
         this.#writtenBytes += bytes;
       },
-      get uncountedBytes() {
-        return written;
-      },
+      uncountedBytes: () => written,
       count: (bytes) => {
         this.#reservedBytes -= reserved;
         this.#writtenBytes -= written;

@@ -118,7 +118,7 @@ export class DiskWriter implements EntryWriter {
       else this.#body.hold(index, bytes);
       this.#plan.add(index, bytes.length);
       this.#blockCount += 1;
-      if (this.#room.uncountedBytes > uncountedMaxBytes) this.#count();
+      if (this.#room.uncountedBytes() > uncountedMaxBytes) this.#count();
     });
   }
 
@@ -289,7 +289,7 @@ export class DiskWriter implements EntryWriter {
     const isLost = this.#standing === 'current' && !index.isPublished(this.generation);
     const isLeftOver = this.#body.hasFiles && (this.#standing === 'hidden' || isRemoved || isLost);
     if (isLeftOver) this.noteRemoval();
-    if (this.#room.uncountedBytes > 0) this.#count();
+    if (this.#room.uncountedBytes() > 0) this.#count();
     await this.#body.close();
     if (isLeftOver) await files.remove(this.generation);
     this.#room.count(0);

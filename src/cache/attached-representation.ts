@@ -1,0 +1,61 @@
+/** A generation in the making as one request sees it. */
+
+import type { Span } from '../bytes/span.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
+import type { Access } from './access.ts';
+import type { Readers, Visitor } from './readers.ts';
+import type { ByteReader, Representation } from './representation.ts';
+
+/** The generation. */
+export interface AttachedHost {
+  readonly name: string;
+  readonly response: StoredResponse;
+  /** Undefined while it is not known. */
+  readonly sizeBytes: number | undefined;
+}
+
+/** Holds the generation for a visitor until it is closed. */
+export class AttachedRepresentation implements Representation {
+  readonly response: StoredResponse;
+  readonly generation: string;
+  readonly close: () => void;
+  readonly #host: AttachedHost;
+  readonly #readers: Readers;
+  readonly #access: Access;
+  readonly #visitor: Visitor;
+
+  constructor(host: AttachedHost, readers: Readers, access: Access, visitor: Visitor) {
+    this.response = host.response;
+    this.generation = host.name;
+    this.close = readers.sit(visitor.client);
+    this.#host = host;
+    this.#readers = readers;
+    this.#access = access;
+    this.#visitor = visitor;
+  }
+
+  get sizeBytes(): number | undefined {
+    return this.#host.sizeBytes;
+  }
+
+  peek(offset: number, end: number): Uint8Array | undefined {
+    return this.#access.peek(offset, end);
+  }
+
+  async open(spans: readonly Span[], signal: AbortSignal): Promise<ByteReader> {
+    const reader = this.#readers.add(spans, this.#visitor);
+    // The seat would hold on to all bytes, though it is known now which ones are wanted.
+    this.close();
+    try {
+      if (spans[0] !== undefined) await this.#access.open(spans[0], this.#visitor, signal);
+      return reader;
+    } catch (thrown) {
+      reader.close();
+      throw thrown;
+    }
+  }
+
+  whenPresent(end: number, signal: AbortSignal): Promise<boolean> {
+    return this.#access.whenPresent(end, this.#visitor, signal);
+  }
+}
