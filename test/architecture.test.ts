@@ -53,6 +53,20 @@ const bannedNames = new Set(['utils', 'helpers', 'common', 'shared', 'misc', 'ma
 /** Static imports and re-exports at the start of a line, and dynamic imports of a literal. */
 const importStatement = /^(?:import|export)\s(?:[^'"=;()]*?\sfrom\s+)?'([^']+)'|\bimport\('([^']+)'\)/gm;
 
+/** A function that is written where it is assigned to a property: V8 makes it, and all that it can see, old at once. */
+const oldFunction = /[\w\])]\.#?\w+ (?:\?\?)?= (?:async )?(?:\([^()]*\)|\w+)(?:: [^=\n]+)? =>/;
+
+/** What each request goes through. */
+const requestRoad = /^(?:listener|guard|routing|delivery|cache|origin|store|semantics|http)\//;
+
+/** Where such functions are made for a connection, or for who has to wait. */
+const notForEachRequest = new Set([
+  'guard/metered-body.ts',
+  'listener/http1/connection.ts',
+  'listener/open-listener.ts',
+  'listener/tls.ts',
+]);
+
 interface SourceFile {
   readonly name: string;
   readonly text: string;
@@ -100,6 +114,12 @@ describe('the architecture of src', () => {
 
   it('knows every place', () => {
     expect(files.filter((file) => layerOf(file.name) === -1).map((file) => file.name)).toEqual([]);
+  });
+
+  it('makes no function of a request old from its beginning (docs/performance.md)', () => {
+    const road = files.filter(({ name }) => requestRoad.test(name) && !notForEachRequest.has(name));
+    expect(oldFunction.test('this.#wake = (isPaid: boolean) => end(isPaid);')).toBe(true);
+    expect(road.filter(({ text }) => oldFunction.test(text)).map(({ name }) => name)).toEqual([]);
   });
 
   it('imports downwards only', () => {

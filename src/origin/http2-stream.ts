@@ -126,10 +126,11 @@ export class OriginStream {
 function watchEnd(stream: ClientHttp2Stream): () => boolean {
   let isWhole = false;
   const push = stream.push;
-  stream.push = (chunk: unknown, encoding?: BufferEncoding) => {
+  const watching = (chunk: unknown, encoding?: BufferEncoding) => {
     if (chunk === null && !stream.closed && !stream.destroyed) isWhole = true;
     return push.call(stream, chunk, encoding);
   };
+  stream.push = watching;
   return () => isWhole;
 }
 
