@@ -69,6 +69,13 @@ export function rangeSpecs({ request, originFields }: Pick<Inquiry, 'request' | 
   return parsed.kind === 'set' ? parsed.specs : [];
 }
 
+/** Where what is wanted begins, as an offset; undefined where that depends on the length. */
+export function firstWanted(inquiry: Pick<Inquiry, 'request' | 'originFields'>): number | undefined {
+  const [spec] = rangeSpecs(inquiry);
+  if (spec === undefined) return 0;
+  return spec.kind === 'suffix' ? undefined : spec.first;
+}
+
 /** Whether there is a Range that can be obeyed. */
 export function hasRange(inquiry: Pick<Inquiry, 'request' | 'originFields'>): boolean {
   return rangeSpecs(inquiry).length > 0;

@@ -3,7 +3,7 @@
 import type { Span } from '../bytes/span.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { Access } from './access.ts';
-import type { Readers, Visitor } from './readers.ts';
+import type { Readers, Seat, Visitor } from './readers.ts';
 import type { ByteReader, Representation } from './representation.ts';
 
 /** The generation. */
@@ -24,10 +24,10 @@ export class AttachedRepresentation implements Representation {
   readonly #access: Access;
   readonly #visitor: Visitor;
 
-  constructor(host: AttachedHost, readers: Readers, access: Access, visitor: Visitor) {
+  constructor(host: AttachedHost, readers: Readers, access: Access, visitor: Visitor, seat: Seat) {
     this.response = host.response;
     this.generation = host.name;
-    this.close = readers.sit(visitor.client);
+    this.close = readers.sit(seat);
     this.#host = host;
     this.#readers = readers;
     this.#access = access;

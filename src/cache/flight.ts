@@ -5,8 +5,10 @@ import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { untilAborted } from './abandonable.ts';
+import { firstWanted } from './asked.ts';
 import type { Generation } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
+import type { Seat } from './readers.ts';
 import type { Relay, Representation } from './representation.ts';
 import { Revocation } from './revocation.ts';
 import { Steps } from './steps.ts';
@@ -71,8 +73,8 @@ export interface Clearance {
   storing<T>(step: () => Promise<T>): Promise<T>;
 }
 
-/** Who waits for a flight, and how long. */
-export type Asking = Pick<Inquiry, 'client'> & { readonly request: Pick<Inquiry['request'], 'signal'> };
+/** Who waits for a flight, how long, and what for. */
+export type Asking = Pick<Inquiry, 'client' | 'request' | 'originFields'>;
 
 /** Asks the origin. Never rejects. */
 export type Exchange = (clearance: Clearance) => Promise<Landing>;
@@ -105,7 +107,8 @@ export class Flight implements Clearance {
   #landing: Landing | undefined;
   #newer: StoredResponse | undefined;
   #expiredAt: number | undefined;
-  #waiting = 0;
+  /** The seats of those who wait for the landing. */
+  readonly #waiting = new Set<Seat>();
   readonly #storing = new Steps();
   readonly #revocation = new Revocation();
 
@@ -125,7 +128,7 @@ export class Flight implements Clearance {
     this.ended = this.landed.then(async (landing) => {
       if (landing.kind === 'relay') await landing.kept?.done;
       if (landing.kind !== 'generation') return;
-      const closed = landing.generation.run();
+      const closed = landing.generation.run(this.#waiting);
       if (this.signal.aborted) landing.generation.stop(toProxyError(this.signal.reason));
       await closed;
     });
@@ -171,22 +174,23 @@ export class Flight implements Clearance {
   }
 
   /** Waits for the landing, until the one who waits leaves. When the last one leaves, a flight of a `stop` route ends. */
-  async wait({ client, request: { signal } }: Asking): Promise<Arrival> {
-    if (this.#landing !== undefined) return arrive(this.#landing, client);
+  async wait(asking: Asking): Promise<Arrival> {
+    const seat = { client: asking.client, begin: firstWanted(asking) };
+    if (this.#landing !== undefined) return arrive(this.#landing, seat);
     const { tagCount } = this.#revocation;
     const isExpired = this.#expiredAt !== undefined;
     const arrival = this.landed.then((landing) =>
-      isExpired || this.#revocation.wasOverFor(tagCount) ? outdated : arrive(landing, client),
+      isExpired || this.#revocation.wasOverFor(tagCount) ? outdated : arrive(landing, seat),
     );
-    this.#waiting += 1;
+    this.#waiting.add(seat);
     try {
-      return await untilAborted(arrival, signal);
+      return await untilAborted(arrival, asking.request.signal);
     } catch (error) {
       void arrival.then(leave);
       throw error;
     } finally {
-      this.#waiting -= 1;
-      const isWanted = this.#waiting > 0 || this.#landing !== undefined || this.#onAbort === 'finish';
+      this.#waiting.delete(seat);
+      const isWanted = this.#waiting.size > 0 || this.#landing !== undefined || this.#onAbort === 'finish';
       if (!isWanted) this.#abort.abort(new ProxyError('client_gone'));
     }
   }
@@ -257,8 +261,8 @@ export class Flight implements Clearance {
 /** What is invalid already for those who have come since, though it is on its way. */
 const outdated: Arrival = { kind: 'unusable', reason: 'outdated' };
 
-function arrive(landing: Landing, client: string): Arrival {
-  return landing.kind === 'generation' ? { ...landing, representation: landing.generation.attach(client) } : landing;
+function arrive(landing: Landing, seat: Seat): Arrival {
+  return landing.kind === 'generation' ? { ...landing, representation: landing.generation.attach(seat) } : landing;
 }
 
 function leave(arrival: Arrival): void {

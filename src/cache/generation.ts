@@ -19,7 +19,7 @@ import { Failures } from './failures.ts';
 import type { Outlook } from './fetch-decision.ts';
 import { type Arrived, isFatal } from './fill.ts';
 import type { FirstPart, PartHead } from './part.ts';
-import { Readers } from './readers.ts';
+import { Readers, type Seat } from './readers.ts';
 import type { Representation } from './representation.ts';
 import { type FillResult, Supply, type SupplyHost, type SupplyRules } from './supply.ts';
 import { createWaiters, type Waiters } from './waiters.ts';
@@ -176,14 +176,16 @@ export class Generation implements SupplyHost, AccessHost {
   }
 
   /**
-   * Begins with what the origin is sending already, if anything. Resolves when nobody reads it, nothing comes, and the
-   * store has been let go of. Never rejects.
+   * Begins with what the origin is sending already, if anything; those who have waited for it are seated before. Resolves when
+   * nobody reads it, nothing comes, and the store has been let go of. Never rejects.
    */
-  async run(): Promise<void> {
+  async run(waiting: Iterable<Seat>): Promise<void> {
     const { first } = this.#options;
+    const leave = Array.from(waiting, (seat) => this.#readers.sit(seat));
     if (first !== undefined) this.#supply.begin(first);
-    // All who wait for it take their seats in this turn.
+    // They take their own seats in this turn.
     await Promise.resolve();
+    for (const each of leave) each();
     this.idle();
     await this.#closed.promise;
   }
@@ -213,9 +215,9 @@ export class Generation implements SupplyHost, AccessHost {
   }
 
   /** Holds it for one request of a client until the representation is closed. */
-  attach(client: string): Representation {
-    const visitor = { client, since: this.#failures.count };
-    return new AttachedRepresentation(this, this.#readers, this.#access, visitor);
+  attach(seat: Seat): Representation {
+    const visitor = { client: seat.client, since: this.#failures.count };
+    return new AttachedRepresentation(this, this.#readers, this.#access, visitor, seat);
   }
 
   async learn(head: PartHead): Promise<void> {

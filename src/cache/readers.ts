@@ -12,6 +12,12 @@ export interface Visitor {
   readonly since: number;
 }
 
+/** Who will read. */
+export interface Seat extends Pick<Visitor, 'client'> {
+  /** Where it will begin, as an offset; undefined where that is not known. */
+  readonly begin: number | undefined;
+}
+
 /** What a reader reads with, and who is told of it. */
 export interface ReadSource {
   /** Makes what one reader gets its bytes from. */
@@ -30,6 +36,8 @@ interface Reading {
   at: number;
   /** The offset that was asked for last; undefined for a seat. */
   floor: number | undefined;
+  /** Of a seat. */
+  readonly begin: number | undefined;
 }
 
 /** The readers of one generation, and the seats of those who will open it. */
@@ -46,14 +54,15 @@ export class Readers {
   }
 
   /** Takes a seat: what is asked for later begins anywhere. Gives the function that leaves it. */
-  sit(client: string): () => void {
-    return this.#enter({ client, spans: [{ start: 0, end: Number.POSITIVE_INFINITY }], at: 0, floor: undefined });
+  sit({ client, begin }: Seat): () => void {
+    const everything = { start: 0, end: Number.POSITIVE_INFINITY };
+    return this.#enter({ client, spans: [everything], at: 0, floor: undefined, begin });
   }
 
   /** Adds a reader that asks for these spans in their order, and nothing else. `visitor` is passed on with what it reads. */
   add(spans: readonly Span[], visitor: Visitor): ByteReader {
     const { client } = visitor;
-    const reading: Reading = { client, spans, at: 0, floor: spans[0]?.start ?? 0 };
+    const reading: Reading = { client, spans, at: 0, floor: spans[0]?.start ?? 0, begin: undefined };
     const reader = this.#source.createReader(visitor);
     const leave = this.#enter(reading);
     let toldOffset: number | undefined;
@@ -94,7 +103,7 @@ export class Readers {
   reach(bytes: Span, nearBytes: number): Reach {
     const gaps = [...this.#readings]
       .filter((reading) => mayAskFor(reading, bytes))
-      .map(({ floor = Number.POSITIVE_INFINITY }) => bytes.start - floor)
+      .map(({ floor, begin = Number.POSITIVE_INFINITY }) => bytes.start - (floor ?? begin))
       .filter((gap) => gap >= 0);
     if (gaps.length === 0) return 'far';
     return gaps.some((gap) => gap <= nearBytes) ? 'near' : 'behind';

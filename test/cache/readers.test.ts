@@ -3,13 +3,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Span } from '../../src/bytes/span.ts';
-import { Readers } from '../../src/cache/readers.ts';
+import { Readers, type Seat } from '../../src/cache/readers.ts';
 import type { ByteReader } from '../../src/cache/representation.ts';
 
 const infinity = Number.POSITIVE_INFINITY;
 const span = (start: number, end: number): Span => ({ start, end });
 
 const visitor = { client: 'a', since: 0 };
+const seat = (client: string, begin?: number): Seat => ({ client, begin });
 
 /** Readers over nothing: each read gives a byte, and what they are told is written down. */
 function createReaders() {
@@ -81,7 +82,7 @@ describe('what a reader wants', () => {
 
   it('is everything for a seat, whatever readers have passed', () => {
     const { readers } = createReaders();
-    const leave = readers.sit('a');
+    const leave = readers.sit(seat('a'));
     readers.add([span(0, 100)], visitor).peek(50, 100);
     expect(readers.want(span(0, 1))).toBe(true);
     leave();
@@ -118,7 +119,7 @@ describe('those who want bytes', () => {
     const { readers } = createReaders();
     const add = (client: string, wanted: Span) => readers.add([wanted], { client, since: 0 });
     const [first] = [add('a', span(0, 100)), add('b', span(50, 200)), add('b', span(0, 60))];
-    const leave = readers.sit('c');
+    const leave = readers.sit(seat('c'));
     expect(readers.wanters(span(0, 10))).toEqual(['a', 'b', 'c']);
     expect(readers.wanters(span(50, 60))).toEqual(['a', 'b', 'b', 'c']);
     first?.close();
@@ -141,8 +142,22 @@ describe('where those are who want bytes', () => {
   ])('readers at %j, bytes from %i on: %s', (floors, start, want) => {
     const { readers } = createReaders();
     for (const floor of floors) readers.add([span(floor, 1000)], visitor);
-    readers.sit('a');
+    readers.sit(seat('a'));
     expect(readers.reach(span(start, 1000), 10)).toBe(want);
+  });
+
+  it.each<[begin: number | undefined, want: string]>([
+    [undefined, 'far'],
+    [501, 'far'],
+    [500, 'near'],
+    [490, 'near'],
+    [489, 'behind'],
+  ])('a seat that will be read from %s on, bytes from 500 on: %s', (begin, want) => {
+    const { readers } = createReaders();
+    const leave = readers.sit(seat('a', begin));
+    expect(readers.reach(span(500, infinity), 10)).toBe(want);
+    leave();
+    expect(readers.reach(span(500, infinity), 10)).toBe('far');
   });
 });
 
@@ -153,7 +168,7 @@ describe('the lowest reader', () => {
     slow.peek(200, 1000);
     fast.peek(700, 1000);
     expect([0, 200, 201, 700, 701].map((from) => readers.lowest(from))).toEqual([200, 200, 700, 700, undefined]);
-    const leave = readers.sit('a');
+    const leave = readers.sit(seat('a'));
     expect(readers.lowest(100)).toBe(100);
     leave();
     slow.close();
