@@ -1,5 +1,7 @@
 /** Bytes that arrive in order, put together into blocks. */
 
+import { fillsItsMemory } from '../bytes/own-memory.ts';
+
 /** A block that is full, or the last one. */
 export interface SealedBlock {
   readonly index: number;
@@ -12,8 +14,8 @@ const FIRST_ALLOCATION_BYTES = 16 * 1024;
 const nothing = new Uint8Array();
 
 /**
- * Assembles blocks. Bytes that were appended stay where they are for those who hold slices of them: a buffer is only ever
- * appended to, and replaced when it must grow.
+ * Assembles blocks. A chunk that is all of a block by itself becomes it without a copy. Bytes that were appended stay where they
+ * are for those who hold slices of them: a buffer is only ever appended to, and replaced when it must grow.
  */
 export class BlockAssembler {
   readonly #blockSizeBytes: number;
@@ -49,7 +51,15 @@ export class BlockAssembler {
   /** Appends bytes of `chunk` from `from` on, at most to the end of the block; tells how many. The block must not be full. */
   append(chunk: Uint8Array, from: number): number {
     const count = Math.min(chunk.length - from, this.#blockSizeBytes - this.#filled);
-    if (this.#filled === 0) this.#buffer = this.#allocate();
+    if (this.#filled === 0) {
+      const expectedBytes = this.#expectedBytes;
+      if (from === 0 && count === chunk.length && count === expectedBytes && fillsItsMemory(chunk)) {
+        this.#buffer = chunk;
+        this.#filled = count;
+        return count;
+      }
+      this.#buffer = allocate(expectedBytes);
+    }
     if (this.#filled + count > this.#buffer.length) this.#grow(this.#filled + count);
     this.#buffer.set(from === 0 && count === chunk.length ? chunk : chunk.subarray(from, from + count), this.#filled);
     this.#filled += count;
@@ -79,14 +89,15 @@ export class BlockAssembler {
     return { index: this.#index, bytes: this.#buffer };
   }
 
-  #allocate(): Uint8Array {
+  /** How long the block is, as far as that is known: as much is allocated for it. */
+  get #expectedBytes(): number {
     const rest =
       this.#sizeBytes === undefined
         ? this.#index === 0
           ? FIRST_ALLOCATION_BYTES
           : this.#blockSizeBytes
         : this.#sizeBytes - this.#index * this.#blockSizeBytes;
-    return allocate(Math.min(this.#blockSizeBytes, Math.max(0, rest)));
+    return Math.min(this.#blockSizeBytes, Math.max(0, rest));
   }
 
   #grow(neededBytes: number): void {

@@ -10,6 +10,7 @@ import { ConnectionQueue } from './connection-queue.ts';
 import { Exchange } from './exchange.ts';
 import type { ConnectedOrigin, OriginRequest } from './origin.ts';
 import { hostOfOrigin, socketPathOf } from './place.ts';
+import { createReading } from './received-bytes.ts';
 
 /** Where an origin is, and how long it may take. */
 export interface UndiciOriginOptions {
@@ -181,12 +182,17 @@ export interface SpareConnection {
 
 /** Connects by the URL alone: its host is what is resolved, asked for by SNI (never an IP address, RFC 6066 §3) and verified. */
 function createConnector(options: UndiciOriginOptions, spare?: SpareConnection): buildConnector.connector {
-  const connect = buildConnector(connectorOptions(options, false));
+  const isTls = new URL(options.url).protocol === 'https:';
+  // It remembers TLS sessions: one for all connections.
+  const connectTls = isTls ? buildConnector(connectorOptions(options, false)) : undefined;
   return ({ servername: _servername, ...target }, callback) => {
     const kept = spare?.take();
     if (kept !== undefined) return queueMicrotask(() => callback(null, kept));
+    const reading = isTls ? undefined : createReading();
+    const connect = connectTls ?? buildConnector({ ...connectorOptions(options, false), onread: reading?.onread });
     connect(target, (...[error, socket]) => {
       if (error !== null) return callback(error, null);
+      reading?.attach(socket);
       socket.on('error', hideReset);
       callback(null, socket);
     });

@@ -42,6 +42,26 @@ describe('BlockAssembler', () => {
     );
   });
 
+  describe('a chunk that is all of a block', () => {
+    const size = 2048;
+    const chunkIn = (memoryBytes: number) => new Uint8Array(memoryBytes).subarray(memoryBytes - size);
+    const rows: [name: string, chunk: Uint8Array, sizeBytes: number | undefined, isKept: boolean][] = [
+      ['with its memory for itself', chunkIn(size), size, true],
+      ['with its memory for itself but for a head', chunkIn(size + size / 32), size, true],
+      ['in a memory that holds more besides', chunkIn(size + size / 32 + 1), size, false],
+      ['of a body of unknown length', chunkIn(size), undefined, false],
+      ['that is not all of it', chunkIn(size), size + 1, false],
+    ];
+    it.each(rows)('%s', (_name, chunk, sizeBytes, isKept) => {
+      const assembler = new BlockAssembler(256 * 1024, sizeBytes);
+      expect(assembler.append(chunk, 0)).toBe(size);
+      expect(assembler.frontier).toBe(size);
+      const [bytes, known] = [assembler.blockAt(0), chunk.buffer];
+      expect(bytes?.buffer === known).toBe(isKept);
+      expect(Buffer.from(bytes ?? [])).toEqual(Buffer.from(chunk));
+    });
+  });
+
   it('leaves bytes where they are for those who hold slices of them', () => {
     const assembler = new BlockAssembler(256 * 1024, undefined);
     assembler.append(patternBytes(0, 10), 0);

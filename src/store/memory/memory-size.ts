@@ -1,5 +1,6 @@
 /** What entries and blocks weigh in memory: their bytes, and an honest guess of what the objects around them take. */
 
+import { fillsItsMemory } from '../../bytes/own-memory.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 
 /** The objects around one block: a view, its ArrayBuffer, a place in a list or map and its key. */
@@ -27,7 +28,7 @@ export function entryWeight(key: string, variant: string, metadata: StoredRespon
   return bytes;
 }
 
-/** The same bytes in an ArrayBuffer of just their size, so that keeping a small view does not keep a big pool alive. */
+/** The same bytes in memory that is theirs but for a little, so that keeping a small view does not keep a big pool alive. */
 export function withOwnBuffer(bytes: Uint8Array): Uint8Array {
-  return bytes.byteLength === bytes.buffer.byteLength ? bytes : new Uint8Array(bytes);
+  return fillsItsMemory(bytes) ? bytes : new Uint8Array(bytes);
 }

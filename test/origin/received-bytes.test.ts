@@ -1,0 +1,89 @@
+/** How bytes are read from connections to origins: all through one buffer, and kept nowhere but where they belong. */
+
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { expect, it } from 'vitest';
+import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
+import { originRequest } from '../support/origin-request.ts';
+import { patternBytes } from '../support/pattern-body.ts';
+import { originOptions } from './origin-options.ts';
+
+const kibibyte = 1024;
+
+/** An origin whose bodies differ by the path, `/` and an offset in the pattern; written at once with their heads. */
+async function openOrigin(sizeBytes: number) {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.on('data', (head) => {
+      const from = Number(/^GET \/(\d+)/.exec(head.toString('latin1'))?.[1]);
+      socket.cork();
+      socket.write(`HTTP/1.1 200 OK\r\nContent-Length: ${sizeBytes}\r\n\r\n`);
+      socket.write(patternBytes(from, from + sizeBytes));
+      socket.uncork();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const origin = createUndiciOrigin(originOptions({ url: `http://127.0.0.1:${port}` }));
+  return {
+    origin,
+    async [Symbol.asyncDispose]() {
+      await origin.close();
+      server.close();
+    },
+  };
+}
+
+it('what was received stays as it was, whatever comes later and over other connections', async () => {
+  const sizeBytes = 64 * kibibyte;
+  await using opened = await openOrigin(sizeBytes);
+  const { origin } = opened;
+  const chunks = new Map<number, Uint8Array[]>();
+  const read = async (from: number) => {
+    const { body } = await origin.fetch(originRequest({ target: `/${from}` }));
+    const own: Uint8Array[] = [];
+    chunks.set(from, own);
+    for await (const chunk of body) own.push(chunk);
+  };
+  for (let round = 0; round < 4; round += 1) {
+    await Promise.all(Array.from({ length: 16 }, (_, at) => read((round * 16 + at) * 1000)));
+  }
+  expect(chunks.size).toBe(64);
+  for (const [from, own] of chunks) expect(Buffer.concat(own).equals(patternBytes(from, from + sizeBytes))).toBe(true);
+});
+
+it('what waits to be read stays as it was, while its connection is held back and others are read', async () => {
+  const sizeBytes = 2048 * kibibyte;
+  await using opened = await openOrigin(sizeBytes);
+  const offsets = [0, 1000, 2000, 3000];
+  const responses = await Promise.all(
+    offsets.map((from) => opened.origin.fetch(originRequest({ target: `/${from}` }))),
+  );
+  const chunks = offsets.map((): Uint8Array[] => []);
+  const iterators = responses.map(({ body }) => body[Symbol.asyncIterator]());
+  // By turns: while a chunk of one is read, the others are full or on their way.
+  for (let isOver = false; !isOver; ) {
+    isOver = true;
+    for (const [at, iterator] of iterators.entries()) {
+      const { done, value } = await iterator.next();
+      if (done === true) continue;
+      chunks[at]?.push(value);
+      isOver = false;
+    }
+  }
+  for (const [at, from] of offsets.entries()) {
+    expect(Buffer.concat(chunks[at] ?? []).equals(patternBytes(from, from + sizeBytes))).toBe(true);
+  }
+});
+
+it('what is received takes no more memory than it needs', async () => {
+  const sizeBytes = 64 * kibibyte;
+  await using opened = await openOrigin(sizeBytes);
+  const { body } = await opened.origin.fetch(originRequest({ target: '/0' }));
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body) chunks.push(chunk);
+  const memories = new Set(chunks.map(({ buffer }) => buffer));
+  const taken = [...memories].reduce((sum, { byteLength }) => sum + byteLength, 0);
+  expect(taken).toBeLessThan(sizeBytes + kibibyte);
+});
