@@ -47,7 +47,7 @@ const storeOptions = z.strictObject({
   }),
   sendfile: z.boolean().optional().meta({
     description:
-      "Whether the system sends larger ranges and bodies from the disk store's files, out of its own memory and past this process: for plain HTTP/1, with Linux and Node 26 (its experimental node:ffi). What was checked against its checksum in the last ten seconds is not checked again then.",
+      "Whether the system sends larger ranges and bodies from the disk store's files, out of its own memory and past this process: for plain HTTP/1, with Linux and Node 26 (its experimental node:ffi). What was checked against its checksum in the last minute is not checked again then.",
     default: false,
   }),
   blockSizeBytes: size({ min: '16KiB', max: '4MiB' })

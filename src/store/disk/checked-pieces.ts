@@ -2,8 +2,8 @@
 
 import type { Span } from '../../bytes/span.ts';
 
-/** For no longer than this a piece is not checked again, in milliseconds: what was read just now, the system has in memory. */
-const soundMs = 10_000;
+/** For no longer than this a piece is not checked again, in milliseconds: what was read lately, the system has in memory. */
+const soundMs = 60_000;
 /** The unit in which it is noted when that was, in milliseconds. */
 const tickMs = 100;
 
