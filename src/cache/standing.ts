@@ -91,10 +91,10 @@ export class Standing {
     return peekKeptBytes(this.#plan.entry, this.#store.blockSizeBytes, offset, end);
   }
 
-  /** The bytes of a span, where the system can move all of them now; with `isToBeKnown` if that need not be found out. */
-  movable(span: Span, isToBeKnown = false): MovableBytes | undefined {
+  /** The bytes of a span, where the system can move all of them now. */
+  movable(span: Span): MovableBytes | undefined {
     const { entry } = this.#plan;
-    if (entry.canMove?.(span.start, span.end, isToBeKnown) !== true) return undefined;
+    if (entry.canMove?.(span.start, span.end) !== true) return undefined;
     return new MovableSpan(entry, this.#store.blockSizeBytes, span);
   }
 

@@ -77,8 +77,6 @@ class HitPrecedent implements Precedent {
   readonly #range: string | undefined;
   readonly #sizeBytes: number;
   readonly #presented: Fields;
-  /** How often something was to be copied that would rather be moved. */
-  #copies = 0;
   /** Undefined before it is first followed; false where it cannot be. */
   #fields: Fields | false | undefined;
 
@@ -108,32 +106,12 @@ class HitPrecedent implements Precedent {
       const client = followers.clientOf(request.peer.address);
       const span = this.#select(request.range);
       if (client === undefined || span === undefined) return undefined;
-      const body = this.line.method === 'HEAD' ? noBody : this.#bodyOf(span, request.takesMovable === true);
+      const body = this.line.method === 'HEAD' ? noBody : bodyOf(standing, span, request.takesMovable === true);
       return body && new FollowedResponse(this, this.#fields, request, client, span, body, now);
     } catch {
       // Whatever it is, the whole road tells of it.
       return undefined;
     }
-  }
-
-  /** The bytes of a span, where it is small enough and they can be had in the same tick. */
-  #bodyOf(span: Span, takesMovable: boolean): FollowedBody | undefined {
-    const { standing } = this.met;
-    const sizeBytes = span.end - span.start;
-    // What a client does not take of it at once is read, and waits in memory.
-    if (sizeBytes > AT_ONCE_BYTES) return undefined;
-    if (!takesMovable || sizeBytes < MOVED_BYTES) return readAtOnce(standing, span);
-    const body = sizeBytes < DEAR_BYTES ? this.#cheapest(span) : undefined;
-    return body ?? movedAtOnce(standing, span) ?? readAtOnce(standing, span);
-  }
-
-  /** Bytes that can be moved without a check, or are in memory. Undefined too where a check is due, so that others need none. */
-  #cheapest(span: Span): FollowedBody | undefined {
-    const { standing } = this.met;
-    const moved = movedAtOnce(standing, span, true);
-    if (moved !== undefined) return moved;
-    this.#copies += 1;
-    return this.#copies % COPIES_FOR_CHECK === 0 ? undefined : readAtOnce(standing, span, true);
   }
 
   /** What such a request selects; undefined for anything but one range, or all, as the request that made this one did. */
@@ -233,20 +211,20 @@ const MOVED_BYTES = 32 * 1024;
 /** Of fewer bytes, in memory, a copy costs hardly more than moving them does, and less than checking what the file has of them. */
 const DEAR_BYTES = 128 * 1024;
 
-/**
- * So one of so many is checked instead: what is asked for again and again is moved soon, and a file that was at rest does not
- * have all who come first wait for its checks.
- */
-const COPIES_FOR_CHECK = 4;
-
 function contentRangeOf(status: number, span: Span, sizeBytes: number): string | undefined {
   return status === 206 ? formatContentRange(span, sizeBytes) : undefined;
 }
 
-/** All bytes of a span, where the system can move them; with `isToBeKnown` where that need not be found out. */
-function movedAtOnce(standing: Standing, span: Span, isToBeKnown = false): FollowedBody | undefined {
-  const movable = standing.movable(span, isToBeKnown);
-  return movable && { chunks: noBody.chunks, movable };
+/** The bytes of a span, where it is small enough and they can be had in the same tick. */
+function bodyOf(standing: Standing, span: Span, takesMovable: boolean): FollowedBody | undefined {
+  const sizeBytes = span.end - span.start;
+  // What a client does not take of it at once is read, and waits in memory.
+  if (sizeBytes > AT_ONCE_BYTES) return undefined;
+  if (!takesMovable || sizeBytes < MOVED_BYTES) return readAtOnce(standing, span);
+  const kept = sizeBytes < DEAR_BYTES ? readAtOnce(standing, span, true) : undefined;
+  if (kept !== undefined) return kept;
+  const movable = standing.movable(span);
+  return movable === undefined ? readAtOnce(standing, span) : { chunks: noBody.chunks, movable };
 }
 
 /** All bytes of a span, where they are in memory, or can be read in the same tick unless they are to be `isKept` there. */

@@ -65,10 +65,9 @@ export interface StoredEntry {
   readNow?(offset: number, end: number, isDue?: boolean): Uint8Array | undefined;
   /**
    * Whether all bytes from `offset` up to `end` (exclusive) can be moved now: the system has them in memory, and they were
-   * checked since they came there, for all that is known. What was not is checked now, unless it `isToBeKnown` already.
-   * Counts as a use of the entry. Absent where nothing is moved.
+   * checked since they came there, for all that is known. Counts as a use of the entry. Absent where nothing is moved.
    */
-  canMove?(offset: number, end: number, isToBeKnown?: boolean): boolean;
+  canMove?(offset: number, end: number): boolean;
   /**
    * Has the system put `head`, and then bytes of which `canMove` has just told that they can be moved, from `offset` on, up to
    * `end` (exclusive), into a socket (its descriptor) that waits for nothing. Gives how many of both, together, the socket took,

@@ -203,7 +203,7 @@ class MemoryBefore implements TieredStore {
       pinnedUntil,
       peekBlock: (index) => this.#blocks.peek(generation, entry, index),
       readNow: (offset, end, isDue) => this.#readNow(entry, offset, end, isDue),
-      canMove: (...bytes) => entry.canMove?.(...bytes) === true,
+      canMove: (offset, end) => entry.canMove?.(offset, end) === true,
       move: (...bytes) => entry.move?.(...bytes) ?? 0,
       giveBack: (bytes) => entry.giveBack?.(bytes),
       open: async () => {

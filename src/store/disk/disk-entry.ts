@@ -26,12 +26,12 @@ export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): Stored
       // What `peekBlock` is asked for first, and counts as the use.
       return isInline ? undefined : parts.bodies.peek(generation)?.quick?.read(offset, end, isDue);
     },
-    canMove: (offset, end, isToBeKnown) => {
+    canMove: (offset, end) => {
       if (isInline || parts.quickReads?.move === undefined) return false;
       parts.eviction.touch(generation);
       const file = parts.bodies.peek(generation);
       if (file === undefined) void openForLater(parts, indexed);
-      return file?.quick?.canMove(offset, end, isToBeKnown) === true;
+      return file?.quick?.canMove(offset, end) === true;
     },
     move: (...bytes) => parts.bodies.peek(generation)?.quick?.moveSound(...bytes) ?? 0,
     giveBack: (bytes) => parts.quickReads?.buffers.giveBack(bytes),

@@ -62,10 +62,10 @@ export class QuickFile {
 
   /**
    * Whether all bytes from `offset` up to `end` (exclusive) could be moved now: they were checked lately, or have just
-   * been checked for it unless it `isToBeKnown` already.
+   * been checked for it.
    */
-  canMove(offset: number, end: number, isToBeKnown = false): boolean {
-    return this.#quickReads.move !== undefined && this.#soundEnd(offset, end, isToBeKnown) === end;
+  canMove(offset: number, end: number): boolean {
+    return this.#quickReads.move !== undefined && this.#soundEnd(offset, end) === end;
   }
 
   /**
@@ -83,22 +83,22 @@ export class QuickFile {
     return move === undefined || end <= offset ? 0 : move(socket, head, this.#body.fd, offset, end - offset);
   }
 
-  /** Up to where the bytes from `offset` on are sound, at most `end`. What was not checked lately is checked, unless it `isToBeKnown`. */
-  #soundEnd(offset: number, end: number, isToBeKnown = false): number {
+  /** Up to where the bytes from `offset` on are sound, at most `end`. What was not checked lately is checked. */
+  #soundEnd(offset: number, end: number): number {
     let at = offset;
     while (at < end) {
       const place = this.#placeOf(at, end);
-      if (place === undefined || !this.#isSound(place, isToBeKnown)) break;
+      if (place === undefined || !this.#isSound(place)) break;
       at = place.blockStart + place.stop;
     }
     return at;
   }
 
-  #isSound(place: Place, isToBeKnown: boolean): boolean {
+  #isSound(place: Place): boolean {
     const { checked, buffers } = this.#quickReads;
     const block = this.#quickReads.blockNumber(this.#body.number, place.index);
     const doubtful = checked.doubtful(block, this.#body.identity, place.firstPiece, place.endPiece);
-    if (doubtful === undefined || isToBeKnown) return doubtful === undefined;
+    if (doubtful === undefined) return true;
     const { start: firstPiece, end: endPiece } = doubtful;
     const bytes = this.#readPieces({ ...place, firstPiece, endPiece }, false);
     if (bytes === undefined) return false;

@@ -212,7 +212,7 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
     expect(follow('bytes=0-')).toBeUndefined();
   });
 
-  it('of less than 128 KiB are copied from memory, but for one in four, until they were checked', async () => {
+  it('of less than 128 KiB are copied from memory, where it has them', async () => {
     const { ground, reads } = await open(move, 'tcp', 2 * sizeBytes);
     const asked = { fields: { range: 'bytes=100-199' } };
     await ground.ask(asked);
@@ -223,24 +223,10 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
       const response = precedent?.follow({ range, peer, receivedAt: ground.clock.now(), takesMovable: true });
       return [response?.movable === undefined ? 'copied' : 'moved', reads.bytes - before];
     };
-    const first = 'bytes=65536-131071';
-    const second = 'bytes=1048576-1179646';
-    expect(Array.from({ length: 6 }, () => follow(first))).toEqual([
+    expect([follow('bytes=65536-131071'), follow('bytes=2000000-2131070')]).toEqual([
       ['copied', 0],
       ['copied', 0],
-      ['copied', 0],
-      ['moved', 65_536],
-      ['moved', 0],
-      ['moved', 0],
     ]);
-    expect([second, second, second, second, second].map(follow)).toEqual([
-      ['copied', 0],
-      ['copied', 0],
-      ['copied', 0],
-      ['moved', 131_072],
-      ['moved', 0],
-    ]);
-    // One byte more.
     expect(follow('bytes=2000000-2131071')).toEqual(['moved', 139_264]);
   });
 
