@@ -47,6 +47,7 @@ export class CountedFileSystem {
     return Object.assign(file, {
       read: this.#following(file.read.bind(file)),
       write: this.#following(file.write.bind(file)),
+      stat: this.#following(file.stat.bind(file)),
       close: async () => {
         await this.#follow(close());
         this.#open.delete(file);
