@@ -97,10 +97,13 @@ export class Access {
     const supplied = isAbsent ? this.#demand(start, end, visitor) : undefined;
     this.lookAhead(start, end, visitor);
     if (supplied?.kind !== 'begun') return;
-    // An origin that gives no parts ends what was asked for; the byte comes with another transfer, in its time.
-    await waiters.wait(() => this.#has(start) || !supply.brings(start) || supplied.fill.limit <= start, signal);
+    const { fill } = supplied;
+    const askedFrom = fill.frontier;
+    // An origin that gives no parts ends what was asked for, or sends the whole in its place: the byte comes in its time.
+    const isLater = () => fill.limit <= start || fill.frontier < askedFrom;
+    await waiters.wait(() => this.#has(start) || !supply.brings(start) || isLater(), signal);
     if (this.#has(start)) return;
-    this.#throwFailure(start, visitor);
+    this.#throwIfLost(start, visitor);
     throwRefusal(supplied, visitor);
   }
 
@@ -219,8 +222,13 @@ export class Access {
    * begun in its place. Throws the failure where there is no other.
    */
   #isLeftToAnother(offset: number, visitor: Visitor): boolean {
-    if (this.#host.dead !== undefined || !this.#parts.supply.brings(offset)) this.#throwFailure(offset, visitor);
+    this.#throwIfLost(offset, visitor);
     return this.#parts.failures.find(offset, visitor.since) !== undefined;
+  }
+
+  /** Throws the failure that has kept a byte from coming, where no other transfer brings it. */
+  #throwIfLost(offset: number, visitor: Visitor): void {
+    if (this.#host.dead !== undefined || !this.#parts.supply.brings(offset)) this.#throwFailure(offset, visitor);
   }
 
   /** Throws the failure that has kept a byte from coming. */

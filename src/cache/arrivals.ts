@@ -77,8 +77,9 @@ export class Arrivals implements Iterable<Fill> {
     let coveredEnd = runEnd;
     for (const other of this.#fills) {
       const block = Math.floor(other.frontier / this.#blockSizeBytes) * this.#blockSizeBytes;
-      // One that is behind would be there too late.
-      if (other !== fill && block >= offset && block <= runEnd) coveredEnd = Math.max(coveredEnd, other.limit);
+      // One that is behind would be there too late, and one that has brought nothing yet may turn out to bring the whole anew.
+      const isAhead = block >= offset && block <= runEnd;
+      if (other !== fill && other.received > 0 && isAhead) coveredEnd = Math.max(coveredEnd, other.limit);
     }
     return coveredEnd;
   }

@@ -26,7 +26,7 @@ export interface Arrived extends SealedBlock {
 /** The generation, as a fill needs it. */
 export interface FillHost {
   /**
-   * Asks the origin for `[start, end)`; what comes may begin earlier. Undefined when another fill brings all of it anyway.
+   * Asks the origin for `[start, end)`; what comes may begin earlier. Undefined when all of it is there, or comes by another fill, anyway.
    * Throws `ProxyError`.
    */
   fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined>;

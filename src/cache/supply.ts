@@ -230,14 +230,18 @@ export class Supply implements FillHost {
   }
 
   /**
-   * Whether all that a fill is to bring comes by another one, so that it may end. Where some of it does not, a reader of that
+   * Whether all that a fill is to bring is there or comes by another one, so that it may end. Where some of it does not, a reader of that
    * would start the next fill at once, which would end for the same reason, again and again without a turn of the event loop.
    */
   #isComing({ start, end }: Span, fill: Fill): boolean {
-    const { sizeBytes } = this.#host;
+    const { blockSizeBytes } = this.#rules;
+    const { sizeBytes, keeper } = this.#host;
     // Where the length is not known, a fill that has ended tells it: none ends early then.
     if (sizeBytes === undefined) return false;
-    return this.#arrivals.bringAll({ start, end: Math.min(end, sizeBytes) }, fill);
+    const limit = Math.min(end, sizeBytes);
+    const blocks = { start: Math.floor(start / blockSizeBytes), end: Math.ceil(limit / blockSizeBytes) };
+    const absent = keeper.present.firstMissing(blocks);
+    return absent === undefined || this.#arrivals.bringAll({ start: absent.start * blockSizeBytes, end: limit }, fill);
   }
 
   #decideUnwanted(fill?: Fill): 'finish' | 'stop' {

@@ -232,6 +232,35 @@ describe('a reader far ahead at a legacy origin', () => {
     expect(origin.asked).toEqual(['whole', 'bytes=49152-50175 if "v1"']);
   });
 
+  it('does not end the transfer that is under way before what was asked for has come', async () => {
+    const { first, plain } = await begin();
+    origin.file = { ...origin.file, hasRanges: false };
+    const far = seek('bytes=50000-');
+    void first.sendTo(60_000);
+    await plain.readUntil(60_000);
+    const second = await origin.begin();
+    first.finish();
+    await expectWhole(plain, whole);
+    await expectPart(far, 50_000, size, whole);
+    expect(second.exchange.isClosed).toBe(true);
+    expect(await totalBytes(2)).toBe(size);
+  });
+
+  it('gets its head when the whole begins to come in place of the part, and its bytes in their time', async () => {
+    const { first, plain } = await begin();
+    origin.file = { ...origin.file, hasRanges: false };
+    const far = seek('bytes=50000-50099');
+    await turn();
+    first.cutAt(1024);
+    await proxy.fillsEnded(1);
+    const second = await origin.begin();
+    void second.sendTo(1);
+    expect(await far.status()).toBe(206);
+    second.finish();
+    await expectPart(far, 50_000, 50_100, whole);
+    await plain.leave();
+  });
+
   it.each<[string, WholeProxyOptions, Record<string, string>]>([
     ['that is known to be one', { originRanges: 'never' }, { etag: '"v1"' }],
     ['without a strong validator', { originRanges: 'auto' }, { etag: 'W/"v1"' }],
