@@ -26,8 +26,8 @@ export interface Arrived extends SealedBlock {
 /** The generation, as a fill needs it. */
 export interface FillHost {
   /**
-   * Asks the origin for `[start, end)`; what comes may begin earlier. Undefined when all of it is there, or comes by another fill, anyway.
-   * Throws `ProxyError`.
+   * Asks the origin for `[start, end)`; what comes may begin earlier. Undefined when all of it is there or comes by another
+   * fill anyway. Throws `ProxyError`.
    */
   fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined>;
   /** Keeps a block. Throws `ProxyError` `generation_changed` when it is not the one that is there already. */

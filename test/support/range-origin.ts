@@ -45,6 +45,8 @@ export interface RangeOrigin {
   file: OriginFile;
   /** What was asked for, in order: `whole`, or the Range and, where there is one, its condition: `bytes=0-9 if "v1"`. */
   readonly asked: readonly string[];
+  /** Takes the next request. The function that it gives sends the head. */
+  take(twist?: Twist): Promise<() => Transfer>;
   /** Takes the next request and sends the head. */
   begin(twist?: Twist): Promise<Transfer>;
   /** Takes the next request and answers it. */
@@ -63,14 +65,16 @@ const standard: OriginFile = {
 /** Puts a file at the origin: 10,000 bytes with the strong validator `"v1"`, fresh for a minute, unless something else is said. */
 export function createRangeOrigin(origin: FakeOrigin, file: Partial<OriginFile> = {}): RangeOrigin {
   const asked: string[] = [];
-  const begin = async (twist: Twist = (honest) => honest) => {
+  const take = async (twist: Twist = (honest) => honest) => {
     const exchange = await origin.next();
     asked.push(describeAsked(exchange));
-    return sendHead(exchange, twist(honestReply(exchange, self.file)));
+    return () => sendHead(exchange, twist(honestReply(exchange, self.file)));
   };
+  const begin = async (twist?: Twist) => (await take(twist))();
   const self: RangeOrigin = {
     file: { ...standard, ...file },
     asked,
+    take,
     begin,
     give: async (twist) => {
       const transfer = await begin(twist);
