@@ -25,11 +25,21 @@ function silenceKnownWarnings() {
   };
 }
 
-/** A checkout has the source, which Node runs as it is. A package has what was built of it: Node strips no types there. */
+/**
+ * A checkout has the source, which Node runs as it is. To strip its types anew would take half of each start, so what came of it is
+ * kept beside the dependencies, for workers too. A package has what was built of it: Node strips no types there.
+ */
 async function importCommandLine() {
   const { existsSync } = await import('node:fs');
   const source = new URL('../src/cli/main.ts', import.meta.url);
-  return import(existsSync(source) ? source.href : new URL('../dist/cli/main.js', import.meta.url).href);
+  if (!existsSync(source)) return import(new URL('../dist/cli/main.js', import.meta.url).href);
+  const { enableCompileCache } = await import('node:module');
+  const { fileURLToPath } = await import('node:url');
+  process.env.NODE_COMPILE_CACHE ??= fileURLToPath(
+    new URL('../node_modules/.cache/node-compile-cache', import.meta.url),
+  );
+  enableCompileCache();
+  return import(source.href);
 }
 
 /** Ends the process, whatever may still be open in it, once its output is written. */

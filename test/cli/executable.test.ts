@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 
@@ -11,10 +11,16 @@ afterAll(() => rmSync(dir, { recursive: true }));
 
 /** Runs the executable after some code, and tells how it ended. */
 function runAfter(preloaded: string, ...argv: string[]) {
+  return runIn(process.env, preloaded, ...argv);
+}
+
+/** The same, in this environment. */
+function runIn(env: NodeJS.ProcessEnv, preloaded: string, ...argv: string[]) {
   const preload = join(dir, 'preload.cjs');
   writeFileSync(preload, preloaded);
   const { status, stdout, stderr } = spawnSync(process.execPath, ['--require', preload, executable, ...argv], {
     encoding: 'utf8',
+    env,
   });
   return { status, stdout, stderr };
 }
@@ -55,6 +61,23 @@ describe('bin/rangeway.js', () => {
     expect(stderr).toContain('Warning: SQLite is slow today');
     expect(stderr).toContain('ExperimentalWarning: Something else is an experimental feature');
     expect(stderr).toContain('[DEP9999] DeprecationWarning: It is old');
+  });
+
+  it('keeps what Node makes of the source beside the dependencies, or where it is told to', () => {
+    const tellPlaces = `
+      const { getCompileCacheDir } = require('node:module');
+      process.on('exit', () => console.log(getCompileCacheDir() + '|' + process.env.NODE_COMPILE_CACHE));
+    `;
+    const placesIn = (NODE_COMPILE_CACHE: string | undefined) => {
+      const { stdout } = runIn({ ...process.env, NODE_COMPILE_CACHE }, tellPlaces, '--version');
+      const [used, ofWorkers] = stdout.split('\n').at(-2)?.split('|') ?? [];
+      return [dirname(used ?? ''), ofWorkers];
+    };
+
+    const own = join(dirname(executable), '../node_modules/.cache/node-compile-cache');
+    expect(placesIn(undefined)).toEqual([own, own]);
+    const told = join(dir, 'compile-cache');
+    expect(placesIn(told)).toEqual([told, told]);
   });
 
   it('passes on the exit code', () => {
