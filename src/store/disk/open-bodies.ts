@@ -12,6 +12,8 @@ interface OpenBody {
   wasRead: boolean;
   /** Whether it was used since the idle ones were looked through. */
   isRecent: boolean;
+  /** Whether it is spared once when an idle one has to go: it was used since it took its place among them. */
+  isSpared: boolean;
   /** Whether its generation is there no more: nobody opens it anew. */
   isUnneeded: boolean;
 }
@@ -42,7 +44,7 @@ const idleMs = 1000;
 export class OpenBodies {
   readonly #options: OpenBodiesOptions;
   readonly #bodies = new Map<string, OpenBody>();
-  /** Those that nobody uses now; the one that has not been used for longest is the first. */
+  /** Those that nobody uses now; of those that are not spared, the first has not been used for longest. */
   readonly #idle = new Set<string>();
   #areAllClosed = false;
   /** Ends the wait for looking through them. */
@@ -78,7 +80,8 @@ export class OpenBodies {
     const body = this.#bodies.get(generation);
     if (body === undefined) return undefined;
     body.isRecent = true;
-    if (this.#idle.delete(generation)) this.#idle.add(generation);
+    // It keeps its place until one has to go, for a Set begins a new table whenever it loses its only member.
+    body.isSpared = true;
     return body.opened;
   }
 
@@ -121,7 +124,15 @@ export class OpenBodies {
   }
 
   #add(generation: string, file: Promise<BlockFile>): OpenBody {
-    const body: OpenBody = { file, opened: undefined, users: 0, wasRead: false, isRecent: true, isUnneeded: false };
+    const body: OpenBody = {
+      file,
+      opened: undefined,
+      users: 0,
+      wasRead: false,
+      isRecent: true,
+      isSpared: true,
+      isUnneeded: false,
+    };
     this.#bodies.set(generation, body);
     return body;
   }
@@ -134,12 +145,23 @@ export class OpenBodies {
       return;
     }
     body.isRecent = true;
+    body.isSpared = true;
     this.#idle.add(generation);
     this.#stopWaiting ??= idle.after(idleMs, () => this.#closeUnused(idle));
-    if (this.#idle.size <= idle.maxCount) return;
-    const [oldest] = this.#idle;
-    const superfluous = oldest === undefined ? undefined : this.#bodies.get(oldest);
-    if (oldest !== undefined && superfluous !== undefined) this.#close(oldest, superfluous);
+    if (this.#idle.size > idle.maxCount) this.#closeOldest();
+  }
+
+  /** Closes the idle file that has not been used for longest. */
+  #closeOldest(): void {
+    // Whoever is spared comes last, and is met a second time at most.
+    for (const generation of this.#idle) {
+      const body = this.#bodies.get(generation);
+      if (body === undefined) continue;
+      if (!body.isSpared) return this.#close(generation, body);
+      body.isSpared = false;
+      this.#idle.delete(generation);
+      this.#idle.add(generation);
+    }
   }
 
   /** Closes the idle files that nobody has used since they were looked through. */
