@@ -35,7 +35,7 @@ const maxSteps = 500;
 type FileDamage = Extract<DiskStep, { kind: 'file-damage' }>;
 
 /**
- * Reads in the same tick, and moves into sockets. More than ten seconds pass from each tick to the next, so that damage is
+ * Reads in the same tick, and moves into sockets. More than a minute passes from each tick to the next, so that damage is
  * never younger than what was found sound. Files that nobody uses are closed a turn later.
  */
 function movingReads(): QuickReadOptions {
@@ -43,7 +43,7 @@ function movingReads(): QuickReadOptions {
   let isSameTick = false;
   const elapsed = () => {
     if (!isSameTick) {
-      now += 11_000;
+      now += 61_000;
       isSameTick = true;
       queueMicrotask(() => {
         isSameTick = false;
