@@ -28,7 +28,7 @@ export interface OpenBodiesOptions {
 
 /** Which files stay open though nobody uses them. */
 export interface IdleBodies {
-  /** At most so many. */
+  /** At most so many; at least one. */
   readonly maxCount: number;
   /** Waits without keeping the process alive; gives what ends the wait. */
   readonly after: (delayMs: number, callback: () => void) => () => void;
@@ -44,7 +44,7 @@ const idleMs = 1000;
 export class OpenBodies {
   readonly #options: OpenBodiesOptions;
   readonly #bodies = new Map<string, OpenBody>();
-  /** Those that nobody uses now; of those that are not spared, the first has not been used for longest. */
+  /** Those that nobody uses now. Of those that are not spared, the first has not been used for longest. */
   readonly #idle = new Set<string>();
   #areAllClosed = false;
   /** Ends the wait for looking through them. */
@@ -130,7 +130,7 @@ export class OpenBodies {
       users: 0,
       wasRead: false,
       isRecent: true,
-      isSpared: true,
+      isSpared: false,
       isUnneeded: false,
     };
     this.#bodies.set(generation, body);
@@ -145,18 +145,18 @@ export class OpenBodies {
       return;
     }
     body.isRecent = true;
-    body.isSpared = true;
+    body.isSpared = false;
     this.#idle.add(generation);
     this.#stopWaiting ??= idle.after(idleMs, () => this.#closeUnused(idle));
-    if (this.#idle.size > idle.maxCount) this.#closeOldest();
+    if (this.#idle.size > idle.maxCount) this.#closeOldest(generation);
   }
 
-  /** Closes the idle file that has not been used for longest. */
-  #closeOldest(): void {
-    // Whoever is spared comes last, and is met a second time at most.
+  /** Closes an idle file that has not been used for long, and is not the newest of them. */
+  #closeOldest(newest: string): void {
+    // One that is spared is put last, and met once more if all are.
     for (const generation of this.#idle) {
       const body = this.#bodies.get(generation);
-      if (body === undefined) continue;
+      if (body === undefined || generation === newest) continue;
       if (!body.isSpared) return this.#close(generation, body);
       body.isSpared = false;
       this.#idle.delete(generation);

@@ -1,0 +1,51 @@
+/** Which of the body files stay open when nobody uses them. */
+
+import { describe, expect, it } from 'vitest';
+import { BackgroundTasks } from '../../src/store/disk/background-tasks.ts';
+import type { BlockFile } from '../../src/store/disk/block-file.ts';
+import { OpenBodies } from '../../src/store/disk/open-bodies.ts';
+
+/** Files of one character each, of which three may be idle, and which of them were closed. */
+function openBodies() {
+  const closed: string[] = [];
+  const open = async (generation: string) =>
+    ({ generation, isLong: true, close: async () => void closed.push(generation) }) as unknown as BlockFile;
+  const idle = { maxCount: 3, after: () => () => {} };
+  const bodies = new OpenBodies({ open, background: new BackgroundTasks(), idle });
+  return { bodies, closed };
+}
+
+describe('of more idle files than may be, the one is closed', () => {
+  it.each<[name: string, steps: string, closed: string]>([
+    ['that was read first', 'read a, read b, read c, read d', 'a'],
+    ['that was not read again', 'read a, read b, read c, read a, read d', 'b'],
+    ['that was not used where it stands', 'read a, read b, read c, use a, read d', 'b'],
+    [
+      'that was used where it stands, once others were, too',
+      'read a, read b, read c, use a, use b, use c, read d',
+      'a',
+    ],
+    ['that was not used since others went', 'read a, read b, read c, use a, read d, read e', 'b, c'],
+    [
+      'that was not used since it was spared',
+      'read a, read b, read c, use a, read d, read e, read f, read g',
+      'b, c, d, a',
+    ],
+  ])('%s', async (_name, steps, expected) => {
+    const { bodies, closed } = openBodies();
+    for (const [what, generation = ''] of steps.split(', ').map((step) => step.split(' '))) {
+      if (what === 'use') expect(bodies.peek(generation)).toMatchObject({ generation });
+      else await bodies.acquire(generation, 1).then(() => bodies.release(generation));
+    }
+    await Promise.resolve();
+    expect(closed.join(', ')).toBe(expected);
+  });
+});
+
+it('a file that is read is not idle', async () => {
+  const { bodies, closed } = openBodies();
+  for (const generation of 'abcd') await bodies.acquire(generation, 1);
+  for (const generation of 'bcd') bodies.release(generation);
+  expect(closed).toEqual([]);
+  expect(bodies.peek('a')).toMatchObject({ generation: 'a' });
+});
