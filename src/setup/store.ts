@@ -15,6 +15,7 @@ import type { TellChange } from '../store/store-change.ts';
 import { createTieredStore, type TieredStore } from '../store/tiered-store.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { wishForMoveToSocket } from './move-to-socket.ts';
+import { readFileInto } from './read-file-into.ts';
 import { backgroundClock, monotonicClock, randomId, systemClock } from './system.ts';
 
 /** Blocks that were read from the disk before they are asked for may take this share of what memory the store has. */
@@ -59,7 +60,7 @@ export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: 
   const diskReads = () => process.resourceUsage().fsRead;
   const move = store.sendfile ? wishForMoveToSocket(emit) : undefined;
   const quick = {
-    quickReads: { elapsed, readSync, diskReads, after: backgroundClock.after, move },
+    quickReads: { elapsed, readSync, readFileInto, diskReads, after: backgroundClock.after, move },
     quickWrites: { elapsed, writeFileSync },
   };
   const disk = await openDiskStore({ ...store, ...quick, maxEntryBytes, now, randomId, emit, sharing: shared });

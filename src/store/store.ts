@@ -64,6 +64,11 @@ export interface StoredEntry {
    */
   readNow?(offset: number, end: number, isDue?: boolean): Uint8Array | undefined;
   /**
+   * As `readNow`, a whole block, in memory of its own that is not given back. Only where `readNow` could tell it after a wait at
+   * best, for nobody has it open.
+   */
+  readBlockNow?(index: number, isDue?: boolean): Uint8Array | undefined;
+  /**
    * Whether all bytes from `offset` up to `end` (exclusive) can be moved now: the system has them in memory, and they were
    * checked since they came there, for all that is known. Counts as a use of the entry. Absent where nothing is moved.
    */

@@ -10,6 +10,8 @@ const wantedTouches = 4;
 const wantedTouchesWithRoom = 2;
 /** Touches count as recent at least for so many others, however few blocks are in memory. */
 const minWindow = 4096;
+/** What is no larger is kept whenever it is written, in bytes. */
+const smallBytes = 32 * 1024;
 /** While so many blocks are being read, none is brought besides. */
 const broughtAtOnce = 4;
 
@@ -59,6 +61,17 @@ export class TieredBlocks {
     const windowSize = hasRoom ? Math.max(minWindow, this.#memory.blockCount) : this.#memory.blockCount;
     const touches = this.#touches.touch(placeNumber(generation, index), windowSize);
     return touches >= (hasRoom ? wantedTouchesWithRoom : wantedTouches) && this.#reading.size < broughtAtOnce;
+  }
+
+  /**
+   * Keeps a block that was just written, for those who read along. Not what the writer has at hand for them anyway, as a body of
+   * one block, unless it is small: most of these are never asked for again, and fresh memory for each costs more than to read
+   * those that are.
+   */
+  keepWritten(generation: string, writer: Pick<BlockSource, 'peekBlock'>, index: number, bytes: Uint8Array): void {
+    if (bytes.length <= smallBytes || writer.peekBlock(index) === undefined) {
+      this.#memory.keepBlock(generation, index, bytes);
+    }
   }
 
   async read(generation: string, below: BlockSource, index: number): Promise<Uint8Array> {

@@ -180,7 +180,7 @@ class MemoryBefore implements TieredStore {
         writing.add(index);
         try {
           await writer.writeBlock(index, bytes);
-          this.#memory.keepBlock(generation, index, bytes);
+          this.#blocks.keepWritten(generation, writer, index, bytes);
         } finally {
           writing.delete(index);
         }
@@ -221,10 +221,15 @@ class MemoryBefore implements TieredStore {
     };
   }
 
-  /** What is read again and again in pieces is brought into memory beside that, for it costs less there. */
+  /** A block that is read as a whole is kept; what is read again and again in pieces is brought into memory beside that. */
   #readNow(entry: StoredEntry, offset: number, end: number, isDue?: boolean): Uint8Array | undefined {
-    const bytes = entry.readNow?.(offset, end, isDue);
     const index = Math.floor(offset / this.blockSizeBytes);
+    const block = entry.readBlockNow?.(index, isDue);
+    if (block !== undefined) {
+      this.#memory.keepBlock(entry.generation, index, block);
+      return block.subarray(offset % this.blockSizeBytes, end - index * this.blockSizeBytes);
+    }
+    const bytes = entry.readNow?.(offset, end, isDue);
     const isWanted = bytes !== undefined && this.#blocks.isWanted(entry.generation, index, this.blockSizeBytes);
     if (isWanted) void this.#bring(entry, index);
     return bytes;

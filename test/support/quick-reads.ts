@@ -1,6 +1,7 @@
 /** Reads in the same tick for tests: of the real file system, by a clock that stands still unless a test moves it. */
 
 import { readSync } from 'node:fs';
+import { readFileInto } from '../../src/setup/read-file-into.ts';
 import type { ReadSync } from '../../src/store/disk/file-system.ts';
 import type { QuickReadOptions } from '../../src/store/disk/quick-reads.ts';
 
@@ -27,13 +28,21 @@ export class SteeredReads {
       return () => void this.#waits.delete(callback);
     },
     readSync: ((fd: number, bytes: Uint8Array, ...rest: [number, number, number]) => {
-      this.#now += this.readMs;
-      if (this.isBroken) throw new Error('EIO, as the test wants it');
-      this.count += 1;
-      this.bytes += rest[1];
+      this.#note(rest[1]);
       return readSync(fd, bytes, ...rest);
     }) as ReadSync,
+    readFileInto: (path, bytes) => {
+      this.#note(bytes.length);
+      return readFileInto(path, bytes);
+    },
   };
+
+  #note(sizeBytes: number): void {
+    this.#now += this.readMs;
+    if (this.isBroken) throw new Error('EIO, as the test wants it');
+    this.count += 1;
+    this.bytes += sizeBytes;
+  }
 
   /** Lets so many milliseconds pass. */
   pass(ms: number): void {

@@ -5,6 +5,7 @@ import { rm, stat, truncate } from 'node:fs/promises';
 import { expect } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
+import { readFileInto } from '../../src/setup/read-file-into.ts';
 import { openDiskStore } from '../../src/store/disk/disk-store.ts';
 import { systemCode } from '../../src/store/disk/file-system.ts';
 import type { QuickReadOptions } from '../../src/store/disk/quick-reads.ts';
@@ -55,7 +56,7 @@ function movingReads(): QuickReadOptions {
     const waiting = setImmediate(callback);
     return () => clearImmediate(waiting);
   };
-  return { elapsed, readSync, after, move: copyToSocket(noteMoved) };
+  return { elapsed, readSync, readFileInto, after, move: copyToSocket(noteMoved) };
 }
 
 /** A store in a directory, with memory in front of it. */

@@ -59,6 +59,17 @@ export class BodyFiles {
     return BlockFile.openLone({ ...options, onBlockLost }, { sizeBytes, checksum: blockChecksum });
   }
 
+  /**
+   * Reads a generation that is one block without a sidecar, with its checksum, in the same tick; undefined where that is not
+   * possible, or not known to be quick, unless it `isDue`. Never throws.
+   */
+  readLone(generation: string, sizeBytes: number, checksum: number, isDue: boolean): Uint8Array | undefined {
+    const bytes = Buffer.allocUnsafeSlow(sizeBytes);
+    const isRead = this.#options.quickReads?.readFile(this.#paths(generation).body, bytes, isDue);
+    // Whoever opens the file finds out what is wrong with it.
+    return isRead === true && blockSum(generation, 0, bytes) === checksum ? bytes : undefined;
+  }
+
   /** Opens what is open for reading for writing too. Throws the system's error. */
   openForWriting(file: BlockFile): Promise<BlockFileWriter> {
     return BlockFileWriter.open(this.#fileOptions(file.generation), file);

@@ -26,6 +26,9 @@ export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): Stored
       // What `peekBlock` is asked for first, and counts as the use.
       return isInline ? undefined : parts.bodies.peek(generation)?.quick?.read(offset, end, isDue);
     },
+    readBlockNow: (index, isDue) => {
+      return index === 0 && indexed.blockChecksum !== undefined ? readLone(parts, indexed, isDue) : undefined;
+    },
     canMove: (offset, end) => {
       if (isInline || parts.quickReads?.move === undefined) return false;
       parts.eviction.touch(generation);
@@ -93,6 +96,12 @@ async function openFile(parts: DiskParts, entry: IndexedEntry): Promise<EntryRea
       isOpen = false;
     },
   };
+}
+
+/** A body that is one block, whose file nobody has open. */
+function readLone(parts: DiskParts, { generation, sizeBytes, blockChecksum = 0 }: IndexedEntry, isDue = false) {
+  if (parts.bodies.peek(generation) !== undefined || !parts.index.has(generation)) return undefined;
+  return parts.files.readLone(generation, sizeBytes, blockChecksum, isDue);
 }
 
 /** Opens the file, which stays open for a while though nobody uses it. */

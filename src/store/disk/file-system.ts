@@ -10,6 +10,12 @@ export type FileSystem = Pick<typeof promises, 'mkdir' | 'open' | 'readdir' | 's
 export type ReadSync = typeof readSync;
 
 /**
+ * Opens a file, fills bytes from its beginning, and closes it, in the same tick. Gives how many were filled. Throws the system's
+ * error.
+ */
+export type ReadFileInto = (path: string, bytes: Uint8Array) => number;
+
+/**
  * Has the system send a head, and then bytes of an open file from `position` on, into a socket that takes what it has room
  * for (send(2), sendfile(2)). The socket and the file are descriptors. Gives how many bytes of both, together, were taken: 0
  * where none were, whatever the reason. Does not throw.

@@ -157,7 +157,10 @@ export class OpenBodies {
     for (const generation of this.#idle) {
       const body = this.#bodies.get(generation);
       if (body === undefined || generation === newest) continue;
-      if (!body.isSpared) return this.#close(generation, body);
+      if (!body.isSpared) {
+        this.#close(generation, body);
+        return;
+      }
       body.isSpared = false;
       this.#idle.delete(generation);
       this.#idle.add(generation);

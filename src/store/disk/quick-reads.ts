@@ -8,7 +8,7 @@
  */
 
 import { CheckedPieces } from './checked-pieces.ts';
-import type { MoveToSocket, ReadSync } from './file-system.ts';
+import type { MoveToSocket, ReadFileInto, ReadSync } from './file-system.ts';
 import { LentBuffers } from './lent-buffers.ts';
 import { TimeDebt } from './time-debt.ts';
 
@@ -17,6 +17,8 @@ export interface QuickReadOptions {
   /** Milliseconds, in fractions, that never go back. */
   readonly elapsed: () => number;
   readonly readSync: ReadSync;
+  /** Without it, no file that is not open is read. */
+  readonly readFileInto?: ReadFileInto | undefined;
   /** Waits without keeping the process alive; gives what ends the wait. For the files that stay open for reads to come. */
   readonly after: (delayMs: number, callback: () => void) => () => void;
   /** How often the process has waited for a disk to read: see `TimeDebt`. */
@@ -42,6 +44,7 @@ export class QuickReads {
   readonly checked: CheckedPieces;
   readonly move: MoveToSocket | undefined;
   readonly #readSync: ReadSync;
+  readonly #readFileInto: ReadFileInto;
   readonly #debt: TimeDebt;
   /** By generation and block; the one that came first goes first. */
   readonly #traces = new Map<number, Uint32Array>();
@@ -49,10 +52,11 @@ export class QuickReads {
   readonly #numbers = new Map<string, number>();
   #count = 0;
 
-  constructor({ elapsed, readSync, diskReads, move }: QuickReadOptions) {
+  constructor({ elapsed, readSync, readFileInto, diskReads, move }: QuickReadOptions) {
     this.move = move;
     this.checked = new CheckedPieces(elapsed);
     this.#readSync = readSync;
+    this.#readFileInto = readFileInto ?? (() => 0);
     this.#debt = new TimeDebt({ elapsed, quickMs, waits: diskReads });
   }
 
@@ -103,7 +107,15 @@ export class QuickReads {
    * one that `isDue` is tried whatever it takes. Never throws.
    */
   read(fd: number, bytes: Uint8Array, position: number, isDue: boolean): boolean | undefined {
-    const read = () => this.#readSync(fd, bytes, 0, bytes.length, position);
+    return this.#fill(bytes, () => this.#readSync(fd, bytes, 0, bytes.length, position), isDue);
+  }
+
+  /** As `read`, from the beginning of a file that is not open. */
+  readFile(path: string, bytes: Uint8Array, isDue: boolean): boolean | undefined {
+    return this.#fill(bytes, () => this.#readFileInto(path, bytes), isDue);
+  }
+
+  #fill(bytes: Uint8Array, read: () => number, isDue: boolean): boolean | undefined {
     try {
       const count = isDue ? read() : this.#debt.afford(read);
       return count === undefined ? undefined : count === bytes.length;
