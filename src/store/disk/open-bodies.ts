@@ -98,7 +98,7 @@ export class OpenBodies {
     if (body === undefined) return;
     body.users -= 1;
     if (body.users > 0) return;
-    // What was written and is short is in memory, or never read; it would push out what is.
+    // What was written and is short is read as a whole when it is wanted, if ever; it would push out what is long.
     if (!body.isUnneeded && (body.wasRead || body.opened?.isLong === true)) this.#rest(generation, body);
     else this.#close(generation, body);
   }
