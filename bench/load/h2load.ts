@@ -13,28 +13,44 @@ const cipher = 'TLS_AES_128_GCM_SHA256';
 /** Requests under way on each connection. */
 const streams = 4;
 
+/** How long it may take beyond the time of a round, in milliseconds. */
+const patienceMs = 10_000;
+
 /** The generator, on these cores. */
 export function h2loadGenerator(program: string, cores: CoreList | undefined): LoadGenerator {
   return {
     name: 'h2load',
     async run(port, plan) {
-      const { connections, seconds, request } = plan;
+      const { connections, request } = plan;
+      const seconds = Math.ceil(plan.seconds);
       const url = `https://127.0.0.1:${port}${request.kind === 'distinct' ? '/' : request.file.path}`;
       const options = [
         '-t1',
         `-c${connections}`,
         `-m${streams}`,
-        `-D${seconds * 1000}ms`,
+        `-D${seconds}s`,
         '-w20',
         '-W26',
         `--tls13-ciphers=${cipher}`,
         ...rangeOf(plan),
       ];
       const [command = '', ...args] = pinned(plan.cores ?? cores, [program, ...options, url]);
-      const { stdout } = await run(command, args);
-      return parseReport(stdout, plan);
+      try {
+        const { stdout } = await run(command, args, { timeout: seconds * 1000 + patienceMs });
+        return parseReport(stdout, { ...plan, seconds });
+      } catch (error) {
+        // A connection that is open only when the round is over keeps it running for ever.
+        if (isKilled(error)) return { ...noAnswers, seconds };
+        throw error;
+      }
     },
   };
+}
+
+const noAnswers = { requests: 0, bytes: 0, p50Us: undefined, p99Us: undefined, p999Us: undefined, failures: 0 };
+
+function isKilled(error: unknown): boolean {
+  return error instanceof Error && 'killed' in error && error.killed === true;
 }
 
 function rangeOf({ request }: LoadPlan): readonly string[] {

@@ -17,6 +17,7 @@ export interface LoadPlan {
   readonly request: RequestPlan;
   /** Connections, each with one request at a time. */
   readonly connections: number;
+  /** A generator that knows whole seconds only takes the next one. */
   readonly seconds: number;
   /**
    * How many requests are to be sent in a second, evenly, whether or not those before them have been answered; without it
