@@ -3,10 +3,11 @@ import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { itWith, runProgram } from '../support/programs.ts';
 import { wholeFileOrigins } from '../support/whole-file-origins.ts';
-import { fileSizeBytes, withProxyBefore } from './proxied-file.ts';
+import { fileSizeBytes, shareProxyBefore } from './proxied-file.ts';
 
 describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) => {
   const needs = ['curl', ...programs];
+  const withFile = shareProxyBefore(open);
 
   const singles: readonly (readonly [range: string, start: number, end: number])[] = [
     ['0-0', 0, 1],
@@ -21,7 +22,7 @@ describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) 
   ];
   for (const [range, start, end] of singles) {
     itWith(needs, `-r ${range}`, () =>
-      withProxyBefore(open, async ({ url, bytes, dir }) => {
+      withFile(async ({ url, bytes, dir }) => {
         // The first answer comes while the file is being fetched, the second from the store.
         for (const occasion of ['first', 'second']) {
           const args = ['-sS', '-D', 'head', '-r', range, url];
@@ -35,7 +36,7 @@ describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) 
   }
 
   itWith(needs, '-r 0-9,500000-500099,-5: each part is what its Content-Range says', () =>
-    withProxyBefore(open, async ({ url, bytes, dir }) => {
+    withFile(async ({ url, bytes, dir }) => {
       const args = ['-sS', '-D', 'head', '-r', '0-9,500000-500099,-5', url];
       const { code, stdout } = await runProgram('curl', args, dir);
       expect(code).toBe(0);
@@ -55,7 +56,7 @@ describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) 
   );
 
   itWith(needs, '-r past the end: 416 with the length', () =>
-    withProxyBefore(open, async ({ url, dir }) => {
+    withFile(async ({ url, dir }) => {
       const { code, stdout } = await runProgram('curl', ['-sS', '-o', '-', '-D', '-', '-r', '99999999-', url], dir);
       expect(code).toBe(0);
       expect(stdout.toString('latin1')).toMatch(/^HTTP\/1\.1 416 /);
@@ -65,7 +66,7 @@ describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) 
 
   for (const present of [1, 700_000, fileSizeBytes - 1, fileSizeBytes]) {
     itWith(needs, `-C - resumes a file of which ${present} of ${fileSizeBytes} bytes are there`, () =>
-      withProxyBefore(open, async ({ url, bytes, dir, original }) => {
+      withFile(async ({ url, bytes, dir, original }) => {
         const partial = join(dir, 'partial');
         await copyFile(original, partial);
         await truncate(partial, present);
@@ -77,7 +78,7 @@ describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) 
   }
 
   itWith(needs, '-C - adds to what is there, and does not begin anew', () =>
-    withProxyBefore(open, async ({ url, bytes, dir }) => {
+    withFile(async ({ url, bytes, dir }) => {
       const partial = join(dir, 'partial');
       const present = Buffer.alloc(1000, 'x');
       await writeFile(partial, present);
@@ -87,7 +88,7 @@ describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) 
   );
 
   itWith(needs, 'a plain download has every byte', () =>
-    withProxyBefore(open, async ({ url, bytes, dir }) => {
+    withFile(async ({ url, bytes, dir }) => {
       const { code, stdout } = await runProgram('curl', ['-sS', '--fail', url], dir);
       expect(code).toBe(0);
       expect(stdout.equals(bytes)).toBe(true);

@@ -3,13 +3,14 @@ import { join } from 'node:path';
 import { describe, expect } from 'vitest';
 import { itWith, runProgram } from '../support/programs.ts';
 import { wholeFileOrigins } from '../support/whole-file-origins.ts';
-import { fileName, fileSizeBytes, withProxyBefore } from './proxied-file.ts';
+import { fileName, fileSizeBytes, shareProxyBefore } from './proxied-file.ts';
 
 describe.each(wholeFileOrigins)('wget, in front of $name', ({ programs, open }) => {
   const needs = ['wget', ...programs];
+  const withFile = shareProxyBefore(open);
 
   itWith(needs, 'a plain download has every byte', () =>
-    withProxyBefore(open, async ({ url, bytes, dir }) => {
+    withFile(async ({ url, bytes, dir }) => {
       const { code, stderr } = await runProgram('wget', ['-nv', '--tries=1', url], dir);
       expect(code, stderr).toBe(0);
       expect((await readFile(join(dir, fileName))).equals(bytes)).toBe(true);
@@ -18,7 +19,7 @@ describe.each(wholeFileOrigins)('wget, in front of $name', ({ programs, open }) 
 
   for (const present of [1, 700_000, fileSizeBytes - 1, fileSizeBytes]) {
     itWith(needs, `-c continues a file of which ${present} of ${fileSizeBytes} bytes are there`, () =>
-      withProxyBefore(open, async ({ url, bytes, dir, original }) => {
+      withFile(async ({ url, bytes, dir, original }) => {
         const partial = join(dir, fileName);
         await copyFile(original, partial);
         await truncate(partial, present);
