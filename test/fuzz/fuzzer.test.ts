@@ -50,6 +50,12 @@ describe('the fuzzer', () => {
     expect(slowness({ ...planted, check: linear }, long)).toBeUndefined();
     expect(sum).toBeGreaterThan(0);
   });
+
+  it('takes no input for too much work while others have the processor', () => {
+    const cell = new Int32Array(new SharedArrayBuffer(4));
+    const waits = (input: string) => void (input.length === longestInput && Atomics.wait(cell, 0, 0, 400));
+    expect(slowness({ ...planted, check: waits }, 'a'.repeat(longestInput))).toBeUndefined();
+  });
 });
 
 describe('inputs', () => {
