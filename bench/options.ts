@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 export interface BenchOptions {
   /** The names of what is to be run. */
   readonly names: readonly string[];
-  /** How long one round of a steady workload lasts; wrk knows whole seconds only. */
+  /** How long one round of a steady workload lasts; wrk and h2load know whole seconds only. */
   readonly seconds: number;
   readonly rounds: number;
   /** How often all of it is run, one time after the other. */
