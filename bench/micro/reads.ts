@@ -1,6 +1,7 @@
 /** What a range of 64 KiB costs that is not in memory: reading the pieces that it lies in, and checking them. */
 
 import { openSync, readSync } from 'node:fs';
+import { readFileInto } from '../../src/setup/read-file-into.ts';
 import { isOnTrace, pieceBytes, tracedSumOf } from '../../src/store/disk/block-sums.ts';
 import { LentBuffers } from '../../src/store/disk/lent-buffers.ts';
 import { QuickReads } from '../../src/store/disk/quick-reads.ts';
@@ -15,7 +16,7 @@ const pieces = block.subarray(pieceBytes, pieceBytes + 72 * KiB);
 
 // Any large file that the system has in memory will do.
 const file = openSync(process.execPath, 'r');
-const reads = new QuickReads({ elapsed: () => performance.now(), readSync, after: () => () => {} });
+const reads = new QuickReads({ elapsed: () => performance.now(), readSync, readFileInto, after: () => () => {} });
 const buffers = new LentBuffers();
 
 const kept = new KeptBlocks(64 * KiB * KiB);

@@ -1,5 +1,6 @@
 /** A workload that asks how long a peer takes from its start to its first hit, with very many entries in its cache. */
 
+import { execFileSync } from 'node:child_process';
 import { checkedGet, closeConnections } from '../checked-get.ts';
 import { BenchFault } from '../fault.ts';
 import type { RunningPeer } from '../peers/peer.ts';
@@ -35,6 +36,8 @@ export function createStartWorkload({ entries }: { readonly entries: number }): 
       closeConnections();
       await target.peer[Symbol.asyncDispose]();
       await contestant.multiply(target.peer.dir, entries, pathOf);
+      // A peer that starts meanwhile would wait for the disk to take what was just made.
+      execFileSync('sync');
       return (round) => measure(contestant, target.peer, round);
     },
   };

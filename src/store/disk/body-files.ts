@@ -64,10 +64,9 @@ export class BodyFiles {
    * possible, or not known to be quick, unless it `isDue`. Never throws.
    */
   readLone(generation: string, sizeBytes: number, checksum: number, isDue: boolean): Uint8Array | undefined {
-    const bytes = Buffer.allocUnsafeSlow(sizeBytes);
-    const isRead = this.#options.quickReads?.readFile(this.#paths(generation).body, bytes, isDue);
+    const bytes = this.#options.quickReads?.readFile(this.#paths(generation).body, sizeBytes, isDue);
     // Whoever opens the file finds out what is wrong with it.
-    return isRead === true && blockSum(generation, 0, bytes) === checksum ? bytes : undefined;
+    return bytes !== undefined && blockSum(generation, 0, bytes) === checksum ? bytes : undefined;
   }
 
   /** Opens what is open for reading for writing too. Throws the system's error. */

@@ -26,9 +26,7 @@ export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): Stored
       // What `peekBlock` is asked for first, and counts as the use.
       return isInline ? undefined : parts.bodies.peek(generation)?.quick?.read(offset, end, isDue);
     },
-    readBlockNow: (index, isDue) => {
-      return index === 0 && indexed.blockChecksum !== undefined ? readLone(parts, indexed, isDue) : undefined;
-    },
+    readBlockNow: (index, isDue) => (index === 0 ? readLone(parts, indexed, isDue) : undefined),
     canMove: (offset, end) => {
       if (isInline || parts.quickReads?.move === undefined) return false;
       parts.eviction.touch(generation);
@@ -98,10 +96,10 @@ async function openFile(parts: DiskParts, entry: IndexedEntry): Promise<EntryRea
   };
 }
 
-/** A body that is one block, whose file nobody has open. */
-function readLone(parts: DiskParts, { generation, sizeBytes, blockChecksum = 0 }: IndexedEntry, isDue = false) {
-  if (parts.bodies.peek(generation) !== undefined || !parts.index.has(generation)) return undefined;
-  return parts.files.readLone(generation, sizeBytes, blockChecksum, isDue);
+/** Reads a body that is one block, in a file that nobody has open; undefined for any other. */
+function readLone(parts: DiskParts, { generation, sizeBytes, blockChecksum }: IndexedEntry, isDue = false) {
+  if (blockChecksum === undefined || parts.bodies.peek(generation) !== undefined) return undefined;
+  return parts.index.has(generation) ? parts.files.readLone(generation, sizeBytes, blockChecksum, isDue) : undefined;
 }
 
 /** Opens the file, which stays open for a while though nobody uses it. */

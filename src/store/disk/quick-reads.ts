@@ -17,8 +17,7 @@ export interface QuickReadOptions {
   /** Milliseconds, in fractions, that never go back. */
   readonly elapsed: () => number;
   readonly readSync: ReadSync;
-  /** Without it, no file that is not open is read. */
-  readonly readFileInto?: ReadFileInto | undefined;
+  readonly readFileInto: ReadFileInto;
   /** Waits without keeping the process alive; gives what ends the wait. For the files that stay open for reads to come. */
   readonly after: (delayMs: number, callback: () => void) => () => void;
   /** How often the process has waited for a disk to read: see `TimeDebt`. */
@@ -56,7 +55,7 @@ export class QuickReads {
     this.move = move;
     this.checked = new CheckedPieces(elapsed);
     this.#readSync = readSync;
-    this.#readFileInto = readFileInto ?? (() => 0);
+    this.#readFileInto = readFileInto;
     this.#debt = new TimeDebt({ elapsed, quickMs, waits: diskReads });
   }
 
@@ -107,18 +106,23 @@ export class QuickReads {
    * one that `isDue` is tried whatever it takes. Never throws.
    */
   read(fd: number, bytes: Uint8Array, position: number, isDue: boolean): boolean | undefined {
-    return this.#fill(bytes, () => this.#readSync(fd, bytes, 0, bytes.length, position), isDue);
+    return this.#tryRead(bytes.length, () => this.#readSync(fd, bytes, 0, bytes.length, position), isDue);
   }
 
-  /** As `read`, from the beginning of a file that is not open. */
-  readFile(path: string, bytes: Uint8Array, isDue: boolean): boolean | undefined {
-    return this.#fill(bytes, () => this.#readFileInto(path, bytes), isDue);
+  /** As `read`, a file that is not open and has so many bytes. They are in memory of their own, which is taken only where it is tried. */
+  readFile(path: string, sizeBytes: number, isDue: boolean): Uint8Array | undefined {
+    let bytes: Uint8Array | undefined;
+    const read = () => {
+      bytes = Buffer.allocUnsafeSlow(sizeBytes);
+      return this.#readFileInto(path, bytes);
+    };
+    return this.#tryRead(sizeBytes, read, isDue) === true ? bytes : undefined;
   }
 
-  #fill(bytes: Uint8Array, read: () => number, isDue: boolean): boolean | undefined {
+  #tryRead(sizeBytes: number, read: () => number, isDue: boolean): boolean | undefined {
     try {
       const count = isDue ? read() : this.#debt.afford(read);
-      return count === undefined ? undefined : count === bytes.length;
+      return count === undefined ? undefined : count === sizeBytes;
     } catch {
       // Whoever reads the block as a whole learns what is wrong.
       return false;
