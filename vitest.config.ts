@@ -13,6 +13,8 @@ export default defineConfig({
     env: { NODE_COMPILE_CACHE },
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    // What is waited for comes at once, but for a machine that is busy with something else.
+    expect: { poll: { timeout: 20_000 } },
     projects: [
       { extends: true, test: { name: 'tests', include: ['test/**/*.test.ts'] } },
       // The scenarios once more, with a listener, sockets and a strict client between the client and the proxy.

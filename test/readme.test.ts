@@ -47,7 +47,7 @@ describe('the commands of the README', () => {
     expect(told).toMatch(/^Cache-Status: .*hit$/);
     // A person is not so quick as to ask again before the last block is written.
     const again = async () => (await runProgram('sh', ['-c', line], dir)).stdout.toString('latin1');
-    await expect.poll(again, { timeout: 10_000 }).toContain(`\n${told}`);
+    await expect.poll(again).toContain(`\n${told}`);
 
     await started.stop('SIGINT');
     expect(started.output()).toMatch(/\nStopped.*\n$/);

@@ -26,9 +26,6 @@ export interface Setup {
 /** Larger than the listener's own tests have them. */
 const limits = { targetBytes: 8192, fieldsBytes: 32_768 };
 
-/** How long `soon` may take, in milliseconds. */
-const soonMs = 2000;
-
 /** Makes a test of each row. */
 export function table(title: string, rows: readonly Row[], setup: Setup = {}): void {
   describe(title, () => {
@@ -123,7 +120,7 @@ async function soon(attempt: () => Promise<void>): Promise<void> {
         return false;
       },
     );
-  await until('it is so', isSo, soonMs).catch(() => {
+  await until('it is so', isSo).catch(() => {
     throw failure;
   });
 }
@@ -150,7 +147,7 @@ async function send(stage: Stage, exchange: Exchange, { host, target, method }: 
     const response = await client.response(method);
     if (response === undefined) throw new Error('the connection was closed without a response');
     if (response.status >= 200) {
-      if (exchange.source === 'refreshing') await until('the origin is asked', async () => asked().length > 0, soonMs);
+      if (exchange.source === 'refreshing') await until('the origin is asked', async () => asked().length > 0);
       return { response, interim, asked: asked() };
     }
     // Ours is on every message (RFC 9110 §7.6.3).

@@ -102,7 +102,7 @@ class FaultyFleet {
     const asked = Array.from({ length: fileCountAtEnd }, (_, file) => this.#pathOf(file));
     for (const path of asked) this.#expectWhole(await askVerified({ base: this.#fleet.url, path }), path, undefined);
     const clean = { instances: workerCount, held: [], miscounted: [0, 0], orphans: [], bodiless: [] };
-    await expect.poll(() => storeRemains(this.#dir), { timeout: 15_000 }).toEqual(clean);
+    await expect.poll(() => storeRemains(this.#dir)).toEqual(clean);
     await expectNothingKept(this.#fleet, ofSupervisor);
     const workers = await this.#serving();
     for (const { pid } of workers) await expectNothingKept({ ...this.#fleet, pid }, ofWorker + keptDescriptors);

@@ -62,7 +62,7 @@ function ask(target: string, range: string | undefined, upTo = Number.POSITIVE_I
 }
 
 async function untilIdle(): Promise<void> {
-  await expect.poll(() => origin.running, { interval: 5, timeout: 15_000 }).toBe(0);
+  await expect.poll(() => origin.running, { interval: 5 }).toBe(0);
 }
 
 const limits = (freeBytes: string) => ({
@@ -161,7 +161,7 @@ describe('a thousand files of 32 MiB', () => {
           last = origin.bytes;
           return isQuiet && last > 64 * MiB;
         },
-        { interval: 500, timeout: 15_000 },
+        { interval: 500 },
       )
       .toBe(true);
     // Ten times what is in the connections to the client counts as paid for.

@@ -72,7 +72,7 @@ async function expectNothingLeft(storeFlags: readonly string[]): Promise<void> {
   await proxy.waitFor(/"event":"fill".*"result":"stored"/);
   await Promise.all(all.slice(clientsAtOnce).map((leaver) => comeAndGo(url, leaver, sizeBytes)));
 
-  await expect.poll(() => openDescriptors(proxy.pid), { timeout: 10_000 }).toBe(before);
+  await expect.poll(() => openDescriptors(proxy.pid)).toBe(before);
   const { status, bytes, headers } = await new Download(`${proxy.url}/body`).ended;
   expect([status, bytes]).toEqual([200, sizeBytes]);
   expect(headers['cache-status']).toContain('hit');

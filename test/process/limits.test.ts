@@ -139,7 +139,7 @@ describe('rate', () => {
     expect((await ask('/burst/a')).status).toBe(200);
     const refused = await ask('/burst/a');
     expect([refused.status, refused.field('retry-after')]).toEqual([429, '1']);
-    await expect.poll(async () => (await ask('/burst/a')).status, { timeout: 5000, interval: 100 }).toBe(200);
+    await expect.poll(async () => (await ask('/burst/a')).status, { interval: 100 }).toBe(200);
   });
 });
 
@@ -241,9 +241,7 @@ describe('amplification', () => {
 
   it('is forgiven in the time that is configured', async () => {
     for (const file of [1, 2, 3, 4, 5, 6]) {
-      await expect
-        .poll(async () => (await ask(`/forgiven/${file}`, tail)).status, { timeout: 5000, interval: 50 })
-        .toBe(206);
+      await expect.poll(async () => (await ask(`/forgiven/${file}`, tail)).status).toBe(206);
     }
   });
 

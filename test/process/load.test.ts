@@ -70,7 +70,7 @@ async function underLoad(dir: string, origin: string): Promise<void> {
   const resident: number[] = [];
   for (let round = 0; round < rounds; round += 1) {
     const under = await oneRound(ports, round);
-    await expect.poll(() => openDescriptors(server.pid), { timeout: 20_000 }).toBeLessThan(before + spareDescriptors);
+    await expect.poll(() => openDescriptors(server.pid)).toBeLessThan(before + spareDescriptors);
     resident.push(residentBytes(server.pid));
     console.log(
       `round ${round + 1}: ${told(under)} under load, ${told(alone)} alone, ${mib(resident.at(-1))} resident`,

@@ -65,7 +65,7 @@ async function reload(rangeway: RangewayProcess, config?: object): Promise<objec
   if (config !== undefined) await write(config);
   const before = countOf(rangeway, outcome);
   process.kill(rangeway.pid, 'SIGHUP');
-  await expect.poll(() => countOf(rangeway, outcome), { timeout: 10_000, interval: 5 }).toBeGreaterThan(before);
+  await expect.poll(() => countOf(rangeway, outcome), { interval: 5 }).toBeGreaterThan(before);
   const line =
     rangeway
       .output()

@@ -71,7 +71,7 @@ async function read(name: string): Promise<number> {
 const open = async () => Object.fromEntries(await Promise.all(gauges.map(async (name) => [name, await read(name)])));
 const expectNone = async () => {
   const none = Object.fromEntries(gauges.map((name) => [name, 0]));
-  await expect.poll(open, { timeout: 5000 }).toEqual(none);
+  await expect.poll(open).toEqual(none);
 };
 
 const requestFor = (target: string, more = '') => `GET ${target} HTTP/1.1\r\nHost: files.example\r\n${more}\r\n`;

@@ -243,7 +243,7 @@ describe('100 reloads', () => {
       return gone;
     };
     // What the engine itself has at hand of the last one is no leak.
-    await expect.poll(isGone, { timeout: 5000 }).toBeGreaterThanOrEqual(98);
-    await expect.poll(() => process.getActiveResourcesInfo().length, { timeout: 5000 }).toBeLessThanOrEqual(openBefore);
+    await expect.poll(isGone).toBeGreaterThanOrEqual(98);
+    await expect.poll(() => process.getActiveResourcesInfo().length).toBeLessThanOrEqual(openBefore);
   });
 });

@@ -3,7 +3,7 @@
 import { mkdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { bodyFiles, openTestStore, temporaryDirectory } from '../support/disk-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import {
@@ -84,7 +84,7 @@ describe('a restart', () => {
     for (let at = 0; at < 20; at += 1) await storeSample(first.store, { key: `k${at}`, sizeBytes: 4 * block });
     await first.store.close();
     const { store, dir } = await openTestStore({ dir: first.dir, maxSizeBytes: 20 * block });
-    await vi.waitUntil(async () => (await bodyFiles(dir)).length <= 2 * 4);
+    await expect.poll(async () => (await bodyFiles(dir)).length).toBeLessThanOrEqual(2 * 4);
     expect(await store.find('k0')).toEqual([]);
     expect(await store.find('k19')).toHaveLength(1);
   });
@@ -101,7 +101,7 @@ describe('a restart', () => {
     const { store, events } = await openTestStore({ dir });
     await using writer = await openSampleWriter(store, { key: 'new', sizeBytes: 4 * block });
     await writeSample(writer, block, { key: 'new', sizeBytes: 4 * block });
-    await vi.waitUntil(() => events.length > 0);
+    await expect.poll(() => events.length).toBeGreaterThan(0);
     expect(events).toMatchObject([{ level: 'info', detail: '2 bodies' }]);
     const left = (await bodyFiles(dir)).map((path) => path.slice(shard.length + 1));
     expect(left.filter((name) => name.startsWith('dead'))).toEqual([]);

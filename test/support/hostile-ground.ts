@@ -70,9 +70,6 @@ export function post(fields: string, rest = ''): string {
   return `POST /x HTTP/1.1\r\nHost: a\r\n${fields}\r\n${rest}`;
 }
 
-/** For what comes at once where nothing else runs on the machine. */
-const patience = { timeout: 5_000, interval: 5 };
-
 /** Comes after every stream: read after what is passed, never after what is refused. */
 const after = 'GET /after HTTP/1.1\r\nHost: a\r\n\r\n';
 
@@ -133,7 +130,7 @@ export async function openHostileGround(): Promise<HostileGround> {
   const settle = async (): Promise<void> => {
     await askLast();
     await expect
-      .poll(() => origin.recorded().some(({ isMidway, isClosed }) => isMidway && !isClosed), patience)
+      .poll(() => origin.recorded().some(({ isMidway, isClosed }) => isMidway && !isClosed), { interval: 5 })
       .toBe(false);
   };
 
@@ -160,7 +157,9 @@ export async function openHostileGround(): Promise<HostileGround> {
       const over = countAnswers(client, counted);
       await askLast();
       await askLast();
-      await expect.poll(async () => (await othersSeen()).length - counted.answers, patience).toBeLessThanOrEqual(0);
+      await expect
+        .poll(async () => (await othersSeen()).length - counted.answers, { interval: 5 })
+        .toBeLessThanOrEqual(0);
       // What is not answered by now waits for more.
       client.end();
       await over;

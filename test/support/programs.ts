@@ -42,7 +42,7 @@ export function itWith(programs: readonly string[], name: string, test: () => Pr
 /** Runs a program to its end, in a directory. Resolves whatever its exit code is; rejects where it takes too long. */
 export function runProgram(program: string, args: readonly string[], cwd: string): Promise<ProgramResult> {
   return new Promise((resolve, reject) => {
-    const options = { cwd, encoding: 'buffer', maxBuffer: 64 * 1024 * 1024, timeout: 15_000 } as const;
+    const options = { cwd, encoding: 'buffer', maxBuffer: 64 * 1024 * 1024, timeout: timeoutMs / 2 } as const;
     execFile(program, args, options, (error, stdout, stderr) => {
       const code = error === null ? 0 : error.code;
       if (typeof code === 'number') resolve({ code, stdout, stderr: stderr.toString() });

@@ -13,7 +13,7 @@ export const projectDirectory = fileURLToPath(new URL('../../', import.meta.url)
 const executable = join(projectDirectory, 'bin/rangeway.js');
 
 /** How long a process may take to stop, when its test is over, before it is killed. */
-const patienceMs = 5000;
+const patienceMs = 20_000;
 
 type Signal = 'SIGINT' | 'SIGTERM' | 'SIGKILL';
 

@@ -12,5 +12,5 @@ export async function untilQuiet(read: () => number): Promise<void> {
     last = value;
     return sameLooks >= 10;
   };
-  await expect.poll(look, { interval: 20, timeout: 15_000 }).toBe(true);
+  await expect.poll(look, { interval: 20 }).toBe(true);
 }

@@ -244,7 +244,8 @@ describe('the end of a tunnel', () => {
     await expect.poll(() => listener.tunnelEvents.length).toBe(1);
     const leftAt = performance.now();
     await closed.promise;
-    expect(performance.now() - leftAt).toBeLessThan(1_000);
+    // It is not the two seconds for what is still to be written that end it.
+    expect(performance.now() - leftAt).toBeLessThan(1_900);
   });
 
   it("comes with the origin's reset, which is told", async () => {
