@@ -10,9 +10,13 @@ const batchSize = 64;
 /** One batch of so many is a single long input. */
 const stretchEvery = 8;
 
-/** A long input that takes less is not looked at; of those that take more, half must take more than a third of it. */
+/**
+ * A long input that takes less is not looked at. Of those that take more, a quarter must take more than an eighth of it:
+ * that is as far from a fourth, where the time grows with the length, as from a sixteenth, where it grows with its square,
+ * so that a machine whose other core is busy is taken for neither.
+ */
 const slowMs = 300;
-const mostGrowth = 3;
+const mostGrowth = 8;
 
 /** No input may take so long. The best of some tries counts: on a busy machine the same work takes longer at times. */
 const longestMs = 5_000;
@@ -123,10 +127,10 @@ export function errorOf(target: Target, input: string): Error | undefined {
 export function slowness(target: Target, input: string): Error | undefined {
   const elapsedMs = leastMs(target, input, slowMs);
   if (elapsedMs <= slowMs) return undefined;
-  const halfMs = leastMs(target, input.slice(0, input.length / 2), elapsedMs / mostGrowth);
-  if (elapsedMs <= longestMs && elapsedMs <= mostGrowth * halfMs) return undefined;
+  const quarterMs = leastMs(target, input.slice(0, input.length / 4), elapsedMs / mostGrowth);
+  if (elapsedMs <= longestMs && elapsedMs <= mostGrowth * quarterMs) return undefined;
   return new Error(
-    `broken: ${input.length} octets take ${Math.round(elapsedMs)} ms, half of them ${Math.round(halfMs)}`,
+    `broken: ${input.length} octets take ${Math.round(elapsedMs)} ms, a quarter of them ${Math.round(quarterMs)}`,
   );
 }
 
