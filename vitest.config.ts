@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config';
 import { wireNames } from './test/support/wire-names.ts';
 
 /** Chance is given fewer tries over wires, which are slow; a number that is asked for holds for them too. */
-const { RANGEWAY_TEST_RUNS = '50' } = process.env;
+const { RANGEWAY_TEST_RUNS = '30' } = process.env;
 
 /** The processes that are started run our source, which need not be made ready for each of them anew. */
 const NODE_COMPILE_CACHE = fileURLToPath(new URL('node_modules/.cache/node-compile-cache', import.meta.url));
