@@ -8,7 +8,7 @@ import type { RangewayProcess } from './rangeway-process.ts';
 /** What a server may have taken at most, in bytes, whatever it went through. */
 const memoryBytes = 512 * 1024 * 1024;
 
-/** How soon a server that has nothing to do ends, in milliseconds, on a busy machine too: what is under way would get thirty seconds. */
+/** How soon a server that has nothing to do ends, in milliseconds: far less than the thirty seconds for what is under way. */
 const endsWithinMs = 10_000;
 
 /** How many files, sockets and the like a process has open; 0 where the system does not tell. */
