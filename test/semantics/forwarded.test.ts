@@ -58,10 +58,11 @@ describe('parseForwarded, RFC 7239 §4', () => {
   it.each(rows)('%j', (lines, elements) => expect(parseForwarded(lines)).toEqual(elements));
 
   it('takes no longer for what is long', () => {
-    const value = `for=a${' '.repeat(200_000)}b`;
+    const value = `for=a${' '.repeat(2_000_000)}b`;
     const startedAt = performance.now();
     expect(parseForwarded([value])).toBeUndefined();
-    expect(performance.now() - startedAt).toBeLessThan(1000);
+    // A time that grows with the square would be minutes.
+    expect(performance.now() - startedAt).toBeLessThan(10_000);
   });
 
   it('never throws, and reads what it has written', () => {
