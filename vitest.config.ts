@@ -8,8 +8,6 @@ const { RANGEWAY_TEST_RUNS = '30' } = process.env;
 /** The processes that are started run our source, which need not be made ready for each of them anew. */
 const NODE_COMPILE_CACHE = fileURLToPath(new URL('node_modules/.cache/node-compile-cache', import.meta.url));
 
-const carriers = 'test/wire/over-*.test.ts';
-
 export default defineConfig({
   test: {
     env: { NODE_COMPILE_CACHE },
@@ -20,9 +18,9 @@ export default defineConfig({
     // What is waited for comes at once, but for a machine that is busy with something else.
     expect: { poll: { timeout: 20_000 } },
     projects: [
-      { extends: true, test: { name: 'tests', include: ['test/**/*.test.ts'], exclude: [carriers] } },
+      { extends: true, test: { name: 'tests', include: ['test/**/!(over-*).test.ts'] } },
       // The HTTP/1 files once more; each says for its whole process what carries listeners.
-      { extends: true, test: { name: 'carriers', include: [carriers], isolate: true } },
+      { extends: true, test: { name: 'carriers', include: ['test/wire/over-*.test.ts'], isolate: true } },
       // The scenarios once more, with a listener, sockets and a strict client between the client and the proxy.
       ...wireNames.map((name) => ({
         extends: true as const,
