@@ -13,14 +13,17 @@ export default defineConfig({
     env: { NODE_COMPILE_CACHE },
     // All that our modules remember they would find out again, so that test files can share them: reading them anew took a fifth of the time.
     isolate: false,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
-    // What is waited for comes at once, but for a machine that is busy with something else.
+    // What is waited for comes soon, but on a machine that is busy with something else.
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     expect: { poll: { timeout: 20_000 } },
     projects: [
-      { extends: true, test: { name: 'tests', include: ['test/**/!(over-*).test.ts'] } },
-      // The HTTP/1 files once more; each says for its whole process what carries listeners.
-      { extends: true, test: { name: 'carriers', include: ['test/wire/over-*.test.ts'], isolate: true } },
+      { extends: true, test: { name: 'tests', include: ['test/**/!(over-*|fuzzer).test.ts'] } },
+      // These change all of their process: what carries listeners, and whether V8 counts what runs.
+      {
+        extends: true,
+        test: { name: 'apart', include: ['test/wire/over-*.test.ts', 'test/fuzz/fuzzer.test.ts'], isolate: true },
+      },
       // The scenarios once more, with a listener, sockets and a strict client between the client and the proxy.
       ...wireNames.map((name) => ({
         extends: true as const,

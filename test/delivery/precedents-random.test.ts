@@ -188,7 +188,7 @@ async function expectSame(plan: Plan): Promise<void> {
 }
 
 describe('random traffic', () => {
-  it('gets and tells the same whether precedents are followed or not', { timeout: 20_000 + 100 * runs }, async () => {
+  it('gets and tells the same whether precedents are followed or not', { timeout: 60_000 + 200 * runs }, async () => {
     await fc.assert(fc.asyncProperty(plans, expectSame), { numRuns: runs });
     expect(followed).toBeGreaterThan(runs);
   });

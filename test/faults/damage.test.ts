@@ -182,7 +182,7 @@ describe('damage to the files of a body', () => {
       for (const [damage, { files, other }] of stored) await damage.inflict(files, other);
       server = await startOn(dir);
       descriptors = descriptorsOf(server);
-    }, 120_000);
+    });
     afterAll(() => server[Symbol.asyncDispose]());
 
     it.each(damages)('$name', { timeout: 2 * recoversWithinMs }, async (damage) => {

@@ -146,7 +146,7 @@ describe(`damage to the index (seed ${faultSeed})`, () => {
       for (let at = 0; at < 50; at += 1) paths.push(...(await fill(server, Array(16).fill(30_000))));
       stored = paths;
       await server.stop('SIGTERM');
-    }, 60_000);
+    });
 
     const felt = damages.filter(([name]) => /some pages|bits of the write-ahead|log is empty|second half/.test(name));
     it.each(felt)('while the server runs: %s', { timeout }, async (_, inflict) => {

@@ -18,7 +18,7 @@ type Proxy = Awaited<ReturnType<typeof startProxy>>;
 
 /** How often a disk is full, or a directory closed, one time after the other. */
 const times = Math.ceil(faultRounds / 50);
-const timeoutMs = 20_000 + times * 3 * recoversWithinMs;
+const timeoutMs = 60_000 + times * 3 * recoversWithinMs;
 
 const diskBytes = 64_000_000;
 /** In the index, in one block, in many. */

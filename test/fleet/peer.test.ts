@@ -24,6 +24,7 @@ import { createRouter } from '../../src/routing/router.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { boundlessAllowances, openAccess } from '../support/open-gate.ts';
 import { patternBytes } from '../support/pattern-body.ts';
+import { untilClosed } from '../support/until-closed.ts';
 import { createWholeProxy } from '../support/whole-proxy.ts';
 
 type Answering = (inquiry: Inquiry, given: Version | undefined) => Promise<HeldAnswer | undefined>;
@@ -429,7 +430,7 @@ describe('a process', () => {
       socket.resume();
       socket.write(noise, 'latin1');
       setTimeout(() => socket.destroy(), 50);
-      await once(socket, 'close');
+      await untilClosed(socket);
     }
     expect(await holder().answer(ask())).toBeUndefined();
   });

@@ -7,7 +7,7 @@ import { get, type HostileGround, openHostileGround, post } from '../support/hos
 /** More runs than usual find what is rare. */
 const { RANGEWAY_TEST_RUNS = '300' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
-const timeout = 20_000 + 50 * runs;
+const timeout = 60_000 + 50 * runs;
 
 const smuggled = 'GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n';
 

@@ -24,7 +24,7 @@ const storedBytes = Math.min(relayedBytes, 2048 * mebibyte);
 if (!(storedBytes > memoryBytes)) throw new Error(`a body of ${askedBytes} bytes could be buffered, and prove nothing`);
 
 /** At some 30 MB/s the slowest machine is through. */
-const timeoutMs = (bytes: number): number => 30_000 + bytes / 30_000;
+const timeoutMs = (bytes: number): number => 60_000 + bytes / 30_000;
 
 type Proxy = RangewayProcess & { readonly url: string };
 

@@ -36,7 +36,7 @@ beforeAll(async () => {
   });
   rangeway = started;
   port = Number(new URL(started.url).port);
-}, 30_000);
+});
 afterAll(async () => {
   expect(await rangeway.stop('SIGTERM')).toBe(0);
   origin.closeAllConnections();

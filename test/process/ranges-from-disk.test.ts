@@ -99,27 +99,21 @@ const hasCalls = loadMoveToSocket() !== undefined;
 it.each<[way: string, sendfile: boolean]>([
   ['read by the process', false],
   ['moved by the system where it can', true],
-])(
-  'every reader gets its own bytes, quick and slow ones side by side: %s',
-  {
-    timeout: 60_000,
-  },
-  async (_way, sendfile) => {
-    using origin = await openOrigin();
-    const dir = await temporaryDirectory();
-    const store = { type: 'disk', dir: join(dir, 'store'), memoryBytes: '1MB', sendfile };
-    const routes = [{ origin: origin.url }];
-    await using server = await startConfigured(dir, { listen: '127.0.0.1:0', store, routes });
-    const whole = await fetch(`${server.url}/f`);
-    expect((await whole.bytes()).length).toBe(sizeBytes);
-    const random = seededRandom(20_260_101);
-    const port = Number(new URL(server.url).port);
-    const readers = Array.from({ length: 16 }, (_, at) =>
-      readRanges(port, random, at % 4 === 0 ? slowAtOnce : 1, at % 3),
-    );
-    expect(await Promise.all(readers)).toEqual(readers.map(() => 0));
-    // Told at the start, in the log alone.
-    expect(server.output().includes('store.sendfile has no effect here')).toBe(sendfile && !hasCalls);
-    expect(server.output()).not.toContain('ExperimentalWarning');
-  },
-);
+])('every reader gets its own bytes, quick and slow ones side by side: %s', async (_way, sendfile) => {
+  using origin = await openOrigin();
+  const dir = await temporaryDirectory();
+  const store = { type: 'disk', dir: join(dir, 'store'), memoryBytes: '1MB', sendfile };
+  const routes = [{ origin: origin.url }];
+  await using server = await startConfigured(dir, { listen: '127.0.0.1:0', store, routes });
+  const whole = await fetch(`${server.url}/f`);
+  expect((await whole.bytes()).length).toBe(sizeBytes);
+  const random = seededRandom(20_260_101);
+  const port = Number(new URL(server.url).port);
+  const readers = Array.from({ length: 16 }, (_, at) =>
+    readRanges(port, random, at % 4 === 0 ? slowAtOnce : 1, at % 3),
+  );
+  expect(await Promise.all(readers)).toEqual(readers.map(() => 0));
+  // Told at the start, in the log alone.
+  expect(server.output().includes('store.sendfile has no effect here')).toBe(sendfile && !hasCalls);
+  expect(server.output()).not.toContain('ExperimentalWarning');
+});

@@ -82,7 +82,7 @@ async function start(config: object): Promise<{ rangeway: RangewayProcess; addre
 }
 
 describe('20 reloads under load', () => {
-  it.each([1, 2])('fail no request, where so many processes serve: %i', { timeout: 60_000 }, async (workers) => {
+  it.each([1, 2])('fail no request, where so many processes serve: %i', async (workers) => {
     const files = await writeTestCertificate(dir);
     const configure = (round: number) => ({
       workers,

@@ -14,7 +14,7 @@ import { noteUnhandled } from '../support/traffic-unhandled.ts';
 const { RANGEWAY_TEST_RUNS = '150' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
 /** Enough for a slow disk, and for making a failure small. */
-const timeout = 30_000 + 200 * runs;
+const timeout = 60_000 + 1000 * runs;
 
 describe('random traffic over a disk', () => {
   it.each([

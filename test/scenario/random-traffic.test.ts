@@ -11,7 +11,7 @@ import { noteUnhandled } from '../support/traffic-unhandled.ts';
 const { RANGEWAY_TEST_RUNS = '500' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
 /** Enough for making a failure small. */
-const timeout = 20_000 + 20 * runs;
+const timeout = 60_000 + 20 * runs;
 
 describe('random traffic', () => {
   it('gets no wrong byte and none that is for others, does not wait for ever, and leaves nothing open', {

@@ -11,6 +11,7 @@ import type { MoveToSocket } from '../../src/store/disk/file-system.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { temporaryDirectory } from '../support/disk-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
+import { untilClosed } from '../support/until-closed.ts';
 
 const available = loadMoveToSocket();
 
@@ -182,7 +183,7 @@ describe.each(available === undefined ? [] : [available])('the calls of the syst
   it('move nothing to a client that has left, and the process lives', async () => {
     const { client, socket, descriptor } = await openPair();
     const { fd } = await openFile();
-    const closed = once(socket, 'close');
+    const closed = untilClosed(socket);
     // Only the kernel knows of it until Node is told.
     client.resetAndDestroy();
     let taken = -1;

@@ -29,6 +29,18 @@ function accountOf(dir: string) {
   }
 }
 
+/** Waits until no file is left over, but for those that are being written: what is closed before stops its sweeping. */
+async function untilSwept(dir: string): Promise<void> {
+  let before: readonly string[] | undefined;
+  const lasting = async () => {
+    const now = await orphanedFiles(dir);
+    const both = before === undefined ? undefined : now.filter((path) => before?.includes(path));
+    before = now;
+    return both;
+  };
+  await expect.poll(lasting, { interval: 200 }).toEqual([]);
+}
+
 it('two that find the index damaged go on with one fresh index, and read nothing wrong', async () => {
   const dir = await temporaryDirectory();
   const processes = new SharingProcesses(dir);
@@ -44,6 +56,7 @@ it('two that find the index damaged go on with one fresh index, and read nothing
   }
   await expect.poll(async () => (await readdir(dir)).includes('index.sqlite.damaged')).toBe(true);
   await setTimeout(500);
+  await untilSwept(dir);
   const ends = await Promise.all(both.map((each) => each.end()));
   const isDamage = (wrong: string) => /"level":"(?:warn|error)".*damaged/.test(wrong);
   const others = ends.flatMap(({ wrong }) => wrong).filter((wrong) => !isDamage(wrong));

@@ -5,6 +5,7 @@ import { createServer, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Span } from '../../src/bytes/span.ts';
 import { ByteReader } from './byte-reader.ts';
+import { untilClosed } from './until-closed.ts';
 import { type FileVersion, nameOf, versionPiece } from './versioned-file.ts';
 import { versionField } from './versioned-origin.ts';
 
@@ -182,7 +183,7 @@ class TcpOrigin implements FaultyOrigin {
     if (limit === span.end && reply.framing === 'chunked') await write(socket, '0\r\n\r\n');
     if (limit === span.end && reply.extra !== undefined) await write(socket, reply.extra);
     if (end === 'fin') socket.end();
-    if (end === 'stall') await once(socket, 'close');
+    if (end === 'stall') await untilClosed(socket);
     if (end === 'rst') {
       // What is on its way arrives before.
       await delay(20);

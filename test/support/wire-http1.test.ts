@@ -3,6 +3,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { expect, it } from 'vitest';
+import { untilClosed } from './until-closed.ts';
 import { WireHttp1 } from './wire-http1.ts';
 
 /** What a client makes of a response: its body, or that it broke off, and the faults that it has noted. */
@@ -21,7 +22,7 @@ async function readRaw(method: string, text: string): Promise<{ readonly told: s
   } catch {
     told += ' broken';
   }
-  if (!socket.closed) await once(socket, 'close');
+  await untilClosed(socket);
   await once(server.close(), 'close');
   return { told, faults: faults.length };
 }

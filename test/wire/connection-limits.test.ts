@@ -1,10 +1,10 @@
 /** How many connections there may be, and what becomes of those beyond. */
 
-import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { createConnectionLimits } from '../../src/listener/connection-limits.ts';
 import { openListener, type TestListener, textResponse } from '../support/open-listener.ts';
+import { untilClosed } from '../support/until-closed.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const noLimits = { connections: 0, connectionsPerClient: 0, isExempt: () => false };
@@ -27,7 +27,7 @@ const leaveAll = async () => {
   await Promise.all(
     kept.splice(0).map((socket) => {
       socket.destroy();
-      return once(socket, 'close');
+      return untilClosed(socket);
     }),
   );
 };
@@ -80,7 +80,7 @@ describe('more connections than there may be', () => {
       const socket = connect({ port: listener.port, host: '127.0.0.1' });
       socket.on('error', () => {});
       socket.end('no TLS');
-      await once(socket.resume(), 'close');
+      await untilClosed(socket.resume());
       await expect.poll(() => freePlaces(connections)).toBe(1);
     }
     await using client = await listener.connect();

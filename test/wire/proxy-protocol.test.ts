@@ -8,6 +8,7 @@ import { connect as connectTls } from 'node:tls';
 import { describe, expect, it } from 'vitest';
 import { openListener, type TestListener, textResponse } from '../support/open-listener.ts';
 import { testAuthority } from '../support/tls-certificate.ts';
+import { untilClosed } from '../support/until-closed.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
 const v1 = 'PROXY TCP4 192.0.2.9 198.51.100.7 56324 443\r\n';
@@ -174,7 +175,7 @@ describe('a header that does not come', () => {
       // A balancer that looks whether we are there.
       const looking = await dial(listener.port);
       looking.end(`${start}\x20\0\0\0`, 'latin1');
-      await once(looking.resume(), 'close');
+      await untilClosed(looking.resume());
       const waiting = await dial(listener.port);
       expect(await answerTo(waiting, v1)).toBe('');
       const unused = await dial(listener.port);

@@ -13,7 +13,7 @@ import { turn } from '../support/turn.ts';
 /** More runs than usual find what is rare. */
 const { RANGEWAY_TEST_RUNS = '300' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);
-const timeout = 20_000 + 50 * runs;
+const timeout = 60_000 + 50 * runs;
 
 /** Comes after every stream, and is the last. */
 const after = 'GET /after HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';

@@ -21,6 +21,7 @@ import {
   testAuthority,
   writeTestCertificate,
 } from '../support/tls-certificate.ts';
+import { untilClosed } from '../support/until-closed.ts';
 
 let dir: string;
 beforeEach(async () => {
@@ -321,9 +322,9 @@ describe('a connection that does not become a TLS connection', () => {
     // A record that never ends, a byte at a time.
     client.write('\x16\x03\x01\x02\x00\x01\x00\x01', 'latin1');
     const drip = setInterval(() => client.write('\x00', 'latin1'), 20);
-    await once(client.resume(), 'close');
+    await untilClosed(client.resume());
     clearInterval(drip);
-    expect(listener.events).toEqual([refused('tls_handshake_failed')]);
+    await expect.poll(() => listener.events).toEqual([refused('tls_handshake_failed')]);
   });
 
   it.each<[what: string, bytes: string, code: string]>([
@@ -335,7 +336,7 @@ describe('a connection that does not become a TLS connection', () => {
     await using listener = await openTlsListener();
     const client = await open(listener.port);
     client.end(bytes, 'latin1');
-    await once(client.resume(), 'close');
+    await untilClosed(client.resume());
     await expect.poll(() => listener.events).toEqual([refused('tls_handshake_failed')]);
     expect(listener.events[0]).toMatchObject({ detail: expect.stringContaining(code) });
     expect(await listener.listener.close(10_000)).toEqual({ cut: 0 });
@@ -382,7 +383,7 @@ describe('a connection that does not become a TLS connection', () => {
       Array.from({ length: count }, async () => {
         const client = await open(listener.port);
         client.end('no TLS at all\r\n\r\n');
-        await once(client.resume(), 'close');
+        await untilClosed(client.resume());
       }),
     );
     await listener.listener.close(10_000);
