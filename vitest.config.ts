@@ -8,6 +8,19 @@ const { RANGEWAY_TEST_RUNS = '30' } = process.env;
 /** The processes that are started run our source, which need not be made ready for each of them anew. */
 const NODE_COMPILE_CACHE = fileURLToPath(new URL('node_modules/.cache/node-compile-cache', import.meta.url));
 
+/** These have a process each: they change all of it, or count what it has. */
+const apart = [
+  // What carries listeners.
+  'test/wire/over-*.test.ts',
+  // What has run, as V8 counts it.
+  'test/fuzz/fuzzer.test.ts',
+  // Memory.
+  'test/hostile/kept-texts.test.ts',
+  // Descriptors, sockets and timers.
+  'test/setup/succession.test.ts',
+  'test/store/disk-store-fault.test.ts',
+] as const;
+
 export default defineConfig({
   test: {
     env: { NODE_COMPILE_CACHE },
@@ -18,12 +31,8 @@ export default defineConfig({
     hookTimeout: 180_000,
     expect: { poll: { timeout: 20_000 } },
     projects: [
-      { extends: true, test: { name: 'tests', include: ['test/**/!(over-*|fuzzer).test.ts'] } },
-      // These change all of their process: what carries listeners, and whether V8 counts what runs.
-      {
-        extends: true,
-        test: { name: 'apart', include: ['test/wire/over-*.test.ts', 'test/fuzz/fuzzer.test.ts'], isolate: true },
-      },
+      { extends: true, test: { name: 'tests', include: ['test/**/*.test.ts', ...apart.map((files) => `!${files}`)] } },
+      { extends: true, test: { name: 'apart', include: [...apart], isolate: true } },
       // The scenarios once more, with a listener, sockets and a strict client between the client and the proxy.
       ...wireNames.map((name) => ({
         extends: true as const,

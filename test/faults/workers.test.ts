@@ -249,6 +249,6 @@ describe('workers that are killed under load', () => {
         await rm(dir, { recursive: true, force: true });
       }
     },
-    60_000 + lives * 30_000,
+    60_000 + lives * 120_000,
   );
 });
