@@ -19,7 +19,7 @@ const apart = [
   // Descriptors, sockets and timers.
   'test/setup/succession.test.ts',
   'test/store/disk-store-fault.test.ts',
-] as const;
+];
 
 export default defineConfig({
   test: {
@@ -32,7 +32,7 @@ export default defineConfig({
     expect: { poll: { timeout: 20_000 } },
     projects: [
       { extends: true, test: { name: 'tests', include: ['test/**/*.test.ts', ...apart.map((files) => `!${files}`)] } },
-      { extends: true, test: { name: 'apart', include: [...apart], isolate: true } },
+      { extends: true, test: { name: 'apart', include: apart, isolate: true } },
       // The scenarios once more, with a listener, sockets and a strict client between the client and the proxy.
       ...wireNames.map((name) => ({
         extends: true as const,

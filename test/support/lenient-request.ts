@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import { duplexPair } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { ReadRequest } from './strict-request.ts';
+import { untilClosed } from './until-closed.ts';
 
 /** What readers must agree on. */
 export type Gist = Pick<ReadRequest, 'method' | 'target' | 'body'>;
@@ -96,7 +97,7 @@ export async function readByNode(bytes: string): Promise<Gist[]> {
   client.resume();
   client.write(bytes, 'latin1');
   client.end();
-  await new Promise((resolve) => connection.once('close', resolve));
+  await untilClosed(connection);
   if (faults.length > 0) throw new Error(`Node refuses what the origin got: ${faults.join(', ')}`);
   return await Promise.all(requests);
 }
