@@ -4,7 +4,9 @@
 const neededMajor = 24;
 
 if (Number.parseInt(process.versions.node, 10) < neededMajor) {
-  process.stderr.write(`rangeway needs Node ${neededMajor} or newer; this is ${process.version}\n`);
+  process.stderr.write(
+    `rangeway needs Node ${neededMajor} or newer; this is ${process.version}. Install a newer one: https://nodejs.org\n`,
+  );
   process.exitCode = 1;
 } else {
   silenceKnownWarnings();

@@ -17,7 +17,7 @@ function blocks(language: string): string[] {
   return [...readme.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)\\n\`\`\`$`, 'gms'))].map(([, text = '']) => text);
 }
 
-const [demo = '', ask = '', inFrontOfYours = '', check = '', operate = '', ...otherLines] = blocks('sh');
+const [demo = '', ask = '', inFrontOfYours = '', install = '', check = '', operate = '', ...otherLines] = blocks('sh');
 const [shown = ''] = blocks('http');
 
 /** Fields that are another time, or on another machine, not the same; the README may leave them out. */
@@ -28,6 +28,7 @@ describe('the commands of the README', () => {
     expect(demo).toBe('npm ci && npm run demo');
     expect(ask).toMatch(/^curl .* http:\/\/127\.0\.0\.1:8080\/\S+$/);
     expect(inFrontOfYours).toMatch(/^npm start -- http:\/\/127\.0\.0\.1:3000 --listen 8080$/);
+    expect(install).toMatch(/^npm ci && npm pack\nnpm install --global \.\/rangeway-\S+\.tgz\nrangeway -v$/);
     expect(check).toBe('npm start -- check config.example.json');
     expect(operate).toMatch(
       /^npm start -- http:\S+ --workers auto --admin unix:\S+\nnpm start -- ls --admin unix:\S+$/,
@@ -60,6 +61,15 @@ describe('the commands of the README', () => {
     expect((await fetch(url)).status).toBe(502);
   });
 
+  itWith(['npm'], 'npm start ends the server when npm is told to end', async () => {
+    await using started = startLine(`exec ${inFrontOfYours.replace(/8080$/, '0')}`, { XDG_CACHE_HOME: dir });
+    await started.waitFor(/ready on http:/);
+    // To npm alone, as a service manager or a container does.
+    process.kill(started.pid, 'SIGTERM');
+    expect(await started.ended(), started.output()).toBe(0);
+    expect(started.output()).toContain('"stage":"stopped"');
+  });
+
   itWith(['npm'], 'npm start with workers, and npm start -- ls', async () => {
     const here = operate.replaceAll('unix:./', `unix:${dir}/`).replace(' --workers', ' --listen 127.0.0.1:0 --workers');
     const [serve = '', list = ''] = here.split('\n');
@@ -85,10 +95,18 @@ function headLines(head: string): string[] {
 }
 
 describe('the other blocks of the README', () => {
-  it('the configuration checks', () => {
-    const [text = '', ...others] = blocks('json');
+  it.each(blocks('json'))('the configuration checks: %s', (text) => {
     expect(checkConfig(JSON.parse(text), '.')).toMatchObject({ kind: 'ok' });
-    expect(others).toEqual([]);
+  });
+
+  it('the package that is installed has the version of this one', () => {
+    const { version } = JSON.parse(readDocument('package.json')) as { version: string };
+    expect(install).toContain(`rangeway-${version}.tgz`);
+  });
+
+  it('the smallest configuration has nothing to leave out', () => {
+    const [smallest = ''] = blocks('json');
+    expect(JSON.parse(smallest)).toEqual({ routes: [{ origin: expect.any(String) }] });
   });
 
   itWith([], 'the program that embeds it runs', async () => {
@@ -102,6 +120,9 @@ describe('the other blocks of the README', () => {
     await using started = startLine(`exec "${process.execPath}" "${file}"`);
     // The event of a server that is ready.
     await started.waitFor(/^life$/m);
+    await started.waitFor(/^http:\S+$/m);
+    process.kill(started.pid, 'SIGTERM');
+    expect(await started.ended(), started.output()).toBe(0);
   });
 });
 
@@ -110,7 +131,7 @@ describe('the documents', () => {
 
   it('are found', () => expect(documents.length).toBeGreaterThan(4));
 
-  it('README.md is short enough to be read', () => expect(readme.split('\n').length).toBeLessThan(200));
+  it('README.md is short enough to be read', () => expect(readme.split('\n').length).toBeLessThan(240));
 
   it.each(documents)('%s links to what is there', (name) => {
     const links = [...readDocument(name).matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = '']) => target);

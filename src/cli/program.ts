@@ -2,11 +2,12 @@
 
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { Command, Help, InvalidArgumentError } from 'commander';
+import { Command, CommanderError, Help, InvalidArgumentError, Option } from 'commander';
 import { nearestName } from '../config/nearest-name.ts';
 import { parseDuration } from '../config/units.ts';
 import { addAdminCommands } from './admin/admin-commands.ts';
 import { check } from './check.ts';
+import { exitCode } from './exit-code.ts';
 import { type ExplainFlags, parseRangeFlag, parseUrl } from './explain/explain-flags.ts';
 import { collectHeader } from './explain/header-flag.ts';
 import type { CliIo } from './io.ts';
@@ -18,6 +19,7 @@ import type { SignFlags } from './sign.ts';
 const usage = `[serve] <origin> [options]
        rangeway --config FILE [options]
        rangeway check FILE...
+       rangeway schema
        rangeway explain URL [options]
        rangeway probe ORIGIN [PATH] [options]
        rangeway ls | purge | warm | reload [options]
@@ -38,7 +40,12 @@ export function createProgram(io: CliIo, end: (code: number) => void): Command {
   const program = new Command('rangeway')
     .usage(usage)
     .description('A reverse caching proxy that puts HTTP byte ranges in front of any origin.')
-    .version(readVersion(), '-V, --version', 'print the version')
+    .version(readVersion(), '-v, --version', 'print the version')
+    .addOption(new Option('-V', 'print the version').hideHelp())
+    .on('option:V', () => {
+      io.stdout.write(`${readVersion()}\n`);
+      throw new CommanderError(0, 'commander.version', readVersion());
+    })
     .helpOption('-h, --help', 'print this help')
     .helpCommand('help [command]', 'print this help, or that of a command')
     .addHelpText('after', examples)
@@ -51,6 +58,7 @@ export function createProgram(io: CliIo, end: (code: number) => void): Command {
     });
   const serving = addServe(program, io, end);
   addCheck(program, io, end);
+  addSchema(program, io, end);
   addExplain(program, io, end);
   addProbe(program, io, end);
   addAdminCommands(program, io, end);
@@ -87,6 +95,10 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
       '--origin-host <origin|keep|name>',
       "the Host that the origin sees: its own, the client's, or a name (default: origin)",
     )
+    .option(
+      '--insecure-tls',
+      'take any certificate from the origin, such as a self-signed one: then nothing proves that it is the origin',
+    )
     .option('--workers <N|auto>', 'how many processes serve; auto for one per core (default: 1)')
     .option(
       '--admin <[host:]port|unix:PATH>',
@@ -109,6 +121,17 @@ function addCheck(program: Command, io: CliIo, end: (code: number) => void): voi
     .description('check configuration files and tell everything that is wrong with them')
     .argument('<file...>', 'configuration files')
     .action(async (files: string[]) => end(await check(files, io)));
+}
+
+function addSchema(program: Command, io: CliIo, end: (code: number) => void): void {
+  program
+    .command('schema')
+    .description('print the JSON Schema of configuration files, for "$schema" and your editor')
+    .action(async () => {
+      const { formatJsonSchema } = await import('../config/json-schema.ts');
+      io.stdout.write(formatJsonSchema());
+      end(exitCode.done);
+    });
 }
 
 function addExplain(program: Command, io: CliIo, end: (code: number) => void): void {

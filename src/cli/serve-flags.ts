@@ -14,6 +14,7 @@ export interface ServeFlags {
   /** Milliseconds. */
   readonly defaultTtl?: number | undefined;
   readonly originHost?: string | undefined;
+  readonly insecureTls?: boolean | undefined;
   readonly workers?: string | undefined;
   readonly admin?: string | undefined;
   /** Where the token is, never the token. */
@@ -65,6 +66,7 @@ const routeOptionFlags: readonly (readonly [path: string, flag: string])[] = [
   ['routes[0].origin', '<origin>'],
   ['routes[0].origin.url', '<origin>'],
   ['routes[0].origin.host', '--origin-host'],
+  ['routes[0].origin.insecureTls', '--insecure-tls'],
   ['routes[0].cache.defaultTtlSeconds', '--default-ttl'],
 ];
 
@@ -102,12 +104,18 @@ function hasAdminToken(value: unknown): boolean {
 
 function strayRouteFlag(flags: ServeFlags): string | undefined {
   if (flags.defaultTtl !== undefined) return '--default-ttl';
+  if (flags.insecureTls !== undefined) return '--insecure-tls';
   return flags.originHost === undefined ? undefined : '--origin-host';
 }
 
 function routeOf(origin: string, flags: ServeFlags): JsonObject {
+  const { originHost, insecureTls } = flags;
+  const options = {
+    ...(originHost === undefined ? {} : { host: originHost }),
+    ...(insecureTls === undefined ? {} : { insecureTls }),
+  };
   return {
-    origin: flags.originHost === undefined ? origin : { url: origin, host: flags.originHost },
+    origin: Object.keys(options).length === 0 ? origin : { url: origin, ...options },
     ...(flags.defaultTtl === undefined ? {} : { cache: { defaultTtlSeconds: flags.defaultTtl / 1000 } }),
   };
 }

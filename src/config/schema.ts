@@ -6,6 +6,7 @@ import { listenConflicts } from './listen-conflicts.ts';
 import { listenSchema } from './listener-schema.ts';
 import { matchConflicts } from './match-conflicts.ts';
 import { routeMatchSchema, routeSchema } from './route-schema.ts';
+import { selfOrigins } from './self-origin.ts';
 import { addressRange, count, seconds, size, token, trustedPeer } from './values.ts';
 
 const storeOptions = z.strictObject({
@@ -231,21 +232,26 @@ const options = z.strictObject({
 });
 
 /** The whole configuration. */
-export const configSchema = options.superRefine(({ listen, admin, trustedProxies, workers, store }, context) => {
-  const places = [...listen.map(({ address }) => address), ...(admin === undefined ? [] : [admin.listen])];
-  for (const { index, message } of listenConflicts(places)) {
-    if (index === listen.length) context.addIssue({ code: 'custom', path: ['admin', 'listen'], message });
-  }
-  if (workers !== 1 && store.type === 'memory') {
-    const message = 'several workers share a store on disk; a store in memory is for one';
-    context.addIssue({ code: 'custom', path: ['workers'], message });
-  }
-  if (trustedProxies.length > 0) return;
-  for (const [index, { proxyProtocol }] of listen.entries()) {
-    const message = 'needs trustedProxies: nobody else may connect';
-    if (proxyProtocol) context.addIssue({ code: 'custom', path: ['listen', index, 'proxyProtocol'], message });
-  }
-});
+export const configSchema = options.superRefine(
+  ({ listen, admin, trustedProxies, workers, store, routes }, context) => {
+    const places = [...listen.map(({ address }) => address), ...(admin === undefined ? [] : [admin.listen])];
+    for (const { index, message } of listenConflicts(places)) {
+      if (index === listen.length) context.addIssue({ code: 'custom', path: ['admin', 'listen'], message });
+    }
+    if (workers !== 1 && store.type === 'memory') {
+      const message = 'several workers share a store on disk; a store in memory is for one';
+      context.addIssue({ code: 'custom', path: ['workers'], message });
+    }
+    for (const { path, message } of selfOrigins(routes, listen)) {
+      context.addIssue({ code: 'custom', path: [...path], message });
+    }
+    if (trustedProxies.length > 0) return;
+    for (const [index, { proxyProtocol }] of listen.entries()) {
+      const message = 'needs trustedProxies: nobody else may connect';
+      if (proxyProtocol) context.addIssue({ code: 'custom', path: ['listen', index, 'proxyProtocol'], message });
+    }
+  },
+);
 
 /** The configuration as it is written. */
 export type ConfigInput = z.input<typeof configSchema>;

@@ -36,8 +36,13 @@ export function originError(thrown: unknown, stage: Stage, isTls: boolean): Prox
   const error = firstError(thrown);
   const code = errorCode(error, stage, isTls);
   const parts = [error.code, error.message].filter((part) => part !== undefined && part !== '');
-  return new OriginError(code, { cause: thrown, detail: parts.join(': '), isUnsent: stage === 'connecting' });
+  const detail = `${parts.join(': ')}${code === 'origin_certificate_refused' ? certificateAdvice : ''}`;
+  return new OriginError(code, { cause: thrown, detail, isUnsent: stage === 'connecting' });
 }
+
+/** What an operator can do about a certificate that is not trusted. It is for the log: clients never see the detail. */
+const certificateAdvice =
+  '; trust the authority that signed it with "origin.caFile", or take any certificate with "origin.insecureTls" (--insecure-tls)';
 
 interface SystemError extends Error {
   readonly code?: string;

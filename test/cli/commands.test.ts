@@ -102,9 +102,17 @@ describe('help and version', () => {
     expect([...stdout.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, flag]) => flag)).toEqual([...flags, '--help']);
   });
 
-  it.each(['--version', '-V'])('%s', async (flag) => {
+  it.each(['--version', '-v', '-V'])('%s', async (flag) => {
     const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
     expect(await outcomeOf(flag)).toEqual({ code: 0, stdout: `${version}\n`, stderr: '' });
+  });
+});
+
+describe('schema', () => {
+  it('prints the JSON Schema of configuration files', async () => {
+    const { code, stdout } = await outcomeOf('schema');
+    expect(code).toBe(0);
+    expect(stdout).toBe(readFileSync(new URL('../../config.schema.json', import.meta.url), 'utf8'));
   });
 });
 
@@ -126,6 +134,8 @@ describe('misuse is exit 2 and says what to do', () => {
       'example.org',
     ],
     ['rangeway: <origin>: expected the URL of an origin; did you mean "http://localhost:3000"?\n', 'localhost:3000'],
+    ['rangeway: <origin>: is listen[0], 127.0.0.1:8080: Rangeway would be its own origin', 'http://localhost:8080'],
+    ['rangeway: --insecure-tls: means something for an https:// origin only\n', origin, '--insecure-tls'],
     ['rangeway: <origin>: must not hold a user name or password\n', 'http://a:b@c', '--origin-host', 'keep'],
     ['rangeway: --origin-host: expected "origin", "keep" or a host name', origin, '--origin-host', 'http://x'],
     ['rangeway: --default-ttl: must be at most 31536000, found 86400000\n', origin, '--default-ttl', '1000d'],

@@ -37,7 +37,7 @@ describe('bin/rangeway.js', () => {
     expect(runAfter(pretendVersion(version), '--version')).toEqual({
       status: 1,
       stdout: '',
-      stderr: `rangeway needs Node 24 or newer; this is v${version}\n`,
+      stderr: `rangeway needs Node 24 or newer; this is v${version}. Install a newer one: https://nodejs.org\n`,
     });
   });
 

@@ -20,6 +20,13 @@ const diskFile = {
 describe('overlayFlags', () => {
   it.each<[what: string, file: unknown, origin: string | undefined, flags: ServeFlags, want: unknown]>([
     ['an origin alone', {}, origin, {}, { routes }],
+    [
+      '--insecure-tls',
+      {},
+      'https://127.0.0.1:3443',
+      { insecureTls: true },
+      { routes: [{ origin: { url: 'https://127.0.0.1:3443', insecureTls: true } }] },
+    ],
     ['a file alone', diskFile, undefined, {}, diskFile],
     [
       'every flag',
@@ -98,6 +105,7 @@ describe('overlayFlags', () => {
   it.each<[want: RegExp, origin: string | undefined, flags: ServeFlags]>([
     [/^<origin> and the routes of a\.json exclude each other/, origin, { config: 'a.json' }],
     [/^--default-ttl goes with <origin>; in a\.json/, undefined, { config: 'a.json', defaultTtl: 0 }],
+    [/^--insecure-tls goes with <origin>; in a\.json/, undefined, { config: 'a.json', insecureTls: true }],
     [/^--origin-host goes with <origin>; in a\.json/, undefined, { config: 'a.json', originHost: 'keep' }],
   ])('%s', (want, given, flags) => {
     expect(overlayFlags(diskFile, given, flags)).toEqual({ kind: 'refused', reason: expect.stringMatching(want) });

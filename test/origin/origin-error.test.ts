@@ -52,6 +52,13 @@ describe('originError', () => {
     expect(originError(Object.assign(new Error('x'), facts), stage, isTls).code).toBe(want);
   });
 
+  it('names the options that help where the certificate is not trusted', () => {
+    const error = Object.assign(new Error('self-signed certificate'), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' });
+    const detail = originError(error, 'connecting', true).detail ?? '';
+    for (const word of ['self-signed', 'origin.caFile', 'origin.insecureTls', '--insecure-tls'])
+      expect(detail).toContain(word);
+  });
+
   it('lets the first address of a name speak for all', () => {
     const refused = Object.assign(new Error('connect ECONNREFUSED ::1:1'), {
       code: 'ECONNREFUSED',

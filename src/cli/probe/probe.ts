@@ -121,10 +121,7 @@ function fieldsFor(url: URL, given: Fields = []): Fields {
 }
 
 function describeFailure(url: URL, { code, detail }: Failure): string {
-  const advice =
-    code === 'origin_certificate_refused'
-      ? '; --insecure probes it all the same, and Rangeway needs "origin.caFile", a file with the authority that has signed it'
-      : '';
+  const advice = code === 'origin_certificate_refused' ? '; --insecure probes it all the same' : '';
   return printable(`${url.href} cannot be asked: ${detail}${advice}`);
 }
 
