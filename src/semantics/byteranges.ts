@@ -23,14 +23,16 @@ export interface ByterangesFraming {
 }
 
 /**
- * Frames `spans`, each a part of `whole`, in their order. `boundary` is one of `createBoundary`, which needs no quotes.
+ * Frames `spans`, each a part of `whole`, in their order. `boundary` is one of `createBoundary`, which needs no quotes. A line
+ * end stands before the first delimiter too: the grammar allows it to be absent, but nginx and Apache send it, and readers
+ * such as zsync's find no part without it.
  * There is no Content-Range beside the Content-Type of the message (RFC 9110 §15.3.7.2).
  */
 export function frameByteranges(spans: readonly Span[], whole: Whole, boundary: string): ByterangesFraming {
   const typeLine = whole.contentType === undefined ? '' : `Content-Type: ${whole.contentType}\r\n`;
-  const heads = spans.map((span, index) => {
+  const heads = spans.map((span) => {
     const rangeLine = `Content-Range: ${formatContentRange(span, whole.sizeBytes)}\r\n`;
-    return octets(`${index === 0 ? '' : '\r\n'}--${boundary}\r\n${typeLine}${rangeLine}\r\n`);
+    return octets(`\r\n--${boundary}\r\n${typeLine}${rangeLine}\r\n`);
   });
   const tail = octets(`\r\n--${boundary}--\r\n`);
   const headBytes = heads.reduce((sum, head) => sum + head.length, 0);

@@ -4,10 +4,20 @@ import { type Fields, fieldLines, fieldValue, listMembers } from '../http/fields
 import type { NominatedField } from '../http/stored-response.ts';
 import { normalValue } from './normal-value.ts';
 
-/** The lower-case names in a response's Vary, sorted, each once; `*` stands for itself. */
+/** A field name (RFC 9110 §5.1). */
+const fieldName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
+
+/**
+ * The lower-case names in a response's Vary, sorted, each once; `*` stands for itself. A member that is no field name counts
+ * as `*`: what the origin meant is not known, so the response may be for this request alone.
+ */
 export function varyNames(response: Fields): string[] {
   const names = fieldLines(response, 'vary').flatMap(listMembers);
-  return [...new Set(names.map((name) => name.toLowerCase()))].sort();
+  return [...new Set(names.map((name) => selectingName(name.toLowerCase())))].sort();
+}
+
+function selectingName(name: string): string {
+  return fieldName.test(name) ? name : '*';
 }
 
 /**
@@ -35,7 +45,8 @@ export function differingFields(nominated: readonly NominatedField[], request: F
 }
 
 function isPresented([name, value]: NominatedField, request: Fields): boolean {
-  return name !== '*' && isSameValue(name, value, presentedValue(request, name));
+  // An earlier version has stored members of Vary that are no field names as they were.
+  return selectingName(name) !== '*' && isSameValue(name, value, presentedValue(request, name));
 }
 
 /** A store outlives a version: the stored value may be in a form that an earlier one took for normal. */

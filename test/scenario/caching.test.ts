@@ -63,6 +63,7 @@ describe('what is stored and reused (RFC 9111 §3, §4)', () => {
     ['private', { 'cache-control': 'max-age=100, private' }, {}, 'private'],
     ['Authorization (§3.5)', { 'cache-control': 'max-age=100' }, { fields: { authorization: 'x' } }, 'authorization'],
     ['Vary: *', { ...fresh, vary: '*' }, {}, 'vary-star'],
+    ['a Vary that cannot be parsed', { ...fresh, vary: 'foo bar' }, {}, 'vary-star'],
     ['Set-Cookie without a lifetime', { etag: '"v1"', 'set-cookie': 'a=b' }, {}, 'set-cookie'],
   ])('not: %s', async (_name, fields, sent, reason) => {
     const { client } = await miss({ fields }, sent);

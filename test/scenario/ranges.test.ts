@@ -107,11 +107,11 @@ describe('several ranges', () => {
     const boundary = type?.split('boundary=')[1];
     const body = await client.bytes();
     const part = (start: number, end: number) =>
-      `--${boundary}\r\nContent-Type: video/mp4\r\nContent-Range: bytes ${start}-${end - 1}/${size}\r\n\r\n` +
-      `${Buffer.from(patternBytes(start, end)).toString('latin1')}\r\n`;
+      `\r\n--${boundary}\r\nContent-Type: video/mp4\r\nContent-Range: bytes ${start}-${end - 1}/${size}\r\n\r\n` +
+      Buffer.from(patternBytes(start, end)).toString('latin1');
     expect(body.toString()).not.toBe('');
     expect(Buffer.from(body).toString('latin1')).toBe(
-      `${part(4000, 4010)}${part(0, 5)}${part(size - 3, size)}--${boundary}--\r\n`,
+      `${part(4000, 4010)}${part(0, 5)}${part(size - 3, size)}\r\n--${boundary}--\r\n`,
     );
     expect((await client.response).body).toMatchObject({ sizeBytes: body.length });
   });

@@ -28,6 +28,7 @@ describe('frameByteranges, RFC 9110 §14.6, RFC 2046 §5.1', () => {
     const body = bodyOf(framing, spans, content);
     expect(body.toString('latin1')).toBe(
       [
+        '',
         `--${boundary}`,
         'Content-Type: text/plain',
         'Content-Range: bytes 0-1/10',
@@ -51,7 +52,7 @@ describe('frameByteranges, RFC 9110 §14.6, RFC 2046 §5.1', () => {
     const framing = frameByteranges(spans, { sizeBytes: 10, contentType: undefined }, boundary);
     const body = bodyOf(framing, spans, content);
     expect(body.toString('latin1')).toBe(
-      [`--${boundary}`, 'Content-Range: bytes 9-9/10', '', '9', `--${boundary}--`, ''].join('\r\n'),
+      ['', `--${boundary}`, 'Content-Range: bytes 9-9/10', '', '9', `--${boundary}--`, ''].join('\r\n'),
     );
     expect(framing.sizeBytes).toBe(body.length);
   });

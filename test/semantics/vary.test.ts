@@ -14,6 +14,14 @@ describe('varyNames, RFC 9110 §12.5.5', () => {
       ['bar', 'baz', 'foo'],
     ],
     [['Vary: Foo, *'], ['*', 'foo']],
+    // What cannot be parsed counts as `*`.
+    [['Vary: foo bar'], ['*']],
+    [['Vary: : foo'], ['*']],
+    [['Vary: "foo"'], ['*']],
+    [['Vary: foo; bar'], ['*']],
+    [['Vary: foo, b\u00e4r'], ['*', 'foo']],
+    [['Vary: foo', 'Vary: bar/baz'], ['*', 'foo']],
+    [["Vary: !#$%&'+-.^_`|~0"], ["!#$%&'+-.^_`|~0"]],
   ];
   it.each(rows)('%j', (lines, names) => {
     expect(varyNames(fieldsOf(...lines))).toEqual(names);
@@ -83,6 +91,8 @@ describe('matchesNominated, RFC 9111 §4.1', () => {
     ['*', [], [], false],
     ['*', ['*: 1'], ['*: 1'], false],
     ['Foo, *', ['Foo: 1'], ['Foo: 1'], false],
+    ['foo bar', [], [], false],
+    [': foo', [], [], false],
   ];
   it.each(rows)('Vary: %s, stored for %j, asked with %j: %s', (vary, first, second, matches) => {
     const nominated = nominatedFields(fieldsOf(`Vary: ${vary}`), fieldsOf(...first));
@@ -100,6 +110,7 @@ describe('matchesNominated, what an earlier version has stored', () => {
       ['foo', '', [], false],
       ['foo', null, ['Foo:'], false],
       ['*', '', ['*:'], false],
+      ['foo bar', null, [], false],
     ];
   it.each(rows)('%s: %j, asked with %j: %s', (name, stored, asked, matches) => {
     expect(matchesNominated([[name, stored]], fieldsOf(...asked))).toBe(matches);
