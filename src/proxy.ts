@@ -64,8 +64,8 @@ function travel(
     const response = deliver(request, answer, delivery);
     if (answer.kind === 'representation') return response;
     const { version } = answer.relay.response;
-    const forward = (fields: Fields) => forwardedResponseFields(fields, version, pseudonym);
-    return whenReady(response, (relayed) => ({ ...relayed, fields: forward(relayed.fields) }));
+    const forward = ({ fields, status }: ProxyResponse) => forwardedResponseFields(fields, version, pseudonym, status);
+    return whenReady(response, (relayed) => ({ ...relayed, fields: forward(relayed) }));
   };
   const attempt = () => whenReady(cache.answer(inquiry), receive);
   const passBy = () => cache.passBy(inquiry).then(receive);

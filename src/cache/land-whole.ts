@@ -1,6 +1,7 @@
 /** What becomes of a response that stands for the whole: a generation where it may be stored, or else a relay. */
 
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { explainsNotModified } from '../semantics/precondition.ts';
 import { decideReuse } from '../semantics/reuse.ts';
 import { isOriginFailure } from '../semantics/staleness.ts';
 import { decideStoring, personalFields } from '../semantics/storing.ts';
@@ -77,9 +78,9 @@ async function relayWith(
   return { kind: 'relay', relay: { ...received, evaluated: false }, reason, outdated };
 }
 
-/** Whether a response that is not stored takes the place of what is; most errors are about the one who asks. */
+/** Whether a response that is not stored takes the place of what is; most errors, and a 304, are about the one who asks. */
 function isSuccessor(status: number, reason: string): boolean {
-  return reason !== 'authorization' && (status < 400 || status === 404 || status === 410);
+  return reason !== 'authorization' && status !== 304 && (status < 400 || status === 404 || status === 410);
 }
 
 /** Why a response is not stored. Throws `ProxyError` for one that answers another request. */
@@ -90,6 +91,8 @@ function refusalToStore(
 ): string | undefined {
   const { status, fields, framing, sizeBytes } = response;
   if (status === 206) rangeAbility.distrust('it sent a part that was not asked for');
+  // Such an origin goes by something else than the fields of the request; the client has a copy all the same.
+  if (status === 304 && explainsNotModified(originFields, fields, responseAt)) return 'status';
   if (status === 206 || status === 304) {
     throw new ProxyError('origin_ill_framed', { detail: `status ${status} to a request without Range or condition` });
   }

@@ -85,10 +85,13 @@ export function tunnelRequestFields(
 
 /**
  * The fields that a client gets of an origin's response, interim or final, without the framing that the listener adds.
- * `version` is that of the message as received.
+ * `version` is that of the message as received. Upgrade is a field of the connection, but a 426 must have it (RFC 9110
+ * §15.5.22): the origin answers no request without that protocol, whichever connection the request comes over.
  */
-export function forwardedResponseFields(fields: Fields, version: string, pseudonym: string): Fields {
-  return withVia(withoutFields(withoutConnectionFields(fields), ownResponseFields), version, pseudonym);
+export function forwardedResponseFields(fields: Fields, version: string, pseudonym: string, status = 200): Fields {
+  const upgrade = status === 426 ? fields.filter(([name]) => name === 'upgrade') : [];
+  const passed = withoutFields(withoutConnectionFields(fields), ownResponseFields);
+  return withVia(upgrade.length === 0 ? passed : [...passed, ...upgrade], version, pseudonym);
 }
 
 function requestFields(request: ForwardedRequest, client: Client, rules: ForwardingRules, pseudonym: string): Fields {

@@ -2,7 +2,7 @@
 
 import { STATUS_CODES } from 'node:http';
 import { wireFieldName } from '../http/field-name.ts';
-import type { Fields } from '../http/fields.ts';
+import { type Fields, fieldValue } from '../http/fields.ts';
 
 /** Fields that only a listener may write. A response that has them nevertheless must not frame itself twice. */
 const framingFields: ReadonlySet<string> = new Set([
@@ -19,6 +19,11 @@ const framingFields: ReadonlySet<string> = new Set([
 /** Whether only a listener may write a field, on any protocol (RFC 9112 §6, RFC 9113 §8.2.2). */
 export function isFramingField(name: string): boolean {
   return framingFields.has(name);
+}
+
+/** What Upgrade says of a response that must have it over HTTP/1.1: a 426 (RFC 9110 §15.5.22); undefined for any other. */
+export function requiredUpgrade(status: number, fields: Fields): string | undefined {
+  return status === 426 ? fieldValue(fields, 'upgrade') : undefined;
 }
 
 /** The reason phrase of a status, empty for one without. */

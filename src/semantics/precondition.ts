@@ -57,6 +57,26 @@ export function evaluatePreconditions(
   return { kind: 'proceed', range: mayApplyRange(request, response, now) ? 'apply' : 'ignore' };
 }
 
+/**
+ * Whether a client that sent these fields can make use of a 304: it has a copy, by its If-None-Match or, without that, its
+ * If-Modified-Since, and the validators of the 304, if there are any, are those of that copy (RFC 9110 §15.4.5). `now` as
+ * above.
+ */
+export function explainsNotModified(request: Fields, notModified: Fields, now: number): boolean {
+  const ifNoneMatch = fieldValue(request, 'if-none-match');
+  if (ifNoneMatch !== undefined) {
+    const tags = parseEntityTagList(ifNoneMatch);
+    const text = fieldValue(notModified, 'etag');
+    if (tags === undefined || tags === '*' || text === undefined) return tags !== undefined;
+    const current = parseEntityTag(text);
+    return current !== undefined && tags.some((tag) => weakMatch(tag, current));
+  }
+  const modifiedSince = parseDateField(request, 'if-modified-since', now);
+  if (modifiedSince === undefined) return false;
+  const modifiedAt = parseDateField(notModified, 'last-modified', now);
+  return modifiedAt === undefined || modifiedAt <= modifiedSince;
+}
+
 /** If-Match (RFC 9110 §13.1.1) and, without it, If-Unmodified-Since (§13.1.4); true when neither objects. */
 function isUnchanged(fields: Fields, response: SelectedResponse, now: number): boolean {
   const ifMatch = fieldValue(fields, 'if-match');

@@ -321,4 +321,13 @@ describe('forwardedResponseFields', () => {
       fieldsOf('Set-Cookie: a', 'Set-Cookie: b', 'Content-Type: text/plain', 'Via: 1.1 other', 'Via: 1.1 rangeway'),
     );
   });
+
+  it.each([
+    [426, ['Upgrade: HTTP/3.0']],
+    [200, []],
+    [101, []],
+  ])('passes on the Upgrade of a 426, without which that says nothing (RFC 9110 §15.5.22): %d', (status, kept) => {
+    const fields = fieldsOf('Upgrade: HTTP/3.0', 'Connection: upgrade');
+    expect(forwardedResponseFields(fields, '1.1', 'rangeway', status)).toEqual(fieldsOf(...kept, 'Via: 1.1 rangeway'));
+  });
 });

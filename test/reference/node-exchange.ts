@@ -127,7 +127,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
   }
 
   writeHead({ status, fields, contentLength, content, isLast, now }: ResponseHead): void {
-    const lines = headLines(fields, { contentLength, isLast: isLast || this.#isLast, now });
+    const lines = headLines(fields, { status, contentLength, isLast: isLast || this.#isLast, now });
     this.#response.writeHead(status, reasonPhrase(status), lines);
     const isDelimited = contentLength !== undefined || this.#response.chunkedEncoding;
     this.#isCloseDelimited = content === 'stream' && !isDelimited;

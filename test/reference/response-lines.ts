@@ -4,11 +4,12 @@ import { errorResponse } from '../../src/delivery/problem.ts';
 import { wireFieldName } from '../../src/http/field-name.ts';
 import type { Fields } from '../../src/http/fields.ts';
 import type { ProxyError } from '../../src/http/proxy-error.ts';
-import { isFramingField, reasonPhrase } from '../../src/listener/response-head.ts';
+import { isFramingField, reasonPhrase, requiredUpgrade } from '../../src/listener/response-head.ts';
 import { formatHttpDate } from '../../src/semantics/http-date.ts';
 
 /** What a listener adds to the fields of a response. */
 export interface HeadAdditions {
+  readonly status: number;
   /** What Content-Length says; undefined when it is not there. */
   readonly contentLength: number | undefined;
   /** Whether the connection ends after the response. */
@@ -22,7 +23,10 @@ export function headLines(fields: Fields, additions: HeadAdditions): string[] {
   const lines: string[] = interimLines(fields);
   if (!fields.some(([name]) => name === 'date')) lines.push('Date', formatHttpDate(additions.now));
   if (additions.contentLength !== undefined) lines.push('Content-Length', String(additions.contentLength));
-  if (additions.isLast) lines.push('Connection', 'close');
+  const upgrade = requiredUpgrade(additions.status, fields);
+  if (upgrade !== undefined)
+    lines.push('Upgrade', upgrade, 'Connection', additions.isLast ? 'upgrade, close' : 'upgrade');
+  else if (additions.isLast) lines.push('Connection', 'close');
   return lines;
 }
 
@@ -40,7 +44,7 @@ export function trailerLines(fields: Fields): [string, string][] {
 export function formatLastProblem(error: ProxyError, now: number): string {
   const { status, fields, body } = errorResponse(error);
   const content = body.kind === 'bytes' ? Buffer.concat(body.chunks).toString('latin1') : '';
-  const lines = headLines(fields, { contentLength: content.length, isLast: true, now });
+  const lines = headLines(fields, { status, contentLength: content.length, isLast: true, now });
   let text = `HTTP/1.1 ${status} ${reasonPhrase(status)}\r\n`;
   for (let at = 0; at < lines.length; at += 2) text += `${lines[at]}: ${lines[at + 1]}\r\n`;
   return `${text}\r\n${content}`;

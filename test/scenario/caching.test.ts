@@ -178,6 +178,22 @@ describe('validation (RFC 9111 §4.3)', () => {
     await proxy.fillsEnded(2);
   });
 
+  it('passes on a 304 to the whole where the client has a copy of its own (RFC 9110 §15.4.5), and only there', async () => {
+    for (const [asked, status] of [
+      [{ 'if-none-match': '"v1"' }, 304],
+      [{ 'if-none-match': '"v2"' }, 502],
+      [{}, 502],
+    ] as const) {
+      const client = proxy.send({ fields: asked });
+      const exchange = await proxy.origin.next();
+      expect(exchange.request.fields.map(([name]) => name)).not.toContain('if-none-match');
+      exchange.head({ framing: 'none', status: 304, fields: { etag: '"v1"', 'x-new': '1' } });
+      expect(await client.status()).toBe(status);
+      expect(await client.field('x-new')).toBe(status === 304 ? '1' : undefined);
+    }
+    await miss({ fields: fresh });
+  });
+
   it('no-cache in the response validates each time', async () => {
     await miss({ fields: { 'cache-control': 'no-cache', etag: '"v1"' } });
     for (const _ of [1, 2]) {

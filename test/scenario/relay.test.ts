@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { selectedWire } from '../support/wire.ts';
 
 const size = 3000;
 const body = patternBytes(0, size);
@@ -87,6 +88,15 @@ describe.each(['first', 'second'])('the %s relay of a key', (which) => {
     expect(await client.status()).toBe(206);
     await expect(client.bytes()).rejects.toMatchObject({ code: 'origin_body_short' });
   });
+});
+
+// What a listener makes of that field is its own matter: see wire/responses.test.ts.
+it.skipIf(selectedWire() !== undefined)('has the Upgrade of a 426 (RFC 9110 §15.5.22)', async () => {
+  const client = proxy.send();
+  const exchange = await proxy.origin.next();
+  exchange.respond({ status: 426, fields: { upgrade: 'HTTP/3.0', connection: 'upgrade' } }, new Uint8Array());
+  expect(await client.status()).toBe(426);
+  expect(await client.field('upgrade')).toBe('HTTP/3.0');
 });
 
 describe('conditions of a relay', () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Field, Fields } from '../../src/http/fields.ts';
 import {
   evaluatePreconditions,
+  explainsNotModified,
   type PreconditionOutcome,
   type SelectedResponse,
 } from '../../src/semantics/precondition.ts';
@@ -194,6 +195,27 @@ describe('If-Modified-Since, RFC 9110 §13.1.3', () => {
   ];
   it.each(undated)('of a response with %j: %j: %s', (fields, value, wanted) => {
     expect(evaluate('GET', { 'if-modified-since': value }, withFields(...fields))).toBe(wanted);
+  });
+});
+
+describe('a 304 that nobody asked for, RFC 9110 §15.4.5', () => {
+  const rows: readonly (readonly [asked: Asked, notModified: Asked, isExplained: boolean])[] = [
+    [{}, {}, false],
+    [{ 'if-match': '"v1"', 'if-range': '"v1"' }, { etag: '"v1"' }, false],
+    [{ 'if-none-match': '"v1"' }, {}, true],
+    [{ 'if-none-match': '"v0", "v1"' }, { etag: 'W/"v1"' }, true],
+    [{ 'if-none-match': '*' }, { etag: '"v2"' }, true],
+    [{ 'if-none-match': '"v1"' }, { etag: '"v2"' }, false],
+    [{ 'if-none-match': '"v1"' }, { etag: 'v1' }, false],
+    [{ 'if-none-match': 'v1' }, {}, false],
+    [{ 'if-none-match': '"v1"', 'if-modified-since': after }, { etag: '"v2"', 'last-modified': modified }, false],
+    [{ 'if-modified-since': modified }, {}, true],
+    [{ 'if-modified-since': modified }, { 'last-modified': modified }, true],
+    [{ 'if-modified-since': modified }, { 'last-modified': after }, false],
+    [{ 'if-modified-since': malformed }, {}, false],
+  ];
+  it.each(rows)('asked with %j, answered with %j, is explained: %s', (asked, notModified, isExplained) => {
+    expect(explainsNotModified(Object.entries(asked), Object.entries(notModified), now)).toBe(isExplained);
   });
 });
 

@@ -20,7 +20,10 @@ describe('varyNames, RFC 9110 §12.5.5', () => {
     [['Vary: "foo"'], ['*']],
     [['Vary: foo; bar'], ['*']],
     [['Vary: foo, b\u00e4r'], ['*', 'foo']],
-    [['Vary: foo', 'Vary: bar/baz'], ['*', 'foo']],
+    [
+      ['Vary: foo', 'Vary: bar/baz'],
+      ['*', 'foo'],
+    ],
     [["Vary: !#$%&'+-.^_`|~0"], ["!#$%&'+-.^_`|~0"]],
   ];
   it.each(rows)('%j', (lines, names) => {

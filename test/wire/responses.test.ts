@@ -71,6 +71,23 @@ describe('the head of a response', () => {
     expect(connectionOf(response)).toBe('keep-alive');
   });
 
+  it('has Upgrade where its status is 426 (RFC 9110 §7.8, §15.5.22)', async () => {
+    await using listener = await openListener(() => ({
+      ...textResponse('body'),
+      status: 426,
+      fields: [
+        ['upgrade', 'TLS/1.3, HTTP/2.0'],
+        ['x', 'y'],
+      ],
+    }));
+    await using client = await listener.connect();
+    for (const last of [false, true]) {
+      const response = await client.exchange(last ? get.replace('\r\n\r\n', '\r\nConnection: close\r\n\r\n') : get);
+      expect(rawValues(response, 'upgrade')).toEqual(['TLS/1.3, HTTP/2.0']);
+      expect(connectionOf(response)).toMatch(last ? /^upgrade, close$/ : /^upgrade(?:, keep-alive)?$/);
+    }
+  });
+
   it.each([
     ['a line break in a value', { fields: [['x', 'a\r\nSet-Cookie: b=1']] }],
     ['a name that is no token', { fields: [['x y', 'a']] }],

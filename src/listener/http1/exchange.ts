@@ -9,7 +9,7 @@ import type { RequestFraming } from '../request-framing.ts';
 import type { ResponseHead, ResponseOutlet } from '../respond.ts';
 import { takenBytes } from '../taken-bytes.ts';
 import type { Connection } from './connection.ts';
-import { formatFieldLines, formatInterim, formatLastChunk, formatStatusLine } from './head-text.ts';
+import { formatFieldLines, formatInterim, formatLastChunk, formatStatusLine, formatUpgrade } from './head-text.ts';
 import { type BodyOwner, RequestBody } from './request-body.ts';
 import type { HeadLimits, ParsedHead } from './request-head.ts';
 import { ResponseWriter } from './response-writer.ts';
@@ -159,7 +159,8 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     let text = formatStatusLine(status) + lines.text;
     if (!lines.hasDate) text += dateLine.at(now);
     if (contentLength !== undefined) text += `Content-Length: ${contentLength}\r\n`;
-    text += this.#isLast ? 'Connection: close\r\n' : keepAlive;
+    const connection = this.#isLast ? 'Connection: close\r\n' : keepAlive;
+    text += status === 426 ? formatUpgrade(status, fields, connection) : connection;
     text += this.#isChunked ? 'Transfer-Encoding: chunked\r\n\r\n' : '\r\n';
     this.#hasHead = true;
     this.#writer.begin(text, this.#isChunked);

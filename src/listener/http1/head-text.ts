@@ -5,7 +5,7 @@ import { wireFieldName } from '../../http/field-name.ts';
 import type { Fields } from '../../http/fields.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import { formatHttpDate } from '../../semantics/http-date.ts';
-import { isFramingField, reasonPhrase } from '../response-head.ts';
+import { isFramingField, reasonPhrase, requiredUpgrade } from '../response-head.ts';
 
 const fieldName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 /** RFC 9110 §5.5, with what else a byte can be. A line break would begin another field, or another response. */
@@ -47,6 +47,13 @@ export function formatStatusLine(status: number): string {
 /** An interim response. Throws a `ProxyError` as `formatFieldLines` does. */
 export function formatInterim(status: number, fields: Fields): string {
   return `${formatStatusLine(status)}${formatFieldLines(fields).text}\r\n`;
+}
+
+/** The line of Connection, with Upgrade before it where the response must have that (RFC 9110 §7.8). Throws as `formatFieldLines`. */
+export function formatUpgrade(status: number, fields: Fields, connection: string): string {
+  const upgrade = requiredUpgrade(status, fields);
+  if (upgrade === undefined) return connection;
+  return formatLine('upgrade', upgrade) + connection.replace('Connection: ', 'Connection: upgrade, ');
 }
 
 /** The last chunk and the trailer section (RFC 9112 §7.1.2). */
