@@ -16,6 +16,8 @@ export interface Client {
    * it, without the peer. Addresses, and `unknown` or a name that hides the address (RFC 7239 §6) where it is not told.
    */
   readonly forwardedFor: readonly string[];
+  /** Whether a trusted proxy has sent the request: what it says about who the client is, is passed on (see `claims.ts`). */
+  readonly isVouchedFor?: boolean | undefined;
 }
 
 /** Who is believed, and what. */
@@ -45,7 +47,7 @@ export function identify(request: ProxyRequest, trust: ForwardingTrust): Identif
   if (!trust.isTrusted(peer)) return { request, client: { address: peer, forwardedFor: untold } };
   const way = readToldWay(request.fields, trust.fields, trust.isTrusted);
   const [first = peer] = way.senders;
-  const client = { address: isAddress(first) ? first : '', forwardedFor: way.senders };
+  const client = { address: isAddress(first) ? first : '', forwardedFor: way.senders, isVouchedFor: true };
   return { request: asAsked(request, way), client };
 }
 

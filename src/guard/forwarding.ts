@@ -12,7 +12,7 @@ import { formatForwarded } from '../semantics/forwarded.ts';
 import { isMethodOverride } from '../semantics/method.ts';
 import { surrogateCapability, surrogateControlField } from '../semantics/surrogate-control.ts';
 import { withVia } from '../semantics/via.ts';
-import { isClaim, withHyphens } from './claims.ts';
+import { claimOf, withHyphens } from './claims.ts';
 import type { Client } from './client.ts';
 import { withOneForwardLess } from './max-forwards.ts';
 import { isAddress, plainAddress } from './peers.ts';
@@ -55,7 +55,8 @@ const ownResponseFields: ReadonlySet<string> = new Set([
 /**
  * The fields that an origin gets of a request (RFC 9110 §7.6): what goes from end to end, in order, then Via, CDN-Loop and who
  * is there (X-Forwarded-For, -Host, -Port, -Proto, X-Real-IP, Forwarded). What no cache key holds and may yet decide the
- * response is taken out: forwarding fields of the client, rewritten URLs, and overrides of a method whose response is shared.
+ * response is taken out: forwarding fields of the client, rewritten URLs, and overrides of a method whose response is shared. What
+ * says who the client is (Remote-User, Client-Cert) is passed on from trusted proxies only.
  * By the route's rules Accept-Encoding is reduced to a few values, Surrogate-Capability added, and what the operator wants out
  * taken out; what the operator adds is added on the way to the origin, so that the cache does not take it for the client's.
  *
@@ -96,7 +97,7 @@ export function forwardedResponseFields(fields: Fields, version: string, pseudon
 
 function requestFields(request: ForwardedRequest, client: Client, rules: ForwardingRules, pseudonym: string): Fields {
   const authority = normaliseAuthority(request.authority, request.scheme);
-  const passed = withoutConnectionFields(request.fields).filter(([name]) => !isDropped(name, request.method));
+  const passed = withoutConnectionFields(request.fields).filter(([name]) => isPassed(name, request.method, client));
   const endToEnd = withOneForwardLess(request.method, withEncodings(passed, rules));
   const fields: Fields = [
     ['host', hostFor(rules, authority)],
@@ -108,16 +109,24 @@ function requestFields(request: ForwardedRequest, client: Client, rules: Forward
   return removed === undefined ? fields : fields.filter(([name]) => !removed.has(withHyphens(name)));
 }
 
-/** Whether a field is passed on: always, never, or where no response is shared. */
-type Passage = 'passed' | 'dropped' | 'unshared';
+/** Whether a field is passed on: always, never, from trusted proxies only, or where no response is shared. */
+type Passage = 'passed' | 'dropped' | 'vouched' | 'unshared';
 
 /** So many names are remembered: clients could invent any number. */
 const MAX_REMEMBERED = 512;
 const remembered = new Map<string, Passage>();
 
-function isDropped(name: string, method: string): boolean {
-  const passage = remembered.get(name) ?? remember(name, decidePassage(name));
-  return passage === 'dropped' || (passage === 'unshared' && sharedMethods.has(method));
+function isPassed(name: string, method: string, { isVouchedFor }: Client): boolean {
+  switch (remembered.get(name) ?? remember(name, decidePassage(name))) {
+    case 'passed':
+      return true;
+    case 'dropped':
+      return false;
+    case 'vouched':
+      return isVouchedFor === true;
+    case 'unshared':
+      return !sharedMethods.has(method);
+  }
 }
 
 function remember(name: string, passage: Passage): Passage {
@@ -127,7 +136,9 @@ function remember(name: string, passage: Passage): Passage {
 
 function decidePassage(name: string): Passage {
   const plainName = withHyphens(name);
-  if (ownFields.has(plainName) || isClaim(plainName)) return 'dropped';
+  if (ownFields.has(plainName)) return 'dropped';
+  const claim = claimOf(name);
+  if (claim !== undefined) return claim === 'vouched' ? 'vouched' : 'dropped';
   return isMethodOverride(plainName) ? 'unshared' : 'passed';
 }
 

@@ -15,7 +15,7 @@ const absoluteForm = /^(?<scheme>[a-z][a-z0-9+.-]*):\/\/(?<authority>[^/?]*)(?<r
 const plainName = /^[\w.-]+$/;
 /** A host and its port, which is at most 65535. */
 const hostAndPort =
-  /^(?:\[[0-9a-f:.]+\]|(?:[\w.~!$&'()*+,;=-]|%[0-9a-f]{2})+)(?::(?:[0-9]{0,4}|[0-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?$/i;
+  /^(?:\[(?:[0-9a-f:.]+|v[0-9a-f]+\.[\w.~!$&'()*+,;=:-]+)\]|(?:[\w.~!$&'()*+,;=-]|%[0-9a-f]{2})+)(?::(?:[0-9]{0,4}|[0-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?$/i;
 
 /**
  * Reads a request target in origin-form, in absolute-form of the given scheme, or in asterisk-form for OPTIONS. The target
@@ -46,7 +46,9 @@ export function readTarget(method: string, text: string, scheme: 'http' | 'https
  */
 export function isAuthority(text: string): boolean {
   if (plainName.test(text)) return true;
-  return hostAndPort.test(text) && (!text.startsWith('[') || isIPv6(text.slice(1, text.indexOf(']'))));
+  if (!hostAndPort.test(text)) return false;
+  // IPvFuture has a grammar alone, which the expression above holds.
+  return !text.startsWith('[') || /^\[v/i.test(text) || isIPv6(text.slice(1, text.indexOf(']')));
 }
 
 function refused(reason: string): TargetReading {

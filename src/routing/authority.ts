@@ -1,7 +1,7 @@
 /** The authority of a request in its normal form, the only one that routing, the key and the origin see. */
 
-/** Host and port. Whether an IPv6 address is one is asked of the URL parser. */
-const authorityPattern = /^([a-z0-9._~-]+|\[[0-9a-f:.]+\])(?::(\d{0,5}))?$/;
+/** Host and port: a name, an IPv6 address, which the URL parser checks, or IPvFuture (RFC 3986 §3.2.2). */
+const authorityPattern = /^([a-z0-9._~-]+|\[(?:[0-9a-f:.]+|v[0-9a-f]+\.[\w.~!$&'()*+,;=:-]+)\])(?::(\d{0,5}))?$/;
 
 const defaultPorts = { http: 80, https: 443 } as const;
 
@@ -12,7 +12,8 @@ const defaultPorts = { http: 80, https: 443 } as const;
  */
 export function normaliseAuthority(authority: string, scheme: 'http' | 'https'): string | undefined {
   const [, host, portText] = authorityPattern.exec(authority.toLowerCase()) ?? [];
-  if (host === undefined || (host.startsWith('[') && !URL.canParse(`http://${host}`))) return undefined;
+  if (host === undefined) return undefined;
+  if (host.startsWith('[') && !host.startsWith('[v') && !URL.canParse(`http://${host}`)) return undefined;
   const port = portText === undefined || portText === '' ? defaultPorts[scheme] : Number(portText);
   if (port < 1 || port > 65_535) return undefined;
   return port === defaultPorts[scheme] ? host : `${host}:${port}`;

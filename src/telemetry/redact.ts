@@ -5,6 +5,7 @@ const mark = '[redacted]';
 /** Words that, within the name of a query parameter, tell that its value is a secret. */
 const secretWords: ReadonlySet<string> = new Set([
   'apikey',
+  'assertion',
   'auth',
   'authorization',
   'bearer',
@@ -12,18 +13,28 @@ const secretWords: ReadonlySet<string> = new Set([
   'credentials',
   'hdnea',
   'hdnts',
+  'hash',
+  'hmac',
   'jwt',
   'key',
+  'nonce',
+  'otp',
   'pass',
   'passphrase',
+  'pin',
+  'pw',
   'pwd',
+  'samlart',
+  'samlresponse',
+  'sas',
   'session',
   'sid',
   'sig',
+  'ticket',
 ]);
 
 /** Whole names that are secrets, although as a word within others they are not. */
-const secretNames: ReadonlySet<string> = new Set(['code', 'policy']);
+const secretNames: ReadonlySet<string> = new Set(['code', 'policy', 'refresh', 'state']);
 
 /** Parts of names, wherever they stand; and the beginnings that the signed URLs of object stores use. */
 const secretPart = /token|secret|passw|signature|^x-(?:amz|goog|ms)-/;
@@ -48,12 +59,12 @@ export function isSecretName(name: string): boolean {
   return words.split(/[^a-z\d]+/).some((word) => secretWords.has(word));
 }
 
+/** Byte by byte: a name with one malformed sequence hides nothing in the others. */
 function decodeName(name: string): string {
-  try {
-    return decodeURIComponent(name);
-  } catch {
-    return name;
-  }
+  if (!name.includes('%')) return name;
+  return name.replace(/%([0-9a-f]{2})/gi, (_triplet, digits: string) =>
+    String.fromCharCode(Number.parseInt(digits, 16)),
+  );
 }
 
 function withoutUserinfo(text: string): string {

@@ -60,6 +60,12 @@ describe('identify', () => {
     }
   });
 
+  it('says that a trusted proxy vouches for a request, and that nobody else does', () => {
+    expect(identify(requestWith([]), trust('x-forwarded')).client.isVouchedFor).toBe(true);
+    const stranger = requestWith([], { peer: { address: '192.0.2.7', port: 1 } });
+    expect(identify(stranger, trust('x-forwarded')).client.isVouchedFor).toBeUndefined();
+  });
+
   it('gives the request itself where a trusted peer tells nothing else', () => {
     const request = requestWith(['X-Forwarded-For: 192.0.2.7', 'X-Forwarded-Proto: http']);
     expect(identify(request, trust('x-forwarded')).request).toBe(request);
@@ -145,7 +151,7 @@ describe('identify by X-Forwarded-*', () => {
   it('reads so many steps and no more', () => {
     const way = ['192.0.2.7', ...Array.from({ length: 5000 }, () => '10.0.0.2')].join(', ');
     const { client } = identify(requestWith([`X-Forwarded-For: ${way}`]), trust('x-forwarded'));
-    expect(client).toEqual({ address: '10.0.0.2', forwardedFor: Array.from({ length: 100 }, () => '10.0.0.2') });
+    expect(client).toMatchObject({ address: '10.0.0.2', forwardedFor: Array.from({ length: 100 }, () => '10.0.0.2') });
   });
 
   it('believes a peer of a Unix socket only where the operator says so', () => {

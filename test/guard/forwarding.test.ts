@@ -164,14 +164,82 @@ describe('forwardedRequestFields', () => {
     'X-HTTP-Method: POST',
     'X_HTTP_Method_Override: POST',
     'Rangeway-Explain: ?1',
-  ])('does not pass on %s', (line) => {
-    expect(linesOf({ fields: fieldsOf('A: 1', line, 'B: 2') })).toEqual([
-      'host: origin.test:3000',
-      'a: 1',
-      'b: 2',
-      'via: 2 rangeway',
-      ...ours(),
-    ]);
+    'Proxy: http://evil.test',
+    'Fly-Client-IP: 192.0.2.1',
+    'Fly-Forwarded-Proto: http',
+    'X-Vercel-Forwarded-For: 192.0.2.1',
+    'X-Appengine-User-IP: 192.0.2.1',
+    'X-Azure-ClientIP: 192.0.2.1',
+    'X-Real-Host: evil.test',
+    'X-MS-Original-URL: /admin',
+    'X-Matched-Path: /admin',
+    'X-Middleware-Subrequest: middleware',
+    'X-Middleware-Rewrite: /admin',
+    'X-Invoke-Path: /admin',
+    'Remote_User: ada',
+    'X-Auth-Request_User: ada',
+    'X-Auth-Request-Preferred_Username: ada',
+    'X_Client_Cert: x',
+    'OIDC-Claim-Sub: ada',
+  ])('does not pass on %s, of a trusted proxy neither', (line) => {
+    const request = requestWith({ fields: fieldsOf('A: 1', line, 'B: 2') });
+    for (const isVouchedFor of [false, true]) {
+      const client = { ...clientOf({}), isVouchedFor };
+      const lines = forwardedRequestFields(request, client, rules, 'rangeway').map(
+        ([name, value]) => `${name}: ${value}`,
+      );
+      expect(lines).toEqual(['host: origin.test:3000', 'a: 1', 'b: 2', 'via: 2 rangeway', ...ours()]);
+    }
+  });
+
+  it.each([
+    'Remote-User: ada',
+    'Remote-Groups: admin',
+    'X-Remote-User: ada',
+    'X-WebAuth-User: ada',
+    'X-Auth-Request-User: ada',
+    'X-Auth-Request-Access-Token: x',
+    'X-Forwarded-User: ada',
+    'X-Forwarded-Client-Cert: Hash=1',
+    'X-Forwarded-Tls-Client-Cert-Info: x',
+    'Client-Cert: :MIIB:',
+    'Client-Cert-Chain: :MIIB:',
+    'Ssl-Client-Verify: SUCCESS',
+    'X-SSL-Client-S-DN: CN=ada',
+    'X-Client-Cert: x',
+    'X-ARR-ClientCert: x',
+    'X-Amzn-Oidc-Identity: ada',
+    'X-Goog-Authenticated-User-Email: ada',
+    'X-MS-Client-Principal-Name: ada',
+    'Cf-Access-Jwt-Assertion: x',
+    'Tailscale-User-Login: ada',
+    'X-Appengine-Cron: true',
+    'OIDC_CLAIM_sub: ada',
+    'SM_USER: ada',
+  ])('passes on %s of a trusted proxy only', (line) => {
+    const request = requestWith({ fields: fieldsOf(line) });
+    const linesFor = (client: Client) =>
+      forwardedRequestFields(request, client, rules, 'rangeway').map(([name, value]) => `${name}: ${value}`);
+    const [passed = ''] = fieldsOf(line).map(([name, value]) => `${name}: ${value}`);
+    expect(linesFor(clientOf({}))).not.toContain(passed);
+    expect(linesFor({ ...clientOf({}), isVouchedFor: true })).toContain(passed);
+    const tunnel = tunnelRequestFields(request, clientOf({}), rules, 'rangeway');
+    expect(tunnel.map(([name]) => name)).not.toContain(passed.slice(0, passed.indexOf(':')));
+  });
+
+  it.each([
+    'X-API-Key: x',
+    'X-Auth-Token: x',
+    'X-Auth-Email: ada@a.test',
+    'X-Client-Version: 1',
+    'X-Client-Id: 1',
+    'X-Azure-Ref: 1',
+    'X-Vercel-Protection-Bypass: x',
+    'CF-Access-Client-Id: x',
+    'Fly-Prefer-Region: ams',
+  ])('passes on %s of any client, whose own it is', (line) => {
+    const [passed = ''] = fieldsOf(line).map(([name, value]) => `${name}: ${value}`);
+    expect(linesOf({ fields: fieldsOf(line) })).toContain(passed);
   });
 
   it('does not pass on what Connection names', () => {

@@ -74,6 +74,13 @@ const requests: readonly (readonly [a: string, b: string, kinship: 'one' | 'two'
   ['GET /@ Host: h.test', 'GET /@ Host: sub.h.test', 'two', 'another name is another place'],
   ['GET /@ Host: 127.0.0.1', 'GET /@ Host: 127.1', 'two', 'addresses are not rewritten'],
   ['GET /@ Host: [::1]', 'GET /@ Host: [0:0:0:0:0:0:0:1]', 'two', 'addresses are not rewritten'],
+  [
+    'GET /@ Host: [v1.abc]',
+    'GET /@ Host: [V1.ABC]:80',
+    'one',
+    'an address of a later version is one (RFC 3986 §3.2.2)',
+  ],
+  ['GET /@ Host: [v1.abc]', 'GET /@ Host: [v2.abc]', 'two', 'another address is another place'],
   ['GET /@ Host: h.test', 'GET /@ Host: u@h.test', 'refused', 'user information is an attack (RFC 9110 §4.2.4)'],
   ['GET /@ Host: h.test', 'GET http://u:p@h.test/@ Host: h.test', 'refused', 'user information is an attack'],
   ['GET /@ Host: h.test', 'GET https://h.test/@ Host: h.test', 'refused', 'another scheme is not served here'],

@@ -73,6 +73,8 @@ describe('isAuthority', () => {
     '127.0.0.1:80',
     '[::1]',
     '[::ffff:127.0.0.1]:80',
+    '[v1.abc]',
+    '[V1F.a:b]:8080',
     'xn--bcher-kva.example',
     'a%20b',
     "a!$&'()*+,;=",
@@ -104,7 +106,13 @@ describe('isAuthority', () => {
     '[::1]a',
     '[1.2.3.4]',
     '[::1%25eth0]',
-    '[v1.x]',
+    '[v.x]',
+    '[v1.]',
+    '[v1]',
+    '[vg.x]',
+    '[v1.x/y]',
+    '[v1.x%20]',
+    '[v1.x]y',
     'b\u00fccher.example',
   ])('%j is none', (text) => {
     expect(isAuthority(text)).toBe(false);

@@ -132,6 +132,10 @@ const claims = {
   'x-forwarded-proto': 'https',
   'x-forwarded-host': 'evil.test, shop.test:8443',
   forwarded: 'for=198.51.100.66;host=evil.test, for="[2001:db8::7]:5";host=other.test;proto=https',
+  // Who the client is.
+  'remote-user': 'ada',
+  'x-client-cert': 'cert',
+  'x-original-url': '/admin',
 };
 
 describe('trustedProxies, trustedFields and pseudonym', () => {
@@ -163,12 +167,19 @@ describe('trustedProxies, trustedFields and pseudonym', () => {
         forwarded: 'for=192.0.2.7;host="shop.test:8443";proto=https, for=127.0.0.1',
         via: '1.1 edge',
         'cdn-loop': 'edge',
+        'remote-user': 'ada',
+        'x-client-cert': 'cert',
       },
     ],
     [
       'the peer and the next one',
       { trustedProxies: ['127.0.0.1', '192.0.2.7'] },
-      { 'x-forwarded-for': '198.51.100.66, 192.0.2.7, 127.0.0.1', 'x-forwarded-host': 'evil.test' },
+      {
+        'x-forwarded-for': '198.51.100.66, 192.0.2.7, 127.0.0.1',
+        'x-forwarded-host': 'evil.test',
+        'remote-user': 'ada',
+        'x-client-cert': 'cert',
+      },
     ],
     [
       'the peer, by Forwarded',
@@ -181,12 +192,17 @@ describe('trustedProxies, trustedFields and pseudonym', () => {
         forwarded: 'for="[2001:db8::7]";host=other.test;proto=https, for=127.0.0.1',
         via: '1.1 inner',
         'cdn-loop': 'inner',
+        'remote-user': 'ada',
+        'x-client-cert': 'cert',
       },
     ],
   ])('believe %s', async (_name, options, want) => {
     const base = await serve(options, { plain: {} });
     expect((await ask(`${base}/plain/who`, claims)).status).toBe(200);
-    expect(lastSeen('/plain/who')).toMatchObject(want);
+    const seenFields = lastSeen('/plain/who');
+    expect(seenFields).toMatchObject(want);
+    const names = ['remote-user', 'x-client-cert', 'x-original-url'];
+    expect(names.filter((name) => name in seenFields)).toEqual(names.filter((name) => name in want));
   });
 
   it('believe those who connect to a Unix socket, if the operator says so', async () => {

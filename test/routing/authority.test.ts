@@ -44,7 +44,11 @@ describe('normaliseAuthority', () => {
     ['[]', 'http', undefined],
     ['[1:2]', 'http', undefined],
     ['[fe80::1%25eth0]', 'http', undefined],
-    ['[v1.a]', 'http', undefined],
+    ['[v1.A:b]:80', 'http', '[v1.a:b]'],
+    ['[V1.a]:8080', 'http', '[v1.a]:8080'],
+    ['[v1.]', 'http', undefined],
+    ['[v1.a@b]', 'http', undefined],
+    ['[v1.a%20]', 'http', undefined],
     ['[::1]a', 'http', undefined],
   ])('%j over %s', (authority, scheme, want) => {
     expect(normaliseAuthority(authority, scheme)).toBe(want);

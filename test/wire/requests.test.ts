@@ -28,6 +28,8 @@ const rows: readonly Row[] = [
     { authority: 'a', target: '//a/../b/./%2e%2E\\|{}"<>^`' },
   ],
   ['GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n', { authority: '[::1]:80', target: '/' }],
+  // IPvFuture, RFC 3986 §3.2.2
+  ['GET / HTTP/1.1\r\nHost: [v1.abc]\r\n\r\n', { authority: '[v1.abc]', target: '/' }],
   ['GET / HTTP/1.1\r\nHost: a_b.Example:\r\n\r\n', { authority: 'a_b.Example:', target: '/' }],
   ['GET / HTTP/1.1\r\nHost:\t a \t\r\n\r\n', { authority: 'a', target: '/' }],
   ['GET http://b:81/c?d HTTP/1.1\r\nHost: a\r\n\r\n', { authority: 'b:81', target: '/c?d', host: 'b:81' }],
