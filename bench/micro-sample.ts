@@ -65,5 +65,5 @@ export const policy: CachePolicy = {
   isEnabled: true,
   wantsDigest: false,
   fill: quietFillPolicy,
-  closeDelimited: 'relay',
+  closeDelimited: 'store',
 };

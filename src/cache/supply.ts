@@ -224,6 +224,8 @@ export class Supply implements FillHost {
   mayResume(error: ProxyError): boolean {
     const { dead, keeper, readerCount } = this.#host;
     if (dead !== undefined || error.source !== 'origin' || isFatal(error)) return false;
+    // An origin that closes TLS so does it each time.
+    if (error.code === 'origin_tls_truncated') return false;
     // What a store did not keep cannot be compared with a second transfer.
     if (!keeper.isStoring && !this.#rules.source.mayAskForParts) return false;
     return readerCount > 0 || this.#decideUnwanted() === 'finish';

@@ -108,9 +108,9 @@ const originOptions = z.strictObject({
     ),
   closeDelimited: z
     .enum(['relay', 'store'])
-    .default('relay')
+    .default('store')
     .describe(
-      'A response whose end only the end of the connection tells may have been cut off unnoticed: "relay" passes it on without storing it, "store" trusts it.',
+      'What becomes of a response without Content-Length and chunks, which ends where the origin closes the connection: "store" stores it, and answers ranges from it, where the connection was closed in order (over TLS: with close_notify), and breaks it off where it was reset; "relay" passes it on without storing it, and over TLS takes any end for the end.',
     ),
   retries,
   health,

@@ -218,6 +218,12 @@ export const errorKinds = {
     proxyStatus: 'http_response_incomplete',
     sentence: 'The origin sent fewer bytes than it promised.',
   },
+  origin_tls_truncated: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'http_response_incomplete',
+    sentence: 'The origin ended its response by closing TLS without saying so: it may have been cut.',
+  },
   origin_timeout: {
     status: 504,
     source: 'origin',

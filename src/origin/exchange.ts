@@ -3,9 +3,10 @@
 import { type Field, type Fields, trimWhitespace } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { readFraming } from './framing.ts';
-import type { OriginRequest, OriginResponse } from './origin.ts';
+import type { Framing, OriginRequest, OriginResponse } from './origin.ts';
 import { originError, type Stage } from './origin-error.ts';
 import { type Flow, ReceivedBody } from './received-body.ts';
+import { TlsTruncation } from './tls-closure.ts';
 import { keptTrailers } from './trailers.ts';
 
 /** Steers the connection that an exchange has got. */
@@ -40,6 +41,7 @@ export class Exchange {
   readonly #onAbort = (): void => this.#abort(goneError(this.#request.signal));
   #stage: Stage = 'connecting';
   #interims = 0;
+  #framing: Framing | undefined;
   #control: Control | undefined;
   #body: ReceivedBody | undefined;
   /** Why the exchange has failed. */
@@ -80,7 +82,11 @@ export class Exchange {
   }
 
   onResponseError(_control: Control | null, error: unknown): void {
-    this.#fail(originError(error, this.#stage, this.#carrier.isTls));
+    // Any other framing tells by itself what is missing.
+    const isEnd = error instanceof TlsTruncation && this.#framing === 'close';
+    const detail = 'no close_notify (RFC 9112 §9.8); origin.closeDelimited "relay" passes such responses on';
+    if (isEnd) this.#fail(new ProxyError('origin_tls_truncated', { cause: error, detail }));
+    else this.#fail(originError(error, this.#stage, this.#carrier.isTls));
   }
 
   #inform(status: number, fields: Fields): void {
@@ -100,6 +106,7 @@ export class Exchange {
     else {
       const { framing, sizeBytes } = reading;
       this.#stage = 'reading';
+      this.#framing = framing;
       this.#body = new ReceivedBody(sizeBytes, {
         pause: () => this.#control?.pause(),
         resume: () => this.#control?.resume(),

@@ -1,6 +1,5 @@
 /** An HTTP/1.1 origin over undici: one pool of connections, and nothing done to what travels over them. */
 
-import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { buildConnector, type Dispatcher, Pool } from 'undici';
 import { wireFieldName } from '../http/field-name.ts';
@@ -11,6 +10,7 @@ import { Exchange } from './exchange.ts';
 import type { ConnectedOrigin, OriginRequest } from './origin.ts';
 import { hostOfOrigin, socketPathOf } from './place.ts';
 import { createReading } from './received-bytes.ts';
+import { requireCloseNotify } from './tls-closure.ts';
 
 /** Where an origin is, and how long it may take. */
 export interface UndiciOriginOptions {
@@ -26,6 +26,8 @@ export interface UndiciOriginOptions {
   readonly connections: number;
   /** How long an idle connection is kept at most; an origin's Keep-Alive hint may shorten it. */
   readonly keepAliveTimeoutMs: number;
+  /** Whether TLS has to be closed by close_notify where the end of the connection is that of a body. */
+  readonly requiresCloseNotify: boolean;
   readonly tls: OriginTls;
 }
 
@@ -62,11 +64,10 @@ const connectionFields: ReadonlySet<string> = new Set([
  * `fetch` throws a `ProxyError`: see `originError` for the codes, and `client_gone` (or the signal's reason, where that
  * is a `ProxyError`) for a request that was aborted. `close` cuts what is running; who wants it finished waits before.
  *
- * Four limits. undici cuts an origin that sends a 100 nobody asked for, though RFC 9110 §15.2 would have it read over. It does
+ * Three limits. undici cuts an origin that sends a 100 nobody asked for, though RFC 9110 §15.2 would have it read over. It does
  * not tell HTTP/1.0 from 1.1, so that chunks of the former are taken for a body as they are (RFC 9112 §6.1), and the connection
  * closed. It closes an idle connection that speaks, but what comes in the moment in which a request leaves can only be taken
- * for its response. And Node does not tell whether TLS was closed in order (RFC 9112 §9.8): a body that ends with its
- * connection may have been cut there.
+ * for its response.
  */
 export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareConnection): ConnectedOrigin {
   const url = new URL(options.url);
@@ -177,7 +178,7 @@ function wireFields(fields: Fields, bodySizeBytes: number | undefined): string[]
 
 /** A connection that was made for something else, and is there for the first request that wants one. */
 export interface SpareConnection {
-  take(): Socket | undefined;
+  take(): TLSSocket | undefined;
 }
 
 /** Connects by the URL alone: its host is what is resolved, asked for by SNI (never an IP address, RFC 6066 §3) and verified. */
@@ -187,13 +188,17 @@ function createConnector(options: UndiciOriginOptions, spare?: SpareConnection):
   const connectTls = isTls ? buildConnector(connectorOptions(options, false)) : undefined;
   return ({ servername: _servername, ...target }, callback) => {
     const kept = spare?.take();
-    if (kept !== undefined) return queueMicrotask(() => callback(null, kept));
+    if (kept !== undefined) {
+      if (options.requiresCloseNotify) requireCloseNotify(kept);
+      return queueMicrotask(() => callback(null, kept));
+    }
     const reading = isTls ? undefined : createReading();
     const connect = connectTls ?? buildConnector({ ...connectorOptions(options, false), onread: reading?.onread });
     connect(target, (...[error, socket]) => {
       if (error !== null) return callback(error, null);
       reading?.attach(socket);
       socket.on('error', hideReset);
+      if (isTls && options.requiresCloseNotify) requireCloseNotify(socket as TLSSocket);
       callback(null, socket);
     });
   };

@@ -120,6 +120,7 @@ function createOrigin(url: URL, config: OriginConfig, tls: OriginTls): Connected
     bodyTimeoutMs: wholeMs(config.bodyTimeoutSeconds),
     connections: config.connections,
     keepAliveTimeoutMs: wholeMs(config.keepAliveTimeoutSeconds),
+    requiresCloseNotify: config.closeDelimited === 'store',
     tls,
   };
   return config.protocol === 'http2' && url.protocol === 'https:'

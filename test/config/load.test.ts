@@ -73,7 +73,7 @@ describe('checkConfig fills in', () => {
             insecureTls: false,
             ranges: 'auto',
             seekAheadBytes: 2_097_152,
-            closeDelimited: 'relay',
+            closeDelimited: 'store',
             retries: { attempts: 2, budgetPercent: 20 },
             health: { failures: 3, restSeconds: 10 },
           },

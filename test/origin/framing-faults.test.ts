@@ -1,10 +1,13 @@
 /** What origins send against the rules of framing, and what is left of it: one row per fault, over real sockets. */
 
+import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { OriginResponse } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
 import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
+import { patternBytes } from '../support/pattern-body.ts';
 import { type Exchange, openScriptedOrigin, type Play } from '../support/scripted-origin.ts';
+import { testAuthority, testCertificate } from '../support/tls-certificate.ts';
 import { originOptions } from './origin-options.ts';
 
 /** What a fetch comes to: `head` is its status and framing or the code it throws, `body` the bytes and the code that ends them. */
@@ -17,6 +20,7 @@ interface Outcome {
 
 type Row = [name: string, play: Play, outcome: Outcome, method?: string];
 
+const trusting = { ca: testAuthority, rejectUnauthorized: true };
 const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext';
 const failed = (head: string): Outcome => ({ head, isReused: false });
 const ill = failed('origin_ill_framed');
@@ -32,6 +36,7 @@ const after =
     await end(exchange);
   };
 const thenEnd = after(({ end }) => end());
+const thenEndBare = after(({ endBare }) => endBare());
 const thenCut = after(({ cut }) => cut());
 const thenSilence = after(({ closed }) => closed);
 
@@ -52,6 +57,19 @@ const rows: readonly Row[] = [
   ['close-delimited', thenEnd(`${head}\r\ngood`), dropped('200 close', 'good')],
   ['close-delimited, HTTP/1.0', thenEnd('HTTP/1.0 200 OK\r\n\r\ngood'), dropped('200 close', 'good')],
   ['close-delimited, reset', thenCut(`${head}\r\ngood`), dropped('200 close', 'good origin_reset')],
+  [
+    'close-delimited, reset, HTTP/1.0',
+    thenCut('HTTP/1.0 200 OK\r\n\r\ngood'),
+    dropped('200 close', 'good origin_reset'),
+  ],
+  ['close-delimited, silent', thenSilence(`${head}\r\ngood`), dropped('200 close', 'good origin_timeout')],
+  ['close-delimited, close announced', thenEnd(`${head}Connection: close\r\n\r\ngood`), dropped('200 close', 'good')],
+  ['close-delimited, empty', thenEnd('HTTP/1.0 200 OK\r\n\r\n'), dropped('200 close')],
+  [
+    'HTTP/1.0 with chunks',
+    thenEnd('HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n'),
+    dropped('200 chunked', 'good'),
+  ],
   ['HTTP/1.0 with a length', 'HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\ngood', dropped('200 length 4', 'good')],
   ['HEAD', nine, dropped('200 none'), 'HEAD'],
   ['204', 'HTTP/1.1 204 No Content\r\n\r\n', kept('204 none')],
@@ -179,6 +197,86 @@ describe('a response over HTTP/1.1', () => {
 
     await origin.close();
     await server.allClosed();
+  });
+});
+
+describe('a response over TLS', () => {
+  const tlsRows: readonly Row[] = [
+    ['close-delimited', thenEnd(`${head}\r\ngood`), dropped('200 close', 'good')],
+    ['close-delimited, HTTP/1.0', thenEnd('HTTP/1.0 200 OK\r\n\r\ngood'), dropped('200 close', 'good')],
+    ['close-delimited, reset', thenCut(`${head}\r\ngood`), dropped('200 close', 'good origin_reset')],
+    [
+      'close-delimited, closed without close_notify',
+      thenEndBare(`${head}\r\ngood`),
+      dropped('200 close', 'good origin_tls_truncated'),
+    ],
+    ['a length, closed without close_notify', thenEndBare(`${four}good`), dropped('200 length 4', 'good')],
+    [
+      'less than a length, closed without close_notify',
+      thenEndBare(`${nine}good`),
+      dropped('200 length 9', 'good origin_body_short'),
+    ],
+    [
+      'chunked, closed without close_notify',
+      thenEndBare(`${chunked}4\r\ngood\r\n0\r\n\r\n`),
+      dropped('200 chunked', 'good'),
+    ],
+    ['closed without close_notify before the head', thenEndBare(''), failed('origin_reset')],
+  ];
+  const versions = ['TLSv1.2', 'TLSv1.3'] as const;
+  const given = versions.flatMap((version) => tlsRows.map(([name, play, want]) => ({ name, version, play, want })));
+
+  it.each(given)('$name, $version', async ({ version, play, want }) => {
+    await using server = await openScriptedOrigin(play, good, {
+      tls: { ...testCertificate, minVersion: version, maxVersion: version },
+    });
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1, tls: trusting }));
+    const got = await outcomeOf(origin.fetch(originRequest()));
+    // A response that does not need the end of its connection may be read before that has come.
+    await server.allClosed();
+    const next = await outcomeOf(origin.fetch(originRequest()));
+    expect({ ...got, isReused: server.requests[1]?.connection === 1 }).toEqual(want);
+    expect(next).toEqual({ head: '200 length 4', body: 'next' });
+    await origin.close();
+    await server.allClosed();
+  });
+
+  it.each(versions)('is read to its end before that is judged, however slowly (%s)', async (version) => {
+    const size = 3_000_000;
+    const large = Buffer.concat([Buffer.from('HTTP/1.0 200 OK\r\n\r\n'), patternBytes(0, size)]);
+    for (const [end, code] of [
+      [({ end: orderly }: Exchange) => orderly(), undefined],
+      [({ endBare }: Exchange) => endBare(), 'origin_tls_truncated'],
+    ] as const) {
+      await using server = await openScriptedOrigin(
+        async (exchange) => {
+          await exchange.send(large);
+          end(exchange);
+        },
+        { tls: { ...testCertificate, minVersion: version, maxVersion: version } },
+      );
+      const origin = createUndiciOrigin(originOptions({ url: server.url, tls: trusting }));
+      const { body } = await origin.fetch(originRequest());
+      const chunks: Uint8Array[] = [];
+      const reading = (async () => {
+        // A turn for each piece: the reader is behind, and the connection held back.
+        for await (const chunk of body) {
+          chunks.push(chunk);
+          await setImmediate();
+        }
+      })();
+      await (code === undefined ? reading : expect(reading).rejects.toMatchObject({ code }));
+      expect(Buffer.concat(chunks)).toEqual(Buffer.from(patternBytes(0, size)));
+      await origin.close();
+    }
+  });
+
+  it('ends as its connection does where no close_notify is required', async () => {
+    await using server = await openScriptedOrigin(thenEndBare(`${head}\r\ngood`), { tls: testCertificate });
+    const options = originOptions({ url: server.url, tls: trusting, requiresCloseNotify: false });
+    const origin = createUndiciOrigin(options);
+    expect(await outcomeOf(origin.fetch(originRequest()))).toEqual({ head: '200 close', body: 'good' });
+    await origin.close();
   });
 });
 

@@ -10,6 +10,7 @@ export function originOptions(given: Partial<UndiciOriginOptions> & { url: strin
     bodyTimeoutMs: 15_000,
     connections: 8,
     keepAliveTimeoutMs: 60_000,
+    requiresCloseNotify: true,
     tls: { rejectUnauthorized: true },
     ...given,
   };

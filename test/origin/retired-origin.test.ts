@@ -57,6 +57,7 @@ async function openGround(protocol: (typeof protocols)[number]): Promise<Ground>
     bodyTimeoutMs: 5000,
     connections: 2,
     keepAliveTimeoutMs: 600_000,
+    requiresCloseNotify: true,
     tls: { ca: testAuthority, rejectUnauthorized: true },
   };
   const origin = isPlain ? createUndiciOrigin(options) : createHttp2Origin({ ...options, clock: backgroundClock });

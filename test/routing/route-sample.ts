@@ -25,7 +25,7 @@ export function routeWith(given: Partial<Omit<Route, 'match'>> & { match?: Parti
     rangeAbility: createRangeAbility({ mode: 'never', now: () => 0, forgetAfterMs: 0, onDistrust: () => {} }),
     fill: quietFillPolicy,
     lengthWaitMs: 10_000,
-    closeDelimited: 'relay',
+    closeDelimited: 'store',
     ...given,
     match: { hosts: [], pathPrefix: '/', ...given.match },
   };

@@ -43,7 +43,6 @@ describe('a response that was not stored', () => {
     ['no-freshness', { status: 302 }],
     ['status', { status: 429, fields: fresh }],
     ['provoked', { status: 400, fields: fresh }, {}, { fields: { 'x-a': 'ä' } }],
-    ['close-delimited', { fields: { ...fresh, 'content-length': '3000' }, framing: 'close' }],
     ['few-uses', { fields: fresh }, { storeAfterUses: 2 }],
     ['bypass', { fields: fresh }, { enabled: false }],
     ['request', { fields: fresh }, {}, { fields: { 'cache-control': 'no-store' } }],
@@ -54,6 +53,12 @@ describe('a response that was not stored', () => {
     proxy.clock.advance(2500);
     const { notStored } = await proxy.explain();
     expect(notStored).toEqual({ reason, status: head.status ?? 200, at, agoMs: 2500 });
+  });
+
+  it('by close-delimited, where the route relays such responses', async () => {
+    start({ route: { closeDelimited: 'relay' } });
+    await exchange({ fields: { ...fresh, 'content-length': '3000' }, framing: 'close' });
+    expect((await proxy.explain()).notStored).toMatchObject({ reason: 'close-delimited', status: 200 });
   });
 
   it('keeps its reason while the requests for its key do not wait for each other', async () => {

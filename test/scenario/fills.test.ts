@@ -157,7 +157,9 @@ describe('a length that is not known', () => {
     expect(await client.field('proxy-status')).toBe('rangeway; error=http_response_incomplete');
   });
 
-  it('of a body that ends with its connection is relayed, not stored', async () => {
+  it('of a body that ends with its connection is relayed, not stored, where the route says so', async () => {
+    await proxy.close();
+    proxy = createWholeProxy({ route: { closeDelimited: 'relay' } });
     for (const seed of [1, 2]) {
       const client = proxy.send({ fields: { range: 'bytes=0-9' } });
       const exchange = await proxy.origin.next();
@@ -170,16 +172,38 @@ describe('a length that is not known', () => {
     expect(proxy.fillEvents()).toEqual([]);
   });
 
-  it('of such a body is trusted where the route says so', async () => {
-    await proxy.close();
-    proxy = createWholeProxy({ route: { closeDelimited: 'store' } });
+  it('of such a body that ended in order is stored, and ranges are answered before and after (RFC 9112 §8)', async () => {
+    const early = proxy.send({ fields: { range: 'bytes=0-9' } });
     const client = proxy.send({ fields: { range: 'bytes=-10' } });
     const exchange = await proxy.origin.next();
     exchange.head({ fields, framing: 'close' });
     void exchange.send(whole);
     exchange.end();
     expect(await client.field('content-range')).toBe(`bytes 9990-9999/${size}`);
+    expect(await early.field('content-range')).toMatch(/^bytes 0-9\/(?:\*|10000)$/);
+    await proxy.fillsEnded(1);
+    const later = proxy.send({ fields: { range: 'bytes=500-' } });
+    expect(await later.bytes()).toEqual(Buffer.from(patternBytes(500, size)));
+    expect(proxy.origin.requests).toBe(1);
   });
+
+  it.each(['origin_reset', 'origin_timeout', 'origin_tls_truncated'] as const)(
+    'of such a body that broke off by %s is not stored, and its readers are cut off',
+    async (code) => {
+      const client = proxy.send();
+      const exchange = await proxy.origin.next();
+      exchange.head({ fields, framing: 'close' });
+      await exchange.send(whole);
+      expect(await client.readUntil(size)).toEqual(Buffer.from(whole));
+      exchange.fail(new ProxyError(code));
+      await expect(client.bytes()).rejects.toMatchObject({ code });
+      await proxy.fillsEnded(1);
+      expect(proxy.fillEvents()[0]).toMatchObject({ result: 'failed', error: code });
+      const again = proxy.send();
+      (await proxy.origin.next()).respond({ fields }, whole);
+      expect(await again.bytes()).toEqual(Buffer.from(whole));
+    },
+  );
 });
 
 describe('an origin without validators', () => {

@@ -120,6 +120,13 @@ describe('a transfer from an origin with ranges', () => {
     },
   );
 
+  it('that ends without close_notify is given up: the next one would end so too', async () => {
+    const client = proxy.send();
+    (await origin.begin()).cutAt(4000, new ProxyError('origin_tls_truncated'));
+    await expect(client.bytes()).rejects.toMatchObject({ code: 'origin_tls_truncated' });
+    expect(origin.asked).toEqual(['whole']);
+  });
+
   it('serves all of its readers, those that come during the pause too', async () => {
     const early = [proxy.send(), proxy.send({ fields: { range: 'bytes=-100' } })];
     (await origin.begin()).cutAt(4000);

@@ -194,7 +194,7 @@ function createTestRoute({ origin, cache }: PrecedentGroundOptions, now: () => n
     rangeAbility: createRangeAbility({ mode: 'auto', now, forgetAfterMs, onDistrust: () => {} }),
     fill: quietFillPolicy,
     lengthWaitMs: 10_000,
-    closeDelimited: 'relay',
+    closeDelimited: 'store',
     cache: { ...defaultCaching, ...cache },
   };
 }

@@ -17,7 +17,7 @@
 
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
-import { createServer as createTlsServer } from 'node:tls';
+import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import type { Fields } from '../../src/http/fields.ts';
 import { ByteReader } from './byte-reader.ts';
 
@@ -42,6 +42,8 @@ export interface Exchange {
   readonly body: () => Promise<Buffer>;
   /** Closes the connection in order (FIN). */
   readonly end: () => void;
+  /** Ends the connection (FIN) and, over TLS, sends no close_notify before. */
+  readonly endBare: () => void;
   /** Breaks the connection off (RST). */
   readonly cut: () => void;
   /** Resolves when the connection is closed, by whomever. */
@@ -56,7 +58,7 @@ export interface ScriptedOriginOptions {
   /** Default 127.0.0.1. */
   readonly host?: string;
   /** Speaks TLS with this PEM key and certificate. */
-  readonly tls?: { readonly key: string; readonly cert: string };
+  readonly tls?: TlsOptions;
 }
 
 /** A running origin. */
@@ -97,6 +99,8 @@ class TcpOrigin implements ScriptedOrigin {
   /** The open connections, each with the promise of its end. */
   readonly #sockets = new Map<Socket, Promise<void>>();
   readonly #faults: unknown[] = [];
+  /** The connections that TLS is spoken over, by the port of their peer. */
+  readonly #bare = new Map<number | undefined, Socket>();
 
   constructor(script: readonly Play[], options: ScriptedOriginOptions) {
     this.#script = script;
@@ -104,6 +108,7 @@ class TcpOrigin implements ScriptedOrigin {
     this.#scheme = options.tls === undefined ? 'http' : 'https';
     const accept = (socket: Socket) => this.#accept(socket);
     this.#server = options.tls === undefined ? createServer(accept) : createTlsServer({ ...options.tls }, accept);
+    if (options.tls !== undefined) this.#server.on('connection', (bare) => void this.#bare.set(bare.remotePort, bare));
   }
 
   async listen(): Promise<void> {
@@ -178,7 +183,8 @@ class TcpOrigin implements ScriptedOrigin {
           return body;
         },
         end: () => void socket.end(),
-        cut: () => void socket.resetAndDestroy(),
+        endBare: () => void (this.#bare.get(socket.remotePort) ?? socket).end(),
+        cut: () => void (this.#bare.get(socket.remotePort) ?? socket).resetAndDestroy(),
         closed,
       };
       await (typeof play === 'function' ? play(exchange) : exchange.send(play));

@@ -127,7 +127,7 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     }),
     fill: { ...quietFillPolicy, ...options.fill },
     lengthWaitMs: 10_000,
-    closeDelimited: 'relay',
+    closeDelimited: 'store',
     ...options.route,
     cache: { ...defaultCaching, ...options.route?.cache },
   };

@@ -37,7 +37,8 @@ export function describeDecision({ kind, reason, directive }: Decision): string 
 const refusals: Readonly<Record<string, string>> = {
   authorization: 'it answers a request with Authorization, and does not say that it may be shared',
   bypass: 'the route sends such requests past the cache',
-  'close-delimited': 'only the end of the connection told its end, and it may have been cut (origin.closeDelimited)',
+  'close-delimited':
+    'the end of its connection is its end, and the route does not store such responses (origin.closeDelimited)',
   'digest-mismatch': 'its bytes were not those that its digest tells',
   'few-uses': 'it was not asked for often enough (cache.storeAfterUses)',
   generation_changed: 'it changed at the origin while it was transferred',
@@ -47,6 +48,7 @@ const refusals: Readonly<Record<string, string>> = {
   'origin-failure': 'it is a failure of the origin, and what is stored may be served in its place',
   origin_body_short: 'the origin sent fewer bytes than it promised',
   origin_reset: 'the origin broke it off',
+  origin_tls_truncated: 'it ended with its connection, and TLS was closed without close_notify',
   origin_timeout: 'the origin stopped sending',
   outdated: 'it was invalidated, or a later one stored, while it was on its way',
   part: 'it is a part that cannot be combined with others',

@@ -79,13 +79,25 @@ function lengthFinding({ whole }: Observations): Finding {
         options: ['fill.lengthWaitSeconds'],
       };
     case 'close':
+      if (whole.brokenBy === 'origin_tls_truncated') {
+        return {
+          topic,
+          found: 'truncated',
+          isLack: true,
+          fact: 'not told at all: the connection ends it, and TLS is closed without close_notify, so that nobody can see a cut',
+          remedy:
+            'cuts its clients off where it ends so, and stores nothing; "relay" passes such responses on as whole',
+          options: ['origin.closeDelimited'],
+        };
+      }
       return {
         topic,
         found: 'unsure',
         isLack: true,
-        fact: 'not told at all: only the end of the connection tells its end, and it may have been cut',
-        remedy: 'passes it on without storing it; "store" trusts it',
-        options: ['origin.closeDelimited'],
+        fact: 'not told beforehand: the end of the connection ends it',
+        remedy:
+          'stores it where the connection was closed in order, and not where it broke off; answers ranges that name their last byte as soon as they are there; others wait for the length, which is known once it is stored',
+        options: ['origin.closeDelimited', 'fill.lengthWaitSeconds'],
       };
   }
 }

@@ -1,6 +1,10 @@
-/** Asks an origin what it can do, by as few requests as that takes; of what it sends, the heads are read and no more. */
+/**
+ * Asks an origin what it can do, by as few requests as that takes. Of what it sends the heads are read, and of a body that ends
+ * with its connection the beginning, for how that ends.
+ */
 
 import { type Fields, hasField } from '../../http/fields.ts';
+import type { BodyStream } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { Framing, Origin } from '../../origin/origin.ts';
 import { conditionalFields } from '../../semantics/revalidation.ts';
@@ -17,6 +21,8 @@ export interface Answer {
   readonly framing: Framing;
   /** Of the body, where its framing tells it. */
   readonly sizeBytes: number | undefined;
+  /** The error code that a body broke off with which ends with its connection; undefined where it did not, as far as it was read. */
+  readonly brokenBy?: string | undefined;
   /** Epoch milliseconds. */
   readonly requestAt: number;
   readonly responseAt: number;
@@ -72,7 +78,7 @@ const LONG_AGO = 'Thu, 01 Jan 1970 00:00:01 GMT';
 
 /** Asks one after the other. Resolves with the failure where not even the first request is answered; never rejects. */
 export async function observeOrigin(inquiry: Inquiry): Promise<Observations | Failure> {
-  const whole = await ask(inquiry, 'GET');
+  const whole = await ask(inquiry, 'GET', [], true);
   if (whole.kind === 'failure') return whole;
   const http2 = inquiry.http2Origin && (await ask({ ...inquiry, origin: inquiry.http2Origin }, 'GET'));
   const told = http2 === undefined ? {} : { http2 };
@@ -105,15 +111,17 @@ function otherVersionOf({ fields }: Answer): string {
   return isDated ? LONG_AGO : NO_VERSION;
 }
 
-async function ask(inquiry: Inquiry, method: 'GET' | 'HEAD', added: Fields = []): Promise<Reply> {
+/** `isEndRead`: see `brokenBy`. */
+async function ask(inquiry: Inquiry, method: 'GET' | 'HEAD', added: Fields = [], isEndRead = false): Promise<Reply> {
   const { origin, target, fields, now, signal } = inquiry;
   const asked = [...fields, ...added];
   const requestAt = now();
   try {
     const response = await origin.fetch({ method, target, fields: asked, body: undefined, bodySizeBytes: 0, signal });
-    response.body.close();
-    const { status, version, framing, sizeBytes } = response;
+    const { status, version, framing, sizeBytes, body } = response;
     const responseAt = now();
+    const brokenBy = isEndRead && framing === 'close' ? await findBreak(body) : undefined;
+    body.close();
     return {
       kind: 'answer',
       asked,
@@ -124,10 +132,27 @@ async function ask(inquiry: Inquiry, method: 'GET' | 'HEAD', added: Fields = [])
       sizeBytes,
       requestAt,
       responseAt,
+      ...(brokenBy === undefined ? {} : { brokenBy }),
     };
   } catch (error) {
     if (error instanceof ProxyError)
       return { kind: 'failure', code: error.code, detail: error.detail ?? error.message };
     return { kind: 'failure', code: 'internal', detail: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** No more than this is read of a body for its end. */
+const MAX_READ_BYTES = 64 * 1024;
+
+async function findBreak(body: BodyStream): Promise<string | undefined> {
+  let readBytes = 0;
+  try {
+    for await (const chunk of body) {
+      readBytes += chunk.length;
+      if (readBytes > MAX_READ_BYTES) return undefined;
+    }
+    return undefined;
+  } catch (error) {
+    return error instanceof ProxyError ? error.code : 'internal';
   }
 }

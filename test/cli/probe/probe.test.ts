@@ -11,6 +11,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { run } from '../../../src/cli/main.ts';
 import type { Finding } from '../../../src/cli/probe/finding.ts';
 import { createFakeCliIo } from '../../support/fake-cli-io.ts';
+import { openScriptedOrigin } from '../../support/scripted-origin.ts';
 import { testCertificate } from '../../support/tls-certificate.ts';
 
 const closers: (() => void)[] = [];
@@ -259,6 +260,19 @@ describe('what is found', () => {
       request.socket.end('HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nabc');
     });
     expect(found['length']).toBe('!unsure');
+  });
+
+  it('a response that is ended by closing TLS without close_notify', async () => {
+    await using origin = await openScriptedOrigin(
+      async ({ send, endBare }) => {
+        await send('HTTP/1.0 200 OK\r\n\r\nabc');
+        endBare();
+      },
+      { tls: testCertificate },
+    );
+    const { stdout } = await probed(`${origin.url}/`, '--insecure', '--json');
+    const { findings } = JSON.parse(stdout) as { findings: { topic: string; found: string }[] };
+    expect(findings).toContainEqual(expect.objectContaining({ topic: 'length', found: 'truncated' }));
   });
 });
 
