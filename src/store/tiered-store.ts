@@ -1,10 +1,20 @@
 /** A store with memory in front of it: what was found or read once is told again in the same tick. */
 
+import type { SpanSet } from '../bytes/span-set.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { MemoryTier } from './memory/memory-tier.ts';
 import { findable } from './pins.ts';
-import type { EntryChoice, EntryPage, EntryWriter, NewEntry, Store, StoredEntry, StoreUsage } from './store.ts';
+import type {
+  EntryChoice,
+  EntryPage,
+  EntryReader,
+  EntryWriter,
+  NewEntry,
+  Store,
+  StoredEntry,
+  StoreUsage,
+} from './store.ts';
 import type { StoreChange } from './store-change.ts';
 import { TieredBlocks } from './tiered-blocks.ts';
 
@@ -173,7 +183,7 @@ class MemoryBefore implements TieredStore {
       generation,
       hasBlock: (index) => writer.hasBlock(index),
       peekBlock: (index) => this.#blocks.peek(generation, writer, index),
-      readBlock: (index) => this.#unlessGone(key, this.#blocks.read(generation, writer, index)),
+      readBlock: (index) => this.unlessGone(key, this.#blocks.read(generation, writer, index)),
       writeBlock: async (index, bytes) => {
         // Of a block that is there already these bytes are not kept, so they must not be told either.
         if (writer.hasBlock(index) || writing.has(index)) return await writer.writeBlock(index, bytes);
@@ -192,37 +202,16 @@ class MemoryBefore implements TieredStore {
   }
 
   #wrap(entry: StoredEntry): StoredEntry {
-    const { key, variant, generation, metadata, sizeBytes, isComplete, pinnedUntil } = entry;
-    return {
-      key,
-      variant,
-      generation,
-      metadata,
-      sizeBytes,
-      isComplete,
-      pinnedUntil,
-      peekBlock: (index) => this.#blocks.peek(generation, entry, index),
-      readNow: (offset, end, isDue) => this.#readNow(entry, offset, end, isDue),
-      canMove: (offset, end) => entry.canMove?.(offset, end) === true,
-      move: (...bytes) => entry.move?.(...bytes) ?? 0,
-      giveBack: (bytes) => entry.giveBack?.(bytes),
-      open: async () => {
-        const reader = await this.#unlessGone(key, entry.open());
-        return {
-          peekBlock: (index) => this.#blocks.peekOpened(generation, reader, index),
-          readBlock: async (index) =>
-            this.#blocks.peekOpened(generation, reader, index) ??
-            (await this.#unlessGone(key, this.#blocks.read(generation, reader, index))),
-          move: (...bytes) => reader.move?.(...bytes) ?? 0,
-          close: () => reader.close(),
-        };
-      },
-      readPresence: () => this.#unlessGone(key, entry.readPresence()),
-    };
+    return new TieredEntry(entry, this);
+  }
+
+  /** A block in memory; the store below is told of the use. */
+  peekBlock(entry: StoredEntry, index: number): Uint8Array | undefined {
+    return this.#blocks.peek(entry.generation, entry, index);
   }
 
   /** A block that is read as a whole is kept; what is read again and again in pieces is brought into memory beside that. */
-  #readNow(entry: StoredEntry, offset: number, end: number, isDue?: boolean): Uint8Array | undefined {
+  readNow(entry: StoredEntry, offset: number, end: number, isDue?: boolean): Uint8Array | undefined {
     const index = Math.floor(offset / this.blockSizeBytes);
     const block = entry.readBlockNow?.(index, isDue);
     if (block !== undefined) {
@@ -235,6 +224,19 @@ class MemoryBefore implements TieredStore {
     return bytes;
   }
 
+  async open(entry: StoredEntry): Promise<EntryReader> {
+    const { key, generation } = entry;
+    const reader = await this.unlessGone(key, entry.open());
+    return {
+      peekBlock: (index) => this.#blocks.peekOpened(generation, reader, index),
+      readBlock: async (index) =>
+        this.#blocks.peekOpened(generation, reader, index) ??
+        (await this.unlessGone(key, this.#blocks.read(generation, reader, index))),
+      move: (...bytes) => reader.move?.(...bytes) ?? 0,
+      close: () => reader.close(),
+    };
+  }
+
   async #bring(entry: StoredEntry, index: number): Promise<void> {
     try {
       const reader = await entry.open();
@@ -245,12 +247,65 @@ class MemoryBefore implements TieredStore {
   }
 
   /** Waits for what is asked of an entry, and forgets the entries of its key when its bytes are gone. */
-  async #unlessGone<T>(key: string, asked: Promise<T>): Promise<T> {
+  async unlessGone<T>(key: string, asked: Promise<T>): Promise<T> {
     try {
       return await asked;
     } catch (error) {
       if (error instanceof ProxyError && error.code === 'bytes_gone') this.#forget(key);
       throw error;
     }
+  }
+}
+
+/** An entry of the store below whose blocks may be in memory. Many are in memory, so that it has no function of its own. */
+class TieredEntry implements StoredEntry {
+  readonly key: string;
+  readonly variant: string;
+  readonly generation: string;
+  readonly metadata: StoredResponse;
+  readonly sizeBytes: number;
+  readonly isComplete: boolean;
+  readonly pinnedUntil: number | undefined;
+  readonly #below: StoredEntry;
+  readonly #store: MemoryBefore;
+
+  constructor(below: StoredEntry, store: MemoryBefore) {
+    this.key = below.key;
+    this.variant = below.variant;
+    this.generation = below.generation;
+    this.metadata = below.metadata;
+    this.sizeBytes = below.sizeBytes;
+    this.isComplete = below.isComplete;
+    this.pinnedUntil = below.pinnedUntil;
+    this.#below = below;
+    this.#store = store;
+  }
+
+  peekBlock(index: number): Uint8Array | undefined {
+    return this.#store.peekBlock(this.#below, index);
+  }
+
+  readNow(offset: number, end: number, isDue?: boolean): Uint8Array | undefined {
+    return this.#store.readNow(this.#below, offset, end, isDue);
+  }
+
+  canMove(offset: number, end: number): boolean {
+    return this.#below.canMove?.(offset, end) === true;
+  }
+
+  move(socket: number, head: Uint8Array, offset: number, end: number): number {
+    return this.#below.move?.(socket, head, offset, end) ?? 0;
+  }
+
+  giveBack(bytes: Uint8Array): void {
+    this.#below.giveBack?.(bytes);
+  }
+
+  open(): Promise<EntryReader> {
+    return this.#store.open(this.#below);
+  }
+
+  readPresence(): Promise<SpanSet> {
+    return this.#store.unlessGone(this.key, this.#below.readPresence());
   }
 }

@@ -1,4 +1,4 @@
-/** The memory tier: one bound for entries and blocks, of which blocks have what entries leave. */
+/** The memory tier: entries and blocks share one bound by use. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
@@ -23,30 +23,58 @@ function fullTier() {
   return tier;
 }
 
-describe('the room of blocks', () => {
-  it('is all that there is, as long as there are no entries', () => {
+describe('one bound for entries and blocks', () => {
+  it('is for blocks alone as long as there are no entries', () => {
     expect(fullTier().blockCount).toBe(64);
   });
 
-  it('becomes less by what entries take, and more by what they leave', () => {
+  it('has blocks leave for entries, and gives back what entries took', () => {
     const tier = fullTier();
     tier.keepEntries('k', [entry('k')]);
-    const left = 64 - Math.ceil((entryWeight('k', '', sampleMetadata()) + 1) / blockWeight(size));
+    const left = 64 - Math.ceil(entryWeight('k', '', sampleMetadata()) / blockWeight(size));
     expect(tier.blockCount).toBe(left);
-    expect(tier.hasRoomFor(size)).toBe(false);
     tier.forgetEntries('k');
     expect(tier.hasRoomFor(size)).toBe(true);
     tier.keepEntries('k', [entry('k')]);
     tier.clear();
+    expect(tier.sizeBytes).toBe(0);
     for (let index = 0; index < 64; index += 1) tier.keepBlock('g', index, bytes);
     expect(tier.blockCount).toBe(64);
   });
 
-  it('is never less than seven eighths, for the entries that were used longest ago leave then', () => {
+  it('is filled with entries where nothing else is used', () => {
     const tier = fullTier();
-    for (let at = 0; at < 1000; at += 1) tier.keepEntries(`k${at}`, [entry(`k${at}`)]);
-    expect(tier.blockCount).toBeGreaterThanOrEqual(56);
-    expect([tier.entriesOf('k0'), tier.entriesOf('k999')?.length]).toEqual([undefined, 1]);
+    const weight = entryWeight('k0000', '', sampleMetadata());
+    const fitting = Math.floor(maxSizeBytes / weight);
+    const keys = Array.from({ length: fitting }, (_, at) => `k${String(at).padStart(4, '0')}`);
+    for (const key of keys) tier.keepEntries(key, [entry(key)]);
+    expect(keys.filter((key) => tier.entriesOf(key) === undefined)).toEqual([]);
+    expect(tier.blockCount).toBeLessThan(64);
+  });
+
+  it('keeps the blocks that are used, however many entries come that are asked for once', () => {
+    const tier = fullTier();
+    const hot = [0, 1, 2, 3];
+    for (const index of hot) tier.block('g', index);
+    for (let at = 0; at < 1000; at += 1) {
+      tier.keepEntries(`k${at}`, [entry(`k${at}`)]);
+      for (const index of hot) expect(tier.block('g', index), `block ${index} after ${at} entries`).toBeDefined();
+    }
+  });
+
+  it('keeps the entries that are used, however many blocks come that are read once', () => {
+    const tier = createMemoryTier({ maxSizeBytes });
+    tier.keepEntries('hot', [entry('hot')]);
+    for (let index = 0; index < 1000; index += 1) {
+      tier.keepBlock('scan', index, bytes);
+      expect(tier.entriesOf('hot'), `after ${index} blocks`).toHaveLength(1);
+    }
+  });
+
+  it('keeps no entries that are larger than all of it', () => {
+    const tier = createMemoryTier({ maxSizeBytes: 2000 });
+    tier.keepEntries('k', [entry('k'), entry('k')]);
+    expect([tier.entriesOf('k'), tier.sizeBytes]).toEqual([undefined, 0]);
   });
 });
 

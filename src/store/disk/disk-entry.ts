@@ -3,48 +3,87 @@
 import { spanOfBlock } from '../../bytes/span.ts';
 import { SpanSet } from '../../bytes/span-set.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
+import type { StoredResponse } from '../../http/stored-response.ts';
 import type { EntryReader, StoredEntry } from '../store.ts';
 import type { DiskParts } from './disk-parts.ts';
 import type { IndexedEntry } from './index-row.ts';
 
 /** An entry as the store gives it out. Nothing of it is in memory, but asking for it counts as its use. */
 export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): StoredEntry {
-  const { key, variant, generation, metadata, sizeBytes, isComplete, isInline, pinnedUntil } = indexed;
-  return {
-    key,
-    variant,
-    generation,
-    metadata,
-    sizeBytes,
-    isComplete,
-    pinnedUntil,
-    peekBlock: () => {
-      parts.eviction.touch(generation);
-      return undefined;
-    },
-    readNow: (offset, end, isDue) => {
-      // What `peekBlock` is asked for first, and counts as the use.
-      return isInline ? undefined : parts.bodies.peek(generation)?.quick?.read(offset, end, isDue);
-    },
-    readBlockNow: (index, isDue) => (index === 0 ? readLone(parts, indexed, isDue) : undefined),
-    canMove: (offset, end) => {
-      if (isInline || parts.quickReads?.move === undefined) return false;
-      parts.eviction.touch(generation);
-      const file = parts.bodies.peek(generation);
-      if (file === undefined) void openForLater(parts, indexed);
-      return file?.quick?.canMove(offset, end) === true;
-    },
-    move: (...bytes) => parts.bodies.peek(generation)?.quick?.moveSound(...bytes) ?? 0,
-    giveBack: (bytes) => parts.quickReads?.buffers.giveBack(bytes),
-    open: async () => {
-      parts.eviction.touch(generation);
-      return isInline ? openInline(parts, indexed) : await openFile(parts, indexed);
-    },
-    readPresence: () => readPresence(parts, indexed),
-  };
+  return new DiskEntry(parts, indexed);
 }
 
-function openInline(parts: DiskParts, { generation, sizeBytes }: IndexedEntry): EntryReader {
+/** One object for each entry in memory: methods that entries share, and no function of its own. */
+class DiskEntry implements StoredEntry {
+  readonly key: string;
+  readonly variant: string;
+  readonly generation: string;
+  readonly metadata: StoredResponse;
+  readonly sizeBytes: number;
+  readonly isComplete: boolean;
+  readonly pinnedUntil: number | undefined;
+  readonly #parts: DiskParts;
+  readonly #isInline: boolean;
+  readonly #blockChecksum: IndexedEntry['blockChecksum'];
+
+  constructor(parts: DiskParts, indexed: IndexedEntry) {
+    this.key = indexed.key;
+    this.variant = indexed.variant;
+    this.generation = indexed.generation;
+    this.metadata = indexed.metadata;
+    this.sizeBytes = indexed.sizeBytes;
+    this.isComplete = indexed.isComplete;
+    this.pinnedUntil = indexed.pinnedUntil;
+    this.#parts = parts;
+    this.#isInline = indexed.isInline;
+    this.#blockChecksum = indexed.blockChecksum;
+  }
+
+  peekBlock(_index: number): undefined {
+    this.#parts.eviction.touch(this.generation);
+    return undefined;
+  }
+
+  /** `peekBlock` is asked first, and counts as the use. */
+  readNow(offset: number, end: number, isDue?: boolean): Uint8Array | undefined {
+    return this.#isInline ? undefined : this.#parts.bodies.peek(this.generation)?.quick?.read(offset, end, isDue);
+  }
+
+  readBlockNow(index: number, isDue?: boolean): Uint8Array | undefined {
+    return index === 0 ? readLone(this.#parts, this, this.#blockChecksum, isDue) : undefined;
+  }
+
+  canMove(offset: number, end: number): boolean {
+    const parts = this.#parts;
+    if (this.#isInline || parts.quickReads?.move === undefined) return false;
+    parts.eviction.touch(this.generation);
+    const file = parts.bodies.peek(this.generation);
+    if (file === undefined) void openForLater(parts, this, this.#blockChecksum);
+    return file?.quick?.canMove(offset, end) === true;
+  }
+
+  move(socket: number, head: Uint8Array, offset: number, end: number): number {
+    return this.#parts.bodies.peek(this.generation)?.quick?.moveSound(socket, head, offset, end) ?? 0;
+  }
+
+  giveBack(bytes: Uint8Array): void {
+    this.#parts.quickReads?.buffers.giveBack(bytes);
+  }
+
+  async open(): Promise<EntryReader> {
+    this.#parts.eviction.touch(this.generation);
+    return this.#isInline ? openInline(this.#parts, this) : await openFile(this.#parts, this, this.#blockChecksum);
+  }
+
+  readPresence(): Promise<SpanSet> {
+    return readPresence(this.#parts, this, this.#isInline, this.#blockChecksum);
+  }
+}
+
+type Body = Pick<StoredEntry, 'generation' | 'sizeBytes'>;
+type Checksum = IndexedEntry['blockChecksum'];
+
+function openInline(parts: DiskParts, { generation, sizeBytes }: Body): EntryReader {
   const body = parts.index.body(generation);
   if (body === undefined) throw gone(`Generation ${generation} is not in the index any more.`);
   const peekBlock = (index: number) => {
@@ -62,8 +101,13 @@ function openInline(parts: DiskParts, { generation, sizeBytes }: IndexedEntry): 
   };
 }
 
-async function readPresence(parts: DiskParts, entry: IndexedEntry): Promise<SpanSet> {
-  const { generation, sizeBytes, isInline, blockChecksum } = entry;
+async function readPresence(
+  parts: DiskParts,
+  entry: Body,
+  isInline: boolean,
+  blockChecksum: Checksum,
+): Promise<SpanSet> {
+  const { generation, sizeBytes } = entry;
   requireIndexed(parts, entry);
   const count = Math.ceil(sizeBytes / parts.blockSizeBytes);
   // Only what is complete is kept in the index.
@@ -77,8 +121,8 @@ async function readPresence(parts: DiskParts, entry: IndexedEntry): Promise<Span
   }
 }
 
-async function openFile(parts: DiskParts, entry: IndexedEntry): Promise<EntryReader> {
-  const { generation, sizeBytes, blockChecksum } = entry;
+async function openFile(parts: DiskParts, entry: Body, blockChecksum: Checksum): Promise<EntryReader> {
+  const { generation, sizeBytes } = entry;
   requireIndexed(parts, entry);
   const file = await parts.bodies.acquire(generation, sizeBytes, blockChecksum);
   let isOpen = true;
@@ -97,14 +141,14 @@ async function openFile(parts: DiskParts, entry: IndexedEntry): Promise<EntryRea
 }
 
 /** Reads a body that is one block, in a file that nobody has open; undefined for any other. */
-function readLone(parts: DiskParts, { generation, sizeBytes, blockChecksum }: IndexedEntry, isDue = false) {
+function readLone(parts: DiskParts, { generation, sizeBytes }: Body, blockChecksum: Checksum, isDue = false) {
   if (blockChecksum === undefined || parts.bodies.peek(generation) !== undefined) return undefined;
   return parts.index.has(generation) ? parts.files.readLone(generation, sizeBytes, blockChecksum, isDue) : undefined;
 }
 
 /** Opens the file, which stays open for a while though nobody uses it. */
-async function openForLater(parts: DiskParts, entry: IndexedEntry): Promise<void> {
-  const { generation, sizeBytes, blockChecksum } = entry;
+async function openForLater(parts: DiskParts, entry: Body, blockChecksum: Checksum): Promise<void> {
+  const { generation, sizeBytes } = entry;
   try {
     requireIndexed(parts, entry);
     await parts.bodies.acquire(generation, sizeBytes, blockChecksum);
@@ -115,7 +159,7 @@ async function openForLater(parts: DiskParts, entry: IndexedEntry): Promise<void
 }
 
 /** Asked before files are opened, because those of a removed generation may be there a moment longer than its row. */
-function requireIndexed({ index }: DiskParts, { generation }: IndexedEntry): void {
+function requireIndexed({ index }: DiskParts, { generation }: Body): void {
   if (!index.has(generation)) throw gone(`Generation ${generation} is not in the index any more.`);
 }
 

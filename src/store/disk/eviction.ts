@@ -19,8 +19,11 @@ export interface EvictionOptions {
   readonly emit?: Emit | undefined;
 }
 
-/** So many entries may have uses that are not written yet: those in steady use are then seldom written. */
-const maxUnwrittenUses = 8192;
+/**
+ * So many entries may have uses that are not written yet. A hit writes nothing as long as fewer are in use: uses are written
+ * when entries have to leave in another process, and at the end. What a crash loses of them decides on evictions only.
+ */
+const maxUnwrittenUses = 262_144;
 /** So many uses are written in one transaction. */
 const usesAtOnce = 128;
 /** So many of them are written before another process lets entries leave; the rest is written while it does. */

@@ -1,78 +1,189 @@
-/** What a slower store's tier keeps in memory: found entries by key, and blocks by generation and index. */
+/**
+ * What a slower store's tier keeps in memory: the entries of keys, and blocks of bodies. Both share one bound by use: what was
+ * not used lately leaves first, whatever it is (SIEVE, see `sieve.ts`).
+ */
 
-import { LRUCache } from 'lru-cache';
 import { isPrefixOf } from '../entry-page.ts';
 import type { StoredEntry } from '../store.ts';
-import { KeptBlocks } from './kept-blocks.ts';
-import { entryWeight, withOwnBuffer } from './memory-size.ts';
+import { blockWeight, entryWeight, withOwnBuffer } from './memory-size.ts';
 import { TagIndex } from './tag-index.ts';
 
-/** Memory in front of a slower store, bounded in bytes. It decides nothing: see `createTieredStore`. */
-export interface MemoryTier {
-  /** The entries of a key as they were kept, or undefined when nothing is known of it. */
-  entriesOf(key: string): readonly StoredEntry[] | undefined;
-  keepEntries(key: string, entries: readonly StoredEntry[]): void;
-  forgetEntries(key: string): void;
-  /** The entries, of whatever key, that were kept and have a tag. */
-  taggedEntries(tag: string): readonly StoredEntry[];
-  /** The entries that were kept of keys that begin with a text. */
-  prefixedEntries(prefix: string): readonly StoredEntry[];
-  /** A block of a generation, or undefined; counts as its use. */
-  block(generation: string, index: number): Uint8Array | undefined;
-  keepBlock(generation: string, index: number, bytes: Uint8Array): void;
-  /** Whether a block of so many bytes can be kept without another one having to leave. */
-  hasRoomFor(sizeBytes: number): boolean;
-  /** What is kept, in bytes. */
-  readonly sizeBytes: number;
-  /** How many blocks are kept. */
-  readonly blockCount: number;
-  /** Forgets everything. */
-  clear(): void;
+/** One thing in memory: the entries of a key, or a block. They stand in one list, in the order in which they came. */
+interface Kept {
+  /** What it takes, in bytes. */
+  readonly weight: number;
+  /** Whether it was used since the hand last passed it. */
+  isUsed: boolean;
+  newer: Kept | undefined;
+  older: Kept | undefined;
+  readonly entries: readonly StoredEntry[] | undefined;
+  /** Of entries. */
+  readonly key: string;
+  /** Of a block. */
+  readonly body: KeptBody | undefined;
+  readonly index: number;
+  readonly bytes: Uint8Array | undefined;
 }
 
-/** The share of the memory that entries take at most; blocks have what they leave. */
-const entriesShare = 1 / 8;
+interface KeptBody {
+  readonly generation: string;
+  readonly blocks: Map<number, Kept>;
+}
+
+/**
+ * Memory in front of a slower store, bounded in bytes. It decides nothing: see `createTieredStore`. A use sets a bit and moves
+ * nothing, for each hit is one; and what is read once, as the blocks of a download are, leaves before what is used again.
+ */
+export class MemoryTier {
+  readonly #maxSizeBytes: number;
+  readonly #entries = new Map<string, Kept>();
+  readonly #bodies = new Map<string, KeptBody>();
+  readonly #byTag = new TagIndex<StoredEntry>();
+  #newest: Kept | undefined;
+  #oldest: Kept | undefined;
+  /** The next to be looked at when room is needed; the oldest where there is none. */
+  #hand: Kept | undefined;
+  #sizeBytes = 0;
+  #blockCount = 0;
+
+  /** `maxSizeBytes` bounds all that is kept. */
+  constructor({ maxSizeBytes }: { readonly maxSizeBytes: number }) {
+    this.#maxSizeBytes = maxSizeBytes;
+  }
+
+  /** What is kept, in bytes. */
+  get sizeBytes(): number {
+    return this.#sizeBytes;
+  }
+
+  /** How many blocks are kept. */
+  get blockCount(): number {
+    return this.#blockCount;
+  }
+
+  /** The entries of a key as they were kept, or undefined when nothing is known of it; counts as their use. */
+  entriesOf(key: string): readonly StoredEntry[] | undefined {
+    const kept = this.#entries.get(key);
+    if (kept === undefined) return undefined;
+    kept.isUsed = true;
+    return kept.entries;
+  }
+
+  /** Keeps the entries of a key, in place of earlier ones. What is larger than all the room is not kept. */
+  keepEntries(key: string, entries: readonly StoredEntry[]): void {
+    this.forgetEntries(key);
+    const weight = entries.reduce((sum, entry) => sum + entryWeight(key, entry.variant, entry.metadata), 0);
+    if (!this.#makeRoomFor(weight)) return;
+    for (const entry of entries) this.#byTag.add(entry, entry.metadata.tags);
+    this.#entries.set(key, this.#add({ key, entries, weight, body: undefined, index: 0, bytes: undefined }));
+  }
+
+  /** Forgets the entries of a key; blocks stay, for a generation's bytes never change. */
+  forgetEntries(key: string): void {
+    const kept = this.#entries.get(key);
+    if (kept !== undefined) this.#remove(kept);
+  }
+
+  /** The entries, of whatever key, that were kept and have a tag. */
+  taggedEntries(tag: string): readonly StoredEntry[] {
+    return this.#byTag.tagged(tag);
+  }
+
+  /** The entries that were kept of keys that begin with a text. */
+  prefixedEntries(prefix: string): readonly StoredEntry[] {
+    return [...this.#entries].flatMap(([key, { entries = [] }]) => (isPrefixOf(prefix, key) ? entries : []));
+  }
+
+  /** A block of a generation, or undefined; counts as its use. */
+  block(generation: string, index: number): Uint8Array | undefined {
+    const kept = this.#bodies.get(generation)?.blocks.get(index);
+    if (kept === undefined) return undefined;
+    kept.isUsed = true;
+    return kept.bytes;
+  }
+
+  /** Keeps a block, in place of an earlier one. One that is larger than all the room is not kept. */
+  keepBlock(generation: string, index: number, bytes: Uint8Array): void {
+    const earlier = this.#bodies.get(generation)?.blocks.get(index);
+    if (earlier !== undefined) this.#remove(earlier);
+    const weight = blockWeight(bytes.length);
+    if (!this.#makeRoomFor(weight)) return;
+    let body = this.#bodies.get(generation);
+    if (body === undefined) {
+      body = { generation, blocks: new Map() };
+      this.#bodies.set(generation, body);
+    }
+    const own = withOwnBuffer(bytes);
+    body.blocks.set(index, this.#add({ key: '', entries: undefined, weight, body, index, bytes: own }));
+    this.#blockCount += 1;
+  }
+
+  /** Whether a block of so many bytes can be kept without anything else having to leave. */
+  hasRoomFor(sizeBytes: number): boolean {
+    return this.#sizeBytes + blockWeight(sizeBytes) <= this.#maxSizeBytes;
+  }
+
+  /** Forgets everything. */
+  clear(): void {
+    for (const kept of this.#entries.values()) this.#remove(kept);
+    this.#bodies.clear();
+    this.#newest = undefined;
+    this.#oldest = undefined;
+    this.#hand = undefined;
+    this.#sizeBytes = 0;
+    this.#blockCount = 0;
+  }
+
+  #add(thing: Pick<Kept, 'key' | 'entries' | 'weight' | 'body' | 'index' | 'bytes'>): Kept {
+    const { key, entries, weight, body, index, bytes } = thing;
+    const older = this.#newest;
+    const kept: Kept = { weight, isUsed: false, newer: undefined, older, entries, key, body, index, bytes };
+    if (older !== undefined) older.newer = kept;
+    this.#newest = kept;
+    this.#oldest ??= kept;
+    this.#sizeBytes += weight;
+    return kept;
+  }
+
+  /** Lets leave what was not used since the hand last came by, until there is room; tells whether there can be. */
+  #makeRoomFor(weight: number): boolean {
+    if (weight > this.#maxSizeBytes) return false;
+    while (this.#sizeBytes + weight > this.#maxSizeBytes) {
+      let kept = this.#hand ?? this.#oldest;
+      while (kept?.isUsed === true) {
+        kept.isUsed = false;
+        kept = kept.newer ?? this.#oldest;
+      }
+      this.#hand = kept;
+      if (kept !== undefined) this.#remove(kept);
+    }
+    return true;
+  }
+
+  #remove(kept: Kept): void {
+    const { body, index, newer, older } = kept;
+    if (this.#hand === kept) this.#hand = newer;
+    if (newer === undefined) this.#newest = older;
+    else newer.older = older;
+    if (older === undefined) this.#oldest = newer;
+    else older.newer = newer;
+    // What is gone must not hold on to what came after it: the collector takes it for alive for a while.
+    kept.newer = undefined;
+    kept.older = undefined;
+    this.#sizeBytes -= kept.weight;
+    if (body === undefined) {
+      this.#entries.delete(kept.key);
+      for (const entry of kept.entries ?? []) this.#byTag.delete(entry, entry.metadata.tags);
+      return;
+    }
+    body.blocks.delete(index);
+    // A body of the same generation may have been begun anew since.
+    if (body.blocks.size === 0 && this.#bodies.get(body.generation) === body) this.#bodies.delete(body.generation);
+    this.#blockCount -= 1;
+  }
+}
 
 /** Creates an empty tier. `maxSizeBytes` bounds all that it keeps. */
 export function createMemoryTier(options: { readonly maxSizeBytes: number }): MemoryTier {
-  const { maxSizeBytes } = options;
-  const byTag = new TagIndex<StoredEntry>();
-  const entries = new LRUCache<string, readonly StoredEntry[]>({
-    maxSize: Math.floor(maxSizeBytes * entriesShare),
-    onInsert: (kept) => {
-      for (const entry of kept) byTag.add(entry, entry.metadata.tags);
-    },
-    dispose: (forgotten) => {
-      for (const entry of forgotten) byTag.delete(entry, entry.metadata.tags);
-    },
-    sizeCalculation: (kept, key) => kept.reduce((sum, e) => sum + entryWeight(key, e.variant, e.metadata), 1),
-  });
-  const blocks = new KeptBlocks(maxSizeBytes);
-  const shareRoom = () => blocks.limit(maxSizeBytes - entries.calculatedSize);
-  return {
-    entriesOf: (key) => entries.get(key),
-    keepEntries: (key, kept) => {
-      entries.set(key, kept);
-      shareRoom();
-    },
-    forgetEntries: (key) => {
-      if (entries.delete(key)) shareRoom();
-    },
-    taggedEntries: (tag) => byTag.tagged(tag),
-    prefixedEntries: (prefix) => [...entries].flatMap(([key, kept]) => (isPrefixOf(prefix, key) ? kept : [])),
-    block: (generation, index) => blocks.get(generation, index),
-    keepBlock: (generation, index, bytes) => blocks.keep(generation, index, withOwnBuffer(bytes)),
-    hasRoomFor: (sizeBytes) => blocks.hasRoomFor(sizeBytes),
-    get sizeBytes() {
-      return entries.calculatedSize + blocks.sizeBytes;
-    },
-    get blockCount() {
-      return blocks.count;
-    },
-    clear: () => {
-      entries.clear();
-      blocks.clear();
-      shareRoom();
-    },
-  };
+  return new MemoryTier(options);
 }
