@@ -64,6 +64,7 @@ async function startPeer(
 ): Promise<RunningPeer> {
   const { own, cores, originPort, originHasRanges } = place;
   const { again, memoryBytes = ampleMemoryBytes, workers = 1, isSecure = false } = settings;
+  const { isDefault = false, isLogged = false } = settings;
   const dir = again?.dir ?? own;
   if (again === undefined) {
     await mkdir(dir);
@@ -72,5 +73,16 @@ async function startPeer(
   const port = again?.port ?? (await freePort());
   const certificate = isSecure ? await writeTestCertificate(dir) : undefined;
   const cored = cores === undefined ? undefined : (settings.cores ?? cores);
-  return await peer.start({ port, originPort, originHasRanges, dir, cores: cored, memoryBytes, workers, certificate });
+  return await peer.start({
+    port,
+    originPort,
+    originHasRanges,
+    dir,
+    cores: cored,
+    memoryBytes,
+    isDefault,
+    isLogged,
+    workers,
+    certificate,
+  });
 }

@@ -23,7 +23,7 @@ export function h2loadGenerator(program: string, cores: CoreList | undefined): L
     async run(port, plan) {
       const { connections, request } = plan;
       const seconds = Math.ceil(plan.seconds);
-      const url = `https://127.0.0.1:${port}${request.kind === 'distinct' ? '/' : request.file.path}`;
+      const url = `https://127.0.0.1:${port}${'file' in request ? request.file.path : '/'}`;
       const options = [
         '-t1',
         `-c${connections}`,

@@ -10,7 +10,21 @@ export type RequestPlan =
   /** Spans of one size that begin anywhere in a file. */
   | { readonly kind: 'ranges'; readonly file: SampleFile; readonly sizeBytes: number }
   /** Files of a series that nobody has asked for before. */
-  | { readonly kind: 'distinct'; readonly series: string; readonly sizeBytes: number };
+  | { readonly kind: 'distinct'; readonly series: string; readonly sizeBytes: number }
+  /** Whole files of a series of so many, as often as `popularity` says. */
+  | ObjectsPlan;
+
+/** Many files that many clients ask for. */
+export interface ObjectsPlan {
+  readonly kind: 'objects';
+  readonly series: string;
+  readonly count: number;
+  readonly sizeBytes: number;
+  /** `even`: each file as often as any other. `skewed`: the logarithm of a file's number is even, so that few are asked for often. */
+  readonly popularity: 'even' | 'skewed';
+  /** `plain` has Host and Accept; `browser` the fields of a browser, of 500 user agents, 3 languages and 1000 referrers. */
+  readonly head: 'plain' | 'browser';
+}
 
 /** What a generator has to do. */
 export interface LoadPlan {

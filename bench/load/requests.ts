@@ -1,7 +1,29 @@
 /** The requests of a plan, as text, one after the other. */
 
 import { distinctFile } from '../sample-file.ts';
-import type { RequestPlan } from './load.ts';
+import type { ObjectsPlan, RequestPlan } from './load.ts';
+
+const userAgents = 500;
+const referrers = 1000;
+const languages = ['en-GB,en;q=0.9', 'de-DE,de;q=0.9,en;q=0.7', 'ja,en-US;q=0.8,en;q=0.6'];
+
+/**
+ * The fields of a browser's request in three pieces: what stands before the number of the user agent, the language, and the
+ * number of the referrer.
+ */
+export const browserHead = {
+  userAgents,
+  referrers,
+  languages,
+  beforeAgent:
+    'Connection: keep-alive\r\nsec-ch-ua: "Chromium";v="140", "Not?A_Brand";v="24"\r\nsec-ch-ua-mobile: ?0\r\n' +
+    'sec-ch-ua-platform: "Linux"\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.',
+  beforeLanguage:
+    '.0 Safari/537.36\r\nAccept: image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8\r\n' +
+    'Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image\r\n' +
+    'Accept-Encoding: gzip, deflate, br, zstd\r\nAccept-Language: ',
+  beforeReferrer: '\r\nReferer: https://www.example.org/gallery/page-',
+};
 
 /** Makes the next request of a plan, at a port of loopback, with each call. */
 export function createRequests(port: number, request: RequestPlan): () => string {
@@ -24,5 +46,21 @@ export function createRequests(port: number, request: RequestPlan): () => string
       let index = 0;
       return () => requestText(distinctFile(request.series, index++, request.sizeBytes).path, '');
     }
+    case 'objects':
+      return () => requestText(objectPath(request, Math.random()), objectFields(request));
   }
+}
+
+/** The path of the file that a random number from 0 to below 1 chooses. */
+export function objectPath({ series, count, sizeBytes, popularity }: ObjectsPlan, random: number): string {
+  const index = popularity === 'even' ? Math.floor(random * count) : Math.floor(count ** random) - 1;
+  return distinctFile(series, index, sizeBytes).path;
+}
+
+function objectFields({ head }: ObjectsPlan): string {
+  if (head === 'plain') return 'Accept: */*\r\n';
+  const some = (count: number) => Math.floor(Math.random() * count);
+  const { beforeAgent, beforeLanguage, beforeReferrer } = browserHead;
+  const language = languages[some(languages.length)];
+  return `${beforeAgent}${some(userAgents)}${beforeLanguage}${language}${beforeReferrer}${some(referrers)}\r\n`;
 }

@@ -2,6 +2,7 @@
 
 import { distinctPatternBytes, distinctStepBytes } from '../sample-file.ts';
 import type { RequestPlan } from './load.ts';
+import { browserHead } from './requests.ts';
 
 /** A script for a plan at a port of loopback. Without a `request` function wrk repeats its one request at no cost. */
 export function wrkScript(port: number, request: RequestPlan): string {
@@ -43,5 +44,28 @@ function request()
   return "GET " .. path .. " HTTP/1.1\\r\\nHost: 127.0.0.1:${port}\\r\\n\\r\\n"
 end`;
     }
+    case 'objects': {
+      const { series, count, sizeBytes, popularity, head } = request;
+      const { beforeAgent, beforeLanguage, beforeReferrer, languages, userAgents, referrers } = browserHead;
+      const fields =
+        head === 'plain'
+          ? '"Accept: */*\\r\\n"'
+          : `${luaText(beforeAgent)} .. math.random(0, ${userAgents - 1}) .. ${luaText(beforeLanguage)} .. ` +
+            `languages[math.random(1, ${languages.length})] .. ${luaText(beforeReferrer)} .. math.random(0, ${referrers - 1}) .. "\\r\\n"`;
+      return `
+math.randomseed(os.time())
+local languages = { ${languages.map(luaText).join(', ')} }
+function request()
+  local index = ${popularity === 'even' ? `math.random(0, ${count - 1})` : `math.floor(${count} ^ math.random()) - 1`}
+  local start = (index * ${distinctStepBytes}) % ${distinctPatternBytes - sizeBytes}
+  local path = "/${series}-" .. index .. "/" .. start .. "-" .. start + ${sizeBytes}
+  return "GET " .. path .. " HTTP/1.1\\r\\nHost: 127.0.0.1:${port}\\r\\n" .. ${fields} .. "\\r\\n"
+end`;
+    }
   }
+}
+
+/** A text as Lua writes it. */
+function luaText(text: string): string {
+  return JSON.stringify(text);
 }

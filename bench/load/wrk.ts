@@ -30,7 +30,7 @@ export function wrkGenerator({ program, scratch, cores }: WrkPlace): LoadGenerat
       const script = join(scratch, 'load.lua');
       await writeFile(script, wrkScript(port, plan.request));
       const { connections, seconds, request } = plan;
-      const path = request.kind === 'distinct' ? '/' : request.file.path;
+      const path = 'file' in request ? request.file.path : '/';
       const options = [
         `-t${Math.max(1, plan.cores?.length ?? 1)}`,
         `-c${connections}`,

@@ -5,7 +5,7 @@ import { readFileInto } from '../../src/setup/read-file-into.ts';
 import { isOnTrace, pieceBytes, tracedSumOf } from '../../src/store/disk/block-sums.ts';
 import { LentBuffers } from '../../src/store/disk/lent-buffers.ts';
 import { QuickReads } from '../../src/store/disk/quick-reads.ts';
-import { KeptBlocks } from '../../src/store/memory/kept-blocks.ts';
+import { MemoryTier } from '../../src/store/memory/memory-tier.ts';
 import { patternBytes } from '../../test/support/pattern-body.ts';
 import type { MicroCase } from '../micro-case.ts';
 
@@ -19,12 +19,12 @@ const file = openSync(process.execPath, 'r');
 const reads = new QuickReads({ elapsed: () => performance.now(), readSync, readFileInto, after: () => () => {} });
 const buffers = new LentBuffers();
 
-const kept = new KeptBlocks(64 * KiB * KiB);
-for (let index = 0; index < 128; index += 1) kept.keep('0000000001', index, block);
+const kept = new MemoryTier({ maxSizeBytes: 64 * KiB * KiB });
+for (let index = 0; index < 128; index += 1) kept.keepBlock('0000000001', index, block);
 
 /** The cases. */
 export const cases: readonly MicroCase[] = [
-  { name: 'a block that is in memory', call: (turn) => kept.get('0000000001', turn & 127) },
+  { name: 'a block that is in memory', call: (turn) => kept.block('0000000001', turn & 127) },
   { name: 'check 72 KiB of a block', call: () => isOnTrace(trace, 1, pieces) },
   { name: 'sum of a block of 256 KiB, with those of its pieces', call: () => tracedSumOf('0000000001', 0, block) },
   {

@@ -30,7 +30,7 @@ function tls({ certFile, keyFile }: Certificate): string {
  * for an acknowledgement; connections are not closed after a number of requests, as the other peers' are not.
  */
 export function nginxConfiguration(place: NginxPlace): string {
-  const { dir, port, originPort, tempPaths, isSliced, workers, certificate } = place;
+  const { dir, port, originPort, tempPaths, isSliced, isLogged, workers, certificate } = place;
   return `
 ${userInfo().uid === 0 ? 'user root;' : ''}
 daemon off;
@@ -39,7 +39,7 @@ pid ${join(dir, 'nginx.pid')};
 error_log stderr error;
 events { worker_connections 8192; }
 http {
-  access_log off;
+  access_log ${isLogged ? join(dir, 'access.log') : 'off'};
   sendfile on;
   tcp_nopush off;
   tcp_nodelay on;

@@ -9,6 +9,10 @@ export interface PeerSettings {
    * not said. nginx has the page cache alone.
    */
   readonly memoryBytes?: number;
+  /** Whether it runs with the options that it has where nothing is said, but for its addresses. */
+  readonly isDefault?: boolean;
+  /** Whether it writes a line for each request into a file. */
+  readonly isLogged?: boolean;
   /** Processes, or threads, that serve; one where that is not said. */
   readonly workers?: number;
   /** Whether it speaks TLS, with HTTP/2, to its clients. */
@@ -32,6 +36,8 @@ export interface PeerPlace {
   readonly cores: CoreList | undefined;
   /** What it may keep in memory of its own, in bytes. */
   readonly memoryBytes: number;
+  readonly isDefault: boolean;
+  readonly isLogged: boolean;
   readonly workers: number;
   /** Its certificate and key, as PEM files, where it speaks TLS. */
   readonly certificate: Certificate | undefined;

@@ -41,22 +41,24 @@ export function rangewayPeer({ name, root, nodeArgs, sendsFiles }: Checkout): Pe
 }
 
 function configuration(place: PeerPlace, hasSendfile: boolean): ConfigInput {
-  const { port, originPort, dir, memoryBytes, workers, certificate } = place;
+  const { port, originPort, dir, memoryBytes, workers, certificate, isDefault, isLogged } = place;
   const address = `127.0.0.1:${port}`;
   return {
     listen: certificate === undefined ? address : [{ address, tls: { certificates: [certificate] } }],
     workers,
-    store: {
-      type: 'disk',
-      dir: join(dir, 'cache'),
-      maxSizeBytes: cacheSizeBytes,
-      memoryBytes,
-      blockSizeBytes: blockBytes,
-      ...(hasSendfile && { sendfile: true }),
-    },
+    store: isDefault
+      ? { dir: join(dir, 'cache') }
+      : {
+          type: 'disk',
+          dir: join(dir, 'cache'),
+          maxSizeBytes: cacheSizeBytes,
+          memoryBytes,
+          blockSizeBytes: blockBytes,
+          ...(hasSendfile && { sendfile: true }),
+        },
     // All clients are one here.
     limits: { connectionsPerClient: 0 },
-    log: { level: 'warn' },
+    log: { level: isLogged ? 'info' : 'warn' },
     shutdownGraceSeconds: 0,
     routes: [{ origin: `http://127.0.0.1:${originPort}` }],
   };

@@ -2,7 +2,9 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { pinned } from '../cores.ts';
 import { BenchFault } from '../fault.ts';
@@ -30,18 +32,21 @@ export async function freePort(): Promise<number> {
 /** Starts a server that will listen on this port, and waits until it does. It never outlives this process. Throws `BenchFault`. */
 export async function startServer(
   command: readonly string[],
-  { port, dir, cores }: Pick<PeerPlace, 'port' | 'dir' | 'cores'>,
+  { port, dir, cores, isLogged }: Pick<PeerPlace, 'port' | 'dir' | 'cores' | 'isLogged'>,
 ): Promise<RunningPeer> {
   const [program = '', ...args] = pinned(cores, command);
   // A process group of its own, so that its workers can be killed with it.
-  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  // A log of requests goes into a file, as the output of a service does.
+  const log = isLogged ? openSync(join(dir, 'output.log'), 'a') : undefined;
+  const child = spawn(program, args, { stdio: ['ignore', log ?? 'pipe', 'pipe'], detached: true });
+  if (log !== undefined) closeSync(log);
   const kill = () => killGroup(child);
   // Ahead of what removes the files that it has open.
   process.prependOnceListener('exit', kill);
   child.once('exit', () => process.off('exit', kill));
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (text: string) => {
+    stream?.setEncoding('utf8').on('data', (text: string) => {
       output = (output + text).slice(-keptOutput);
     });
   }

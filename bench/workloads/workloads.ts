@@ -7,6 +7,7 @@ import { createHitWorkload, type HitWorkload } from './hits.ts';
 import { createLatencyWorkload } from './latency.ts';
 import { createMemoryWorkload } from './memory.ts';
 import { createMissWorkload } from './misses.ts';
+import { createObjectsWorkload, type ObjectsWorkload } from './objects.ts';
 import { createRangePosition, type RangePosition } from './range-position.ts';
 import { createScalingWorkload } from './scaling.ts';
 import { createStartWorkload } from './start.ts';
@@ -29,6 +30,7 @@ interface Sizes {
   /** What a peer may keep in memory where it is measured what it takes. */
   readonly configuredMemory: number;
   readonly entries: number;
+  readonly objects: number;
   readonly connections: number;
 }
 
@@ -43,6 +45,7 @@ const fullSizes: Sizes = {
   littleMemory: 64 * MiB,
   configuredMemory: 512 * MiB,
   entries: 1_000_000,
+  objects: 20_000,
   connections: 4000,
 };
 /** Enough to have several blocks. */
@@ -57,6 +60,7 @@ const shortSizes: Sizes = {
   littleMemory: 4 * MiB,
   configuredMemory: 4 * MiB,
   entries: 2000,
+  objects: 200,
   connections: 80,
 };
 
@@ -72,6 +76,7 @@ export function createWorkloads({ isShort }: { readonly isShort: boolean }): rea
   const { bigFile, coldFile, tailFile, entries, connections, configuredMemory } = sizes;
   const all = [
     ...hits(sizes).map(createHitWorkload),
+    ...objects(sizes).map(createObjectsWorkload),
     createMissWorkload({
       name: 'misses',
       title: 'distinct files of 64 KiB, each asked for once, 64 connections',
@@ -118,6 +123,53 @@ function rangePosition({ hugeFile, smallFile }: Sizes): RangePosition {
     rangeBytes: 64 * KiB,
     memoryBytes: 4 * MiB,
   };
+}
+
+/** What many clients ask of many objects. */
+function objects({ objects: many }: Sizes): readonly ObjectsWorkload[] {
+  const cpu: Goal = { key: 'cpu', of: 'ratio', atMost: 1.1 };
+  const plan = { sizeBytes: KiB, goals: [cpu], settings: { isDefault: true } };
+  const browsers = 'heads of a browser: 500 user agents, 3 languages, 1000 referrers';
+  return [
+    {
+      ...plan,
+      name: 'agents',
+      number: 'W15',
+      title: `20 objects of 1 KiB, ${browsers}`,
+      count: 20,
+      popularity: 'even',
+      head: 'browser',
+    },
+    {
+      ...plan,
+      name: 'many',
+      number: 'W16',
+      title: `${many} objects of 1 KiB, two fields`,
+      count: many,
+      popularity: 'even',
+      head: 'plain',
+    },
+    {
+      ...plan,
+      name: 'varied',
+      number: 'W17',
+      title: `${many} objects of 1 KiB, few of them often, ${browsers}`,
+      count: many,
+      popularity: 'skewed',
+      head: 'browser',
+    },
+    {
+      ...plan,
+      goals: [{ key: 'cpu', of: 'ratio', atMost: 1.25 }],
+      settings: { isDefault: true, isLogged: true },
+      name: 'varied-logged',
+      number: 'W18',
+      title: `${many} objects of 1 KiB, few of them often, ${browsers}; a line for each in the log`,
+      count: many,
+      popularity: 'skewed',
+      head: 'browser',
+    },
+  ];
 }
 
 function hits({ file, bigFile, download, littleMemory }: Sizes): readonly HitWorkload[] {
