@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type LogLevel, OperationFault, type Operations } from './admin/operations.ts';
+import { longestSocketPath } from './config/admin-socket.ts';
 import type { Config } from './config/schema.ts';
 import { workerBackoff } from './fleet/backoff.ts';
 import type { ConfigSource, WorkerStart } from './fleet/calls.ts';
@@ -17,10 +18,9 @@ import { createLeaseTable } from './fleet/lease-table.ts';
 import { peerSocketPath } from './fleet/peer-server.ts';
 import { Supervisor } from './fleet/supervisor.ts';
 import { forkWorker } from './fleet/worker-process.ts';
-import { longestPathBytes } from './listener/bind.ts';
 import { ListenFault } from './listener/listen-fault.ts';
 import { type PassedSocket, takePassedSockets } from './listener/passed-sockets.ts';
-import { type Admin, openAdmin } from './setup/admin.ts';
+import { type Admin, hasAdmin, openAdmin, openAdminSocket } from './setup/admin.ts';
 import { describeConfig } from './setup/config-view.ts';
 import { describeFixedChanges } from './setup/fixed-options.ts';
 import { listenPlaces } from './setup/listen-places.ts';
@@ -55,7 +55,7 @@ export async function startFleet(config: Config, source: ConfigSource, options: 
   const { emit = () => {} } = options;
   const telemetry = openTelemetry({ log: emit, role: { kind: 'supervisor' } });
   // Nobody asks what was counted where there is no admin listener.
-  const told = { ...options, emit: config.admin === undefined ? emit : telemetry.emit };
+  const told = { ...options, emit: hasAdmin(config, options) ? telemetry.emit : emit };
   const fleet = new Fleet({ config, source }, told, telemetry);
   await fleet.open();
   return fleet;
@@ -68,7 +68,7 @@ export async function startFleet(config: Config, source: ConfigSource, options: 
 async function createPeersDir(): Promise<string> {
   const parent = tmpdir();
   const longest = peerSocketPath(join(parent, `rangeway-${'x'.repeat(suffixLength)}`), `w9999${'x'.repeat(idLength)}`);
-  if (Buffer.byteLength(longest) > longestPathBytes) {
+  if (Buffer.byteLength(longest) > longestSocketPath) {
     throw new ListenFault(`cannot start: the path ${parent} is too long for sockets in it; choose another with TMPDIR`);
   }
   return await mkdtemp(join(parent, 'rangeway-'));
@@ -84,6 +84,8 @@ class Fleet implements RunningServer {
   #passed: readonly PassedSocket[] = [];
   #store: PlacedStoreConfig | undefined;
   #admin: Admin | undefined;
+  /** The one in the directory of the store. */
+  #socket: Admin | undefined;
   #supervisor: Supervisor | undefined;
   #closing: Promise<void> | undefined;
 
@@ -95,6 +97,7 @@ class Fleet implements RunningServer {
     this.operations = createFleetOperations({
       roster: () => this.#supervisor?.roster() ?? [],
       isStopping: () => this.#closing !== undefined,
+      addresses: () => this.addresses,
       readConfig: () => describeConfig(this.#config),
       readLogLevel: () => log?.readLevel() ?? 'silent',
       keepLogLevel: (level) => this.#keepLogLevel(level),
@@ -126,8 +129,14 @@ class Fleet implements RunningServer {
     opened.move();
     const { addresses } = this;
     const where = `ready on ${addresses.join(' and ')}, in front of ${describeOrigins(config)}`;
-    const what = `storing in ${describePlace(store)}, with ${countWorkers(config)} workers${describeAdmin(this.#admin)}`;
-    emit({ kind: 'life', stage: 'ready', addresses, admin: this.#admin?.address, message: `${where}, ${what}` });
+    const what = `storing in ${describePlace(store)}, with ${countWorkers(config)} workers${describeAdmin(this.#admin, this.#socket)}`;
+    emit({
+      kind: 'life',
+      stage: 'ready',
+      addresses,
+      admin: (this.#admin ?? this.#socket)?.address,
+      message: `${where}, ${what}`,
+    });
   }
 
   reload(): Promise<void> {
@@ -151,6 +160,10 @@ class Fleet implements RunningServer {
     const store = await withDirectory(config, resources);
     this.#store = store;
     if (store.type === 'disk') resources.use(await lockDirectory(store.dir));
+    if (this.#options.adminSocket === true) {
+      this.#socket = await openAdminSocket(config, store, { operations: this.operations, emit: this.#options.emit });
+      resources.defer(() => this.#socket?.close(0));
+    }
     this.#passed = takePassedSockets(process.env, process.pid);
     const sockets = resources.adopt(new FleetSockets(workers), (opened) => opened.close());
     await sockets.open(listenPlaces(config, this.#passed));

@@ -2,7 +2,7 @@
 
 import { OperationFault, type Operations } from './admin/operations.ts';
 import type { Config } from './config/schema.ts';
-import { type Admin, openAdmin } from './setup/admin.ts';
+import { type Admin, hasAdmin, openAdmin, openAdminSocket } from './setup/admin.ts';
 import type { Prepared } from './setup/listeners.ts';
 import { createOperations, type ServingParts } from './setup/operations.ts';
 import { choosePseudonym } from './setup/pseudonym.ts';
@@ -11,6 +11,7 @@ import { createReloads, type Reloads } from './setup/reloads.ts';
 import type { ConfigReading, RunningServer, StartOptions } from './setup/running-server.ts';
 import { openServer, type Server } from './setup/server.ts';
 import { createServingParts } from './setup/serving-parts.ts';
+import type { PlacedStoreConfig } from './setup/store.ts';
 import { openTelemetry, type Telemetry } from './setup/telemetry.ts';
 import type { Emit } from './telemetry/events.ts';
 
@@ -24,7 +25,7 @@ export async function start(config: Config, options: StartOptions = {}): Promise
   const { emit = () => {} } = options;
   const telemetry = openTelemetry({ log: emit, role: { kind: 'alone' } });
   // Nobody asks what was counted where there is no admin listener.
-  const running = new SoleProcess({ ...options, emit: config.admin === undefined ? emit : telemetry.emit }, telemetry);
+  const running = new SoleProcess({ ...options, emit: hasAdmin(config, options) ? telemetry.emit : emit }, telemetry);
   await running.open(config);
   return running;
 }
@@ -37,6 +38,8 @@ class SoleProcess implements RunningServer {
   readonly #telemetry: Telemetry;
   readonly #reloads: Reloads;
   #admin: Admin | undefined;
+  /** The one in the directory of the store. */
+  #socket: Admin | undefined;
   #server: Server | undefined;
   #serving: ServingParts | undefined;
   #closing: Promise<void> | undefined;
@@ -57,6 +60,7 @@ class SoleProcess implements RunningServer {
       log: options.log,
       counted: telemetry,
       isStopping: () => this.#closing !== undefined,
+      addresses: () => this.addresses,
       reload: () => this.#reloads.reload(),
     });
   }
@@ -74,15 +78,24 @@ class SoleProcess implements RunningServer {
     // It can say that the server is not ready yet.
     this.#admin = await openAdmin(config, { operations: this.operations, emit: this.#emit });
     resources.defer(() => this.#admin?.close(0));
-    const server = await openServer(config, { emit: this.#emit, pseudonym: choosePseudonym(config) });
+    const ground = { operations: this.operations, emit: this.#emit };
+    const openBeside = async (store: PlacedStoreConfig) => {
+      this.#socket = await openAdminSocket(config, store, ground);
+      return this.#socket;
+    };
+    const server = await openServer(config, {
+      emit: this.#emit,
+      pseudonym: choosePseudonym(config),
+      openBeside: this.#options.adminSocket === true ? openBeside : undefined,
+    });
     resources.move();
     this.#server = server;
     this.#serving = createServingParts(server);
     this.#telemetry.measure(server);
     const { addresses, place } = server;
     const where = `ready on ${addresses.join(' and ')}, in front of ${describeOrigins(config)}, storing in ${place}`;
-    const message = `${where}${describeAdmin(this.#admin)}`;
-    this.#emit({ kind: 'life', stage: 'ready', addresses, admin: this.#admin?.address, message });
+    const message = `${where}${describeAdmin(this.#admin, this.#socket)}`;
+    this.#emit({ kind: 'life', stage: 'ready', addresses, admin: (this.#admin ?? this.#socket)?.address, message });
   }
 
   reload(): Promise<void> {

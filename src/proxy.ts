@@ -2,10 +2,8 @@
 
 import type { Answer } from './cache/answer.ts';
 import type { Cache } from './cache/cache.ts';
-import type { Explained } from './cache/explanation.ts';
 import { createDeliveryContexts } from './delivery/context.ts';
 import { deliver } from './delivery/deliver.ts';
-import { deliverExplanation } from './delivery/deliver-explanation.ts';
 import { Journey } from './delivery/journey.ts';
 import { withRetries } from './delivery/retries.ts';
 import { type AdmissionContext, type Admitted, admit } from './guard/admit.ts';
@@ -56,9 +54,6 @@ function travel(
   const { route, inquiry } = admitted;
   const { request } = inquiry;
   const delivery = deliveryOf(route);
-  const explain = (told: Explained) => deliverExplanation(request, route.name, told, delivery);
-  if (admitted.isExplained) return cache.explain(inquiry).then(explain);
-
   const receive = (answer: Answer): ProxyResponse | Promise<ProxyResponse> => {
     journey.answer = answer;
     const response = deliver(request, answer, delivery);

@@ -92,7 +92,7 @@ class Worker {
     };
     const telemetry = openTelemetry({ log: ownLog, role: { kind: 'worker', id: start.id } });
     // Nobody asks what was counted where there is no admin listener.
-    this.#emit = config.admin === undefined ? ownLog : telemetry.emit;
+    this.#emit = config.admin === 'off' ? ownLog : telemetry.emit;
     this.#opening = this.#openServer(start, config);
     const server = await this.#opening;
     const serving = createServingParts(server);

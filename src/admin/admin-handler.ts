@@ -4,6 +4,7 @@ import { problemResponse } from '../delivery/problem.ts';
 import type { Fields } from '../http/fields.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { errorKinds, ProxyError } from '../http/proxy-error.ts';
+import type { AdminEvent } from '../telemetry/events.ts';
 import { type AdminGateContext, refuseStranger } from './admin-gate.ts';
 import { peerName } from './caller-name.ts';
 import type { Endpoint, Given } from './endpoint.ts';
@@ -81,11 +82,14 @@ async function perform(
   { emit }: AdminContext,
 ): Promise<ProxyResponse> {
   const { id, change } = endpoint;
-  const tell = (level: 'info' | 'warn', message: string): void => {
-    if (change !== undefined) emit({ kind: 'admin', level, action: change.action, peer: peerName(peer), message });
+  const tell = (level: 'info' | 'warn', message: string, stage?: AdminEvent['stage']): void => {
+    if (change !== undefined)
+      emit({ kind: 'admin', level, action: change.action, stage, peer: peerName(peer), message });
   };
+  if (change?.begin !== undefined) tell('info', change.begin(given), 'begun');
   try {
     const result = await endpoint.perform(given);
+    for (const failure of change?.failures?.(given, result) ?? []) tell('warn', failure, 'part');
     if (change !== undefined) tell('info', change.describe(given, result));
     return succeed(endpoint, result);
   } catch (thrown) {

@@ -60,7 +60,7 @@ const text = (description: string) => z.string().min(1).max(longestKey).optional
 
 /** Which entries are meant, as members of an object. */
 export const searchMembers = {
-  url: text('All that is stored for this URL.'),
+  url: text('All that is stored for this URL; where there is one route, a path alone is enough.'),
   prefix: text('All whose URL begins like this one.'),
   host: text('All of this host, with a port where it is not the usual one.'),
   tag: text('All with this tag of Cache-Tag or Surrogate-Key.'),
@@ -130,7 +130,11 @@ export const purgeReport = z
 /** What to warm. */
 export const warmOrder = z
   .strictObject({
-    urls: z.array(z.string().min(1).max(longestKey)).min(1).max(maxUrls).describe('URLs as clients ask for them.'),
+    urls: z
+      .array(z.string().min(1).max(longestKey))
+      .min(1)
+      .max(maxUrls)
+      .describe('URLs as clients ask for them; where there is one route, without hosts, paths alone are enough.'),
     fields: z
       .array(z.tuple([z.string(), z.string()]))
       .max(50)
@@ -153,6 +157,64 @@ export const warmReports = z
     ),
   })
   .register(namedSchemas, { id: 'WarmReports' });
+
+/** What to explain. */
+export const explainOrder = z
+  .strictObject({
+    url: z
+      .string()
+      .min(1)
+      .max(longestKey)
+      .describe('The URL as clients ask for it; a path alone where there is one route, without hosts.'),
+    method: z.string().min(1).max(64).default('GET').describe('The method of the request.'),
+    fields: z
+      .array(z.tuple([z.string(), z.string()]))
+      .max(100)
+      .optional()
+      .describe('Fields of the request, such as ["Range", "bytes=0-99"]; Host replaces the authority of the URL.'),
+    client: z.string().max(64).optional().describe('The address of the client that would ask. Without it: 127.0.0.1.'),
+  })
+  .register(namedSchemas, { id: 'ExplainOrder' });
+
+const anything = z.looseObject({});
+
+/** What would become of a request. */
+export const explainReply = z
+  .discriminatedUnion('kind', [
+    z.object({
+      kind: z.literal('explained'),
+      explanation: z
+        .looseObject({
+          version: z.literal(1).describe('The form of the explanation.'),
+          at: epochMs,
+          method: z.string(),
+          uri: z.string().describe('The target URI of the request.'),
+          route: z.string().describe('The route that serves it.'),
+          key: z.string().describe('The key that a response is stored under.'),
+          decision: z
+            .looseObject({
+              kind: z
+                .string()
+                .describe('hit, stale, stale-while-revalidate, complete, join, revalidate, fill, pass or refuse.'),
+              reason: z.string(),
+            })
+            .describe('What the cache would do, and why.'),
+          variant: z.array(z.tuple([z.string(), z.string().nullable()])).describe('What tells stored responses apart.'),
+          entries: z.array(anything).describe('What is stored under the key, in short.'),
+          flights: z.array(anything).describe('What is on its way from the origin.'),
+          plan: anything.describe('The response: its status, and where the bytes of its body would come from.'),
+        })
+        .describe('With more members where there is more to tell.'),
+    }),
+    z.object({
+      kind: z.literal('answered'),
+      status: z
+        .int()
+        .describe('The status of the response that Rangeway would give without the cache, such as 404 or 401.'),
+      detail: z.string(),
+    }),
+  ])
+  .register(namedSchemas, { id: 'Explained' });
 
 /** Running transfers from origins. */
 export const fillList = z
@@ -223,6 +285,7 @@ export const serverStatus = z
     workers: z.array(
       z.object({ id: z.int(), pid: z.int(), state: z.string().describe('"serving", or what it does instead.') }),
     ),
+    addresses: z.array(z.string()).describe('The addresses that clients connect to.'),
   })
   .register(namedSchemas, { id: 'Status' });
 

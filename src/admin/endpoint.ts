@@ -5,7 +5,7 @@ import type { AdminEvent } from '../telemetry/events.ts';
 import type { Operations } from './operations.ts';
 
 /** The same, with nothing in it to be changed. */
-type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
+export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 
 /** What a request has given, checked. */
 export interface Given<P extends z.ZodType, B extends z.ZodType> {
@@ -36,9 +36,13 @@ export interface EndpointOptions<P extends z.ZodType, B extends z.ZodType, R ext
   /** Whether the same form is used for failure: then what `isFailure` says of gets 503. */
   readonly isFailure?: (result: Frozen<z.input<R>>) => boolean;
   readonly perform: (given: Given<P, B>) => Promise<Frozen<z.input<R>>>;
-  /** How a change is called in the log, and in a sentence when it is done. */
+  /** How what is done is called in the log, and in a sentence when it is done. */
   readonly change?: {
     readonly action: AdminEvent['action'];
+    /** Says, of what may take long, that it begins. */
+    readonly begin?: (given: Given<P, B>) => string;
+    /** What has gone wrong in parts of it: one warning each. */
+    readonly failures?: (given: Given<P, B>, result: Frozen<z.input<R>>) => readonly string[];
     readonly describe: (given: Given<P, B>, result: Frozen<z.input<R>>) => string;
   };
 }

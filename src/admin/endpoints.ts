@@ -4,6 +4,8 @@ import * as z from 'zod';
 import {
   entryDetails,
   entryList,
+  explainOrder,
+  explainReply,
   fillList,
   logSetting,
   longestKey,
@@ -20,9 +22,9 @@ import {
   warmOrder,
   warmReports,
 } from './api-values.ts';
-import { defineEndpoint, type Endpoint, jsonType } from './endpoint.ts';
+import { defineEndpoint, type Endpoint, type Frozen, jsonType } from './endpoint.ts';
 import { createOpenApi } from './openapi.ts';
-import { type EntrySearch, OperationFault } from './operations.ts';
+import { type EntrySearch, type ExplainReply, OperationFault } from './operations.ts';
 
 /** Of the text format of Prometheus, as prom-client names it. */
 const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
@@ -140,11 +142,37 @@ const stored: readonly Endpoint[] = [
     perform: async ({ operations, body }) => ({ results: await operations.warm(body) }),
     change: {
       action: 'warm',
-      describe: ({ body: { urls } }, { results }) => {
-        const failed = results.filter(({ error }) => error !== undefined).length;
-        const rest = failed === 0 ? '' : `, ${failed} of them in vain`;
-        return `${countOf(urls.length, 'URL', 'URLs')} fetched${rest}`;
+      begin: ({ body: { urls } }) => `fetching ${urls.length === 1 ? urls[0] : countOf(urls.length, 'URL', 'URLs')}`,
+      failures: (_given, { results }) => results.filter(hasFailed).map((report) => describeWarmed(report)),
+      describe: (_given, { results }) => {
+        const [only] = results;
+        if (results.length === 1 && only !== undefined && !hasFailed(only)) return describeWarmed(only);
+        const fetched = results.filter((report) => !hasFailed(report));
+        const bytes = fetched.reduce((sum, report) => sum + report.bytes, 0);
+        return `${fetched.length} of ${countOf(results.length, 'URL', 'URLs')} fetched, ${countOf(bytes, 'byte', 'bytes')}`;
       },
+    },
+  }),
+  defineEndpoint({
+    id: 'explain',
+    method: 'POST',
+    path: '/api/v1/explain',
+    access: 'operator',
+    summary: 'What would become of a request, and why. The origin is asked nothing, and nothing is counted.',
+    parameters: nothing,
+    body: explainOrder,
+    result: {
+      description: 'The explanation, or what Rangeway would answer by itself.',
+      contentType: jsonType,
+      schema: explainReply,
+    },
+    perform: async ({ operations, body }) => toPlainData(await operations.explain(body)),
+    change: {
+      action: 'explain',
+      describe: ({ body: { method, url } }, reply) =>
+        reply.kind === 'answered'
+          ? `${method} ${url} explained: ${reply.status}, ${reply.detail}`
+          : `${method} ${reply.explanation.uri} explained: ${reply.explanation.decision.kind}, ${reply.explanation.decision.reason}`,
     },
   }),
 ];
@@ -252,6 +280,25 @@ const running: readonly Endpoint[] = [
     perform: async () => createOpenApi(endpoints),
   }),
 ];
+
+type Warmed = Frozen<z.output<typeof warmReports>>['results'][number];
+
+/** A status of failure is no failure of a client's request, but nothing that was meant to be fetched. */
+function hasFailed({ status, error }: Warmed): boolean {
+  return error !== undefined || status < 200 || status >= 400;
+}
+
+function describeWarmed(report: Warmed): string {
+  const { url, status, bytes, cacheStatus, error } = report;
+  if (error !== undefined) return `${url} not fetched: ${error}`;
+  if (hasFailed(report)) return `${url} not fetched: the answer was ${status}`;
+  return `${url} fetched: ${status}, ${countOf(bytes, 'byte', 'bytes')}${cacheStatus === undefined ? '' : `, ${cacheStatus}`}`;
+}
+
+/** Types as they are sent: as JSON they are what they are. */
+function toPlainData(reply: ExplainReply): z.input<typeof explainReply> {
+  return reply as z.input<typeof explainReply>;
+}
 
 function countOf(count: number, one: string, many: string): string {
   return `${count} ${count === 1 ? one : many}`;

@@ -1,5 +1,6 @@
 /** The entries of several keys, prefixes and tags, page by page. */
 
+import { hasPattern, type KeyPattern } from '../cache/key-pattern.ts';
 import type { PurgeChoice } from '../cache/purge.ts';
 import type { EntryChoice, EntryPage, Store } from '../store/store.ts';
 import { OperationFault } from './operations.ts';
@@ -8,7 +9,10 @@ import { OperationFault } from './operations.ts';
 export const maxPageSize = 1000;
 
 /** Where the entries of a page are: those of a key, or those that the store lists. */
-type Source = { readonly kind: 'key'; readonly key: string } | EntryChoice;
+type Source =
+  | { readonly kind: 'key'; readonly key: string }
+  | { readonly kind: 'pattern'; readonly pattern: KeyPattern }
+  | EntryChoice;
 
 /** Where a page begins: in which source, and where in it. */
 interface Place {
@@ -22,7 +26,7 @@ interface Place {
  */
 export async function listEntries(
   store: Pick<Store, 'find' | 'list'>,
-  { keys, prefixes, tags }: PurgeChoice,
+  { keys, prefixes, tags, patterns = [] }: PurgeChoice,
   limit: number,
   after: string | undefined,
 ): Promise<EntryPage> {
@@ -33,6 +37,7 @@ export async function listEntries(
     ...keys.map((key) => ({ kind: 'key', key }) as const),
     ...prefixes.map((prefix) => ({ kind: 'prefix', prefix }) as const),
     ...tags.map((tag) => ({ kind: 'tag', tag }) as const),
+    ...patterns.map((pattern) => ({ kind: 'pattern', pattern }) as const),
   ];
   const entries: EntryPage['entries'][number][] = [];
   let place: Place | undefined = after === undefined ? { at: 0, after: undefined } : readPlace(after);
@@ -53,6 +58,11 @@ async function listSource(
   limit: number,
   after: string | undefined,
 ): Promise<EntryPage> {
+  if (source.kind === 'pattern') {
+    const { pattern } = source;
+    const { entries, next } = await listChoice(store, { kind: 'prefix', prefix: pattern.start }, limit, after);
+    return { entries: entries.filter(({ key }) => hasPattern(key, pattern)), next };
+  }
   if (source.kind !== 'key') return await listChoice(store, source, limit, after);
   if (after !== undefined && !/^\d{1,9}$/.test(after)) throw noPlace();
   const start = Number(after ?? 0);

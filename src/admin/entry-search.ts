@@ -3,14 +3,23 @@
 import type { PurgeChoice } from '../cache/purge.ts';
 import { normaliseAuthority } from '../routing/authority.ts';
 import type { ScopedRoute } from '../routing/cache-key.ts';
-import { keysOf, type Place, parsePlace, prefixesOf, prefixesOfHost } from '../routing/key-search.ts';
+import {
+  keysOf,
+  type Place,
+  parsePath,
+  parsePlace,
+  patternsOf,
+  prefixesOf,
+  prefixesOfHost,
+} from '../routing/key-search.ts';
 import { groupTag } from '../semantics/cache-groups.ts';
 import { isTag, maxTagLength, storedTag } from '../semantics/cache-tags.ts';
 import { type EntrySearch, OperationFault } from './operations.ts';
 
 /**
  * What a search means under the routes that serve now. A URL and a prefix are those of either scheme; see `keysOf` and
- * `prefixesOf`. Throws `OperationFault` `invalid`.
+ * `prefixesOf`. Where there is one route, a path alone is that path under whatever authority clients have asked for it.
+ * Throws `OperationFault` `invalid`.
  */
 export function resolveSearch(search: EntrySearch, routes: readonly ScopedRoute[]): PurgeChoice {
   const nothing: PurgeChoice = { keys: [], prefixes: [], tags: [] };
@@ -18,9 +27,11 @@ export function resolveSearch(search: EntrySearch, routes: readonly ScopedRoute[
     case 'all':
       return { ...nothing, prefixes: [''] };
     case 'url':
-      return { ...nothing, keys: keysOf(readPlace(search.url), routes) };
+      return choosePath(search.url, routes, false) ?? { ...nothing, keys: keysOf(readPlace(search.url), routes) };
     case 'prefix':
-      return { ...nothing, prefixes: prefixesOf(readPlace(search.url), routes) };
+      return (
+        choosePath(search.url, routes, true) ?? { ...nothing, prefixes: prefixesOf(readPlace(search.url), routes) }
+      );
     case 'host':
       return { ...nothing, prefixes: prefixesOfHost(search.host, routes) ?? refuseHost(search.host) };
     case 'tag':
@@ -34,10 +45,25 @@ function readPlace(url: string): Place {
   const place = parsePlace(url);
   if (place !== undefined) return place;
   const given = JSON.stringify(url);
-  if (url.startsWith('/')) throw invalid(`expected a whole URL such as "https://example.org${url}", got ${given}`);
   if (/^[\w.-]+(?::\d+)?(?:\/|$)/.test(url))
     throw invalid(`expected a whole URL such as "https://${url}", got ${given}`);
   throw invalid(`expected an http or https URL such as "https://example.org/path", got ${given}`);
+}
+
+/** Undefined for what is no path alone. */
+function choosePath(text: string, routes: readonly ScopedRoute[], isPrefix: boolean): PurgeChoice | undefined {
+  const target = parsePath(text);
+  if (target === undefined) return undefined;
+  refusePathOfMany(text, routes);
+  return { keys: [], prefixes: [], tags: [], patterns: patternsOf(target, routes, isPrefix) };
+}
+
+/** Throws `OperationFault` `invalid` for a path alone, unless there is one route that it can be of. */
+export function refusePathOfMany(path: string, routes: readonly unknown[]): void {
+  if (routes.length === 1) return;
+  throw invalid(
+    `a path alone is enough where there is one route, and there are ${routes.length}: expected a whole URL such as "https://example.org${path}"`,
+  );
 }
 
 function refuseHost(host: string): never {

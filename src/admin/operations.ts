@@ -3,6 +3,8 @@
  * All of it is plain data that survives structured cloning.
  */
 
+import type { ExplainReply } from '../guard/explain.ts';
+
 /** A stored representation. */
 export interface EntryStatus {
   readonly key: string;
@@ -86,6 +88,19 @@ export interface WarmReport {
   readonly error: string | undefined;
 }
 
+/** A request that is to be explained. */
+export interface ExplainOrder {
+  /** Its URL as clients ask for it; a path alone where there is one route. */
+  readonly url: string;
+  readonly method?: string | undefined;
+  /** Its fields; a Host among them replaces the authority of the URL. */
+  readonly fields?: readonly (readonly [name: string, value: string])[] | undefined;
+  /** The address of the client that would ask; this machine without it. */
+  readonly client?: string | undefined;
+}
+
+export type { ExplainReply };
+
 /** A transfer from an origin that is running. */
 export interface FillStatus {
   /** Names it among all fills of all processes. */
@@ -121,6 +136,8 @@ export interface Readiness {
   /** What is missing, for people. */
   readonly reason: string | undefined;
   readonly workers: readonly { readonly id: number; readonly pid: number; readonly state: string }[];
+  /** The addresses that clients connect to. */
+  readonly addresses: readonly string[];
 }
 
 /** Why something cannot be done: what was asked is wrong, or is not there. */
@@ -141,6 +158,8 @@ export interface StoreOperations {
   /** Resolves when no process answers with what was purged. */
   purge(order: PurgeOrder): Promise<PurgeReport>;
   warm(order: WarmOrder): Promise<readonly WarmReport[]>;
+  /** Says what would become of a request, as far as one process knows. The origin is asked nothing. */
+  explain(order: ExplainOrder): Promise<ExplainReply>;
 }
 
 /** What concerns each process by itself: all are asked, and what they say is put together. */

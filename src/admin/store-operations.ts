@@ -2,13 +2,16 @@
 
 import type { SpanSet } from '../bytes/span-set.ts';
 import type { Cache } from '../cache/cache.ts';
+import { isAddress } from '../guard/peers.ts';
+import type { ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { Route } from '../routing/route.ts';
 import type { Store, StoredEntry } from '../store/store.ts';
 import { listEntries } from './entry-pages.ts';
 import { resolveSearch } from './entry-search.ts';
 import { describeEntry, detailEntry } from './entry-status.ts';
-import { OperationFault, type StoreOperations } from './operations.ts';
+import { type ExplainOrder, type ExplainReply, OperationFault, type StoreOperations } from './operations.ts';
+import { completeUrl, ownRequest, readFields } from './own-request.ts';
 import { type WarmingParts, warm } from './warming.ts';
 
 /** What the operations work with. What a reload puts in place of another is asked for each time. */
@@ -16,6 +19,8 @@ export interface StoreParts extends WarmingParts {
   readonly store: Store;
   readonly cache: Pick<Cache, 'purge'>;
   readonly routes: () => readonly Route[];
+  /** Says what would become of a request by the rules that serve now. */
+  readonly explain: (request: ProxyRequest) => Promise<ExplainReply>;
 }
 
 /** Creates the operations over a store, the cache over it, and the routes that serve now. */
@@ -35,7 +40,24 @@ export function createStoreOperations(parts: StoreParts): StoreOperations {
       return { entries: await cache.purge({ ...resolveSearch(search, routes()), mode }) };
     },
     warm: (order) => warm(order, parts),
+    explain: (order) => explain(order, parts),
   };
+}
+
+const method = /^[A-Za-z][!#$%&'*+.^_`|~\w-]{0,63}$/;
+
+async function explain(order: ExplainOrder, parts: StoreParts): Promise<ExplainReply> {
+  const { url, method: asked = 'GET', fields = [], client = '127.0.0.1' } = order;
+  if (!method.test(asked)) throw new OperationFault('invalid', 'expected a method such as HEAD');
+  if (!isAddress(client)) throw new OperationFault('invalid', 'expected the IP address of a client');
+  const request = ownRequest(completeUrl(url, parts), {
+    method: asked,
+    fields: readFields(fields),
+    peer: { address: client, port: 0 },
+    receivedAt: parts.clock.now(),
+  });
+  if (request !== undefined) return await parts.explain(request);
+  throw new OperationFault('invalid', `expected an http or https URL, got ${JSON.stringify(url)}`);
 }
 
 async function readPresence(entry: StoredEntry): Promise<SpanSet> {

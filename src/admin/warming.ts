@@ -2,13 +2,16 @@
 
 import type { Clock } from '../http/clock.ts';
 import { type Fields, fieldValue } from '../http/fields.ts';
-import type { Body, Handler, ProxyRequest } from '../http/message.ts';
+import type { Body, Handler } from '../http/message.ts';
 import { toProxyError } from '../http/proxy-error.ts';
-import { parsePlace } from '../routing/key-search.ts';
 import { OperationFault, type WarmOrder, type WarmReport } from './operations.ts';
+import { completeUrl, ownRequest, readFields, type Serving } from './own-request.ts';
+
+/** The peer of requests of our own has no address. */
+const ourselves = { address: '', port: 0 };
 
 /** What is fetched with. */
-export interface WarmingParts {
+export interface WarmingParts extends Serving {
   /** Answers requests of our own, by the routes that serve now: access is not asked, limits of origins hold. */
   readonly handler: () => Handler;
   readonly clock: Clock;
@@ -24,24 +27,19 @@ const CONCURRENT = 4;
 const ATTEMPTS = 30;
 const PAUSE_MS = 1000;
 
-/** A field that a client may send (RFC 9110 §5.1, §5.5), and that is not ours to set. */
-const fieldName = /^[!#$%&'*+.^_`|~\w-]{1,256}$/;
-const fieldText = /^(?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?$/;
-const ownNames: ReadonlySet<string> = new Set(['host', 'content-length', 'transfer-encoding', 'connection', 'upgrade']);
-
 /**
  * Asks for each URL as a client would with GET, a few at a time, and reads what comes without keeping it. URLs of no route
- * are refused, as for every client: nothing else can be reached by this. Redirects are told, not followed. Throws
- * `OperationFault` `invalid`.
+ * are refused, as for every client: nothing else can be reached by this. Redirects are told, not followed. A path alone is
+ * completed (see `completeUrl`). Throws `OperationFault` `invalid`.
  */
 export async function warm({ urls, fields = [] }: WarmOrder, parts: WarmingParts): Promise<readonly WarmReport[]> {
   if (urls.length > maxUrls)
     throw new OperationFault('invalid', `expected at most ${maxUrls} URLs, got ${urls.length}`);
-  const sent = fields.map(([name, value]) => [name.toLowerCase(), value] as const);
-  const unfit = sent.find(([name, value]) => !fieldName.test(name) || !fieldText.test(value) || ownNames.has(name));
-  if (unfit !== undefined) throw new OperationFault('invalid', `a field ${JSON.stringify(unfit[0])} cannot be sent`);
+  const sent = readFields(fields);
+  if (sent.some(([name]) => name === 'host')) throw new OperationFault('invalid', 'a field "host" cannot be sent');
+  const whole = urls.map((url) => completeUrl(url, parts));
   const reports: WarmReport[] = new Array(urls.length);
-  const waiting = urls.entries();
+  const waiting = whole.entries();
   const work = async (): Promise<void> => {
     for (const [at, url] of waiting) reports[at] = await warmOne(url, sent, parts);
   };
@@ -65,7 +63,7 @@ interface Fetched {
 }
 
 async function fetchOne(url: string, fields: Fields, { handler, clock }: WarmingParts): Promise<Fetched> {
-  const request = requestFor(url, fields, clock.now());
+  const request = ownRequest(url, { method: 'GET', fields, peer: ourselves, receivedAt: clock.now() });
   if (request === undefined) {
     return { told: reportOf(url, 0, undefined, 0, 'expected an http or https URL'), isBusy: false };
   }
@@ -87,25 +85,6 @@ function reportOf(
   error: string | undefined,
 ): WarmReport {
   return { url, status, cacheStatus, bytes, error };
-}
-
-/** The request of a client; undefined for what is no URL. */
-function requestFor(url: string, fields: Fields, receivedAt: number): ProxyRequest | undefined {
-  const place = parsePlace(url);
-  if (place === undefined) return undefined;
-  return {
-    method: 'GET',
-    scheme: /^\s*https:/i.test(url) ? 'https' : 'http',
-    ...place,
-    version: '1.1',
-    fields: [['host', place.authority], ...fields],
-    body: undefined,
-    bodySizeBytes: undefined,
-    peer: { address: '', port: 0 },
-    receivedAt,
-    signal: new AbortController().signal,
-    sendInterim: () => {},
-  };
 }
 
 /** Reads a body to its end; tells how much it was, and why it broke off. */

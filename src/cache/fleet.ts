@@ -6,6 +6,7 @@
 import type { StoreChange } from '../store/store-change.ts';
 import type { Answer } from './answer.ts';
 import type { Inquiry } from './inquiry.ts';
+import type { KeyPattern } from './key-pattern.ts';
 import type { Refusal } from './refusals.ts';
 import type { Unshared } from './unshared-keys.ts';
 import type { Version } from './version.ts';
@@ -63,6 +64,7 @@ export type News =
       readonly keys: readonly string[];
       readonly prefixes: readonly string[];
       readonly tags: readonly string[];
+      readonly patterns?: readonly KeyPattern[] | undefined;
       /**
        * Set where what is stored has not been removed but expired, in epoch milliseconds: what is running for it stays, and
        * is validated before it is given to those who come later.

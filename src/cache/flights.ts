@@ -112,9 +112,9 @@ export class Flights {
     for (const [revocation, watched] of this.#watched) if (watched === key) revocation.revoke();
   }
 
-  /** As `invalidate`, for all keys that begin with a text. */
-  invalidatePrefixed(prefix: string): void {
-    for (const key of this.#keysFrom(prefix)) this.invalidate(key);
+  /** As `invalidate`, for all keys of which this holds. */
+  invalidateWhere(holds: (key: string) => boolean): void {
+    for (const key of this.#keysWhere(holds)) this.invalidate(key);
   }
 
   /** Keeps what is running from being stored or joined if it has, or turns out to have, this tag. */
@@ -129,9 +129,9 @@ export class Flights {
     for (const [revocation, watched] of this.#watched) if (watched === key) revocation.revoke();
   }
 
-  /** As `expire`, for all keys that begin with a text. */
-  expirePrefixed(prefix: string, expiredAt: number): void {
-    for (const key of this.#keysFrom(prefix)) this.expire(key, expiredAt);
+  /** As `expire`, for all keys of which this holds. */
+  expireWhere(holds: (key: string) => boolean, expiredAt: number): void {
+    for (const key of this.#keysWhere(holds)) this.expire(key, expiredAt);
   }
 
   /** As `expire`, for what has this tag. */
@@ -150,9 +150,9 @@ export class Flights {
     await Promise.all([this.#storing, ...this.running].map((each) => each.settled()));
   }
 
-  #keysFrom(prefix: string): readonly string[] {
+  #keysWhere(holds: (key: string) => boolean): readonly string[] {
     const keys = new Set([...this.#byKey.keys(), ...this.#watched.values()]);
-    return [...keys].filter((key) => key.startsWith(prefix));
+    return [...keys].filter(holds);
   }
 
   /** Ends all that is running, and waits until it has ended. */

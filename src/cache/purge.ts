@@ -5,12 +5,17 @@ import type { Clock } from '../http/clock.ts';
 import type { EntryChoice, Store, StoredEntry } from '../store/store.ts';
 import type { Fleet, News } from './fleet.ts';
 import type { Flights } from './flights.ts';
+import { hasPattern, type KeyPattern } from './key-pattern.ts';
 
-/** What is meant: all that is stored under these keys, under keys that begin like this, or with these tags as the store knows them. */
+/**
+ * What is meant: all that is stored under these keys, under keys that begin like this or have one of these patterns, or with
+ * these tags as the store knows them.
+ */
 export interface PurgeChoice {
   readonly keys: readonly string[];
   readonly prefixes: readonly string[];
   readonly tags: readonly string[];
+  readonly patterns?: readonly KeyPattern[] | undefined;
 }
 
 /** What to purge. */
@@ -43,10 +48,10 @@ const SLICE = 100;
 export async function purge(
   { store, fleet, clock }: PurgeGround,
   flights: Flights,
-  { keys, prefixes, tags, mode }: CachePurge,
+  { mode, ...choice }: CachePurge,
 ): Promise<number> {
   const expiredAt = mode === 'soft' ? clock.now() : undefined;
-  const news = { kind: 'invalidated', keys, prefixes, tags, expiredAt } as const;
+  const news = { kind: 'invalidated', ...choice, expiredAt } as const;
   await Promise.all([invalidateRunning(flights, news), fleet.tell(news)]);
   try {
     return expiredAt === undefined ? await remove(store, news) : await expire(store, news, expiredAt);
@@ -61,29 +66,41 @@ export async function purge(
  */
 export function invalidateRunning(
   flights: Flights,
-  { keys, prefixes, tags, expiredAt }: Extract<News, { kind: 'invalidated' }>,
+  { keys, prefixes, tags, patterns = [], expiredAt }: Extract<News, { kind: 'invalidated' }>,
 ): Promise<void> {
   if (expiredAt === undefined) {
     for (const key of keys) flights.invalidate(key);
-    for (const prefix of prefixes) flights.invalidatePrefixed(prefix);
+    for (const prefix of prefixes) flights.invalidateWhere((key) => key.startsWith(prefix));
+    for (const pattern of patterns) flights.invalidateWhere((key) => hasPattern(key, pattern));
     for (const tag of tags) flights.invalidateTagged(tag);
   } else {
     for (const key of keys) flights.expire(key, expiredAt);
-    for (const prefix of prefixes) flights.expirePrefixed(prefix, expiredAt);
+    for (const prefix of prefixes) flights.expireWhere((key) => key.startsWith(prefix), expiredAt);
+    for (const pattern of patterns) flights.expireWhere((key) => hasPattern(key, pattern), expiredAt);
     for (const tag of tags) flights.expireTagged(tag, expiredAt);
   }
   return flights.settled();
 }
 
-async function remove(store: Store, { keys, prefixes, tags }: PurgeChoice): Promise<number> {
+async function remove(store: Store, { keys, prefixes, tags, patterns = [] }: PurgeChoice): Promise<number> {
   let count = 0;
   for (const key of keys) count += await store.removeKey(key);
   for (const prefix of prefixes) count += (await store.removePrefixed(prefix)).length;
   for (const tag of tags) count += (await store.removeTagged(tag)).length;
+  for (const pattern of patterns) {
+    for await (const entries of pagesOf(store, { kind: 'prefix', prefix: pattern.start })) {
+      const found = new Set(entries.map(({ key }) => key).filter((key) => hasPattern(key, pattern)));
+      for (const key of found) count += await store.removeKey(key);
+    }
+  }
   return count;
 }
 
-async function expire(store: Store, { keys, prefixes, tags }: PurgeChoice, expiredAt: number): Promise<number> {
+async function expire(
+  store: Store,
+  { keys, prefixes, tags, patterns = [] }: PurgeChoice,
+  expiredAt: number,
+): Promise<number> {
   let count = 0;
   for (const key of keys) count += await expireEntries(store, await store.find(key), expiredAt);
   const choices: readonly EntryChoice[] = [
@@ -91,14 +108,25 @@ async function expire(store: Store, { keys, prefixes, tags }: PurgeChoice, expir
     ...tags.map((tag) => ({ kind: 'tag', tag }) as const),
   ];
   for (const choice of choices) {
-    let after: string | undefined;
-    do {
-      const page = await store.list(choice, PAGE_SIZE, after);
-      count += await expireEntries(store, page.entries, expiredAt);
-      after = page.next;
-    } while (after !== undefined);
+    for await (const entries of pagesOf(store, choice)) count += await expireEntries(store, entries, expiredAt);
+  }
+  for (const pattern of patterns) {
+    for await (const entries of pagesOf(store, { kind: 'prefix', prefix: pattern.start })) {
+      const found = entries.filter(({ key }) => hasPattern(key, pattern));
+      count += await expireEntries(store, found, expiredAt);
+    }
   }
   return count;
+}
+
+/** The entries of a choice, page by page. */
+async function* pagesOf(store: Store, choice: EntryChoice): AsyncGenerator<readonly StoredEntry[], void> {
+  let after: string | undefined;
+  do {
+    const { entries, next } = await store.list(choice, PAGE_SIZE, after);
+    yield entries;
+    after = next;
+  } while (after !== undefined);
 }
 
 /** Pinned generations, whose metadata cannot be replaced, are removed: they are stale by nature, and of use by that only. */

@@ -8,7 +8,7 @@ import { parseDuration } from '../config/units.ts';
 import { addAdminCommands } from './admin/admin-commands.ts';
 import { check } from './check.ts';
 import { exitCode } from './exit-code.ts';
-import { type ExplainFlags, parseRangeFlag, parseUrl } from './explain/explain-flags.ts';
+import { parseUrl } from './explain/explain-flags.ts';
 import { collectHeader } from './explain/header-flag.ts';
 import type { CliIo } from './io.ts';
 import type { ProbeFlags } from './probe/probe.ts';
@@ -20,9 +20,8 @@ const usage = `[serve] <origin> [options]
        rangeway --config FILE [options]
        rangeway check FILE...
        rangeway schema
-       rangeway explain URL [options]
        rangeway probe ORIGIN [PATH] [options]
-       rangeway ls | purge | warm | reload [options]
+       rangeway ls | purge | warm | reload | explain [options]
        rangeway hash-password [NAME]
        rangeway sign URL --secret SOURCE [options]
        rangeway demo [options]`;
@@ -59,7 +58,6 @@ export function createProgram(io: CliIo, end: (code: number) => void): Command {
   const serving = addServe(program, io, end);
   addCheck(program, io, end);
   addSchema(program, io, end);
-  addExplain(program, io, end);
   addProbe(program, io, end);
   addAdminCommands(program, io, end);
   addHashPassword(program, io, end);
@@ -101,8 +99,8 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
     )
     .option('--workers <N|auto>', 'how many processes serve; auto for one per core (default: 1)')
     .option(
-      '--admin <[host:]port|unix:PATH>',
-      'where health, metrics and the API are, for those who run it (default: nowhere)',
+      '--admin <[host:]port|unix:PATH|off>',
+      "where health, metrics and the API are besides the Unix socket in the store's directory; off for nowhere at all",
     )
     .option('--admin-token <source>', 'where the token of the API is: env:NAME or file:PATH, never the token itself')
     .option('--log-level <level>', 'trace, debug, info, warn, error or silent (default: info)')
@@ -131,22 +129,6 @@ function addSchema(program: Command, io: CliIo, end: (code: number) => void): vo
       const { formatJsonSchema } = await import('../config/json-schema.ts');
       io.stdout.write(formatJsonSchema());
       end(exitCode.done);
-    });
-}
-
-function addExplain(program: Command, io: CliIo, end: (code: number) => void): void {
-  program
-    .command('explain')
-    .description('tell what a running Rangeway would do with a request, and why; nothing is asked of the origin')
-    .argument('<url>', 'the URL of a resource there, such as http://127.0.0.1:8080/film.mp4', parseTarget)
-    .option('-r, --range <range>', 'the range that is asked for, such as 0-99 or -100', parseRangeFlag)
-    .option("-H, --header <'Name: value'>", 'a field of the request; may be given more than once', collectHeader)
-    .option('-X, --request <method>', 'the method of the request (default: GET)', parseMethod)
-    .option('-k, --insecure', 'take any certificate')
-    .option('--json', 'print what Rangeway says as it says it')
-    .action(async (url: URL, flags: ExplainFlags) => {
-      const { explain } = await import('./explain/explain.ts');
-      end(await explain(url, flags, io));
     });
 }
 
@@ -239,11 +221,6 @@ function parseTarget(text: string): URL {
   const url = parseUrl(text);
   if (url === undefined) throw new InvalidArgumentError('Expected a URL such as http://127.0.0.1:8080/film.mp4.');
   return url;
-}
-
-function parseMethod(text: string): string {
-  if (!/^[A-Za-z][!#$%&'*+.^_`|~\w-]*$/.test(text)) throw new InvalidArgumentError('Expected a method such as HEAD.');
-  return text;
 }
 
 /** The version of the package; this file is two folders below its root, as source and when built. */

@@ -42,15 +42,19 @@ export function overlayFlags(file: unknown, origin: string | undefined, flags: S
   }
   const stray = origin === undefined ? strayRouteFlag(flags) : undefined;
   if (stray !== undefined) return refuse(`${stray} goes with <origin>; in ${flags.config} it is an option of a route`);
+  if (flags.admin === 'off' && flags.adminToken !== undefined) {
+    return refuse('--admin off and --admin-token exclude each other');
+  }
   const setBy = new Map<string, string>();
-  let value = flags.store === 'memory' ? withoutDiskOptions(file) : file;
+  let value = withoutAdminOff(flags.store === 'memory' ? withoutDiskOptions(file) : file, flags);
   for (const { flag, path, given } of serverFlags(flags)) {
     if (given === undefined) continue;
     value = withOption(value, path, given);
     setBy.set(path.join('.'), flag);
   }
   // Who says where it listens can be told that it needs a token.
-  if (flags.admin !== undefined && !hasAdminToken(value)) setBy.set('admin.token', '--admin-token');
+  if (flags.admin !== undefined && flags.admin !== 'off' && !hasAdminToken(value))
+    setBy.set('admin.token', '--admin-token');
   if (origin === undefined || !isObject(value)) return { kind: 'ok', value, setBy };
   for (const [path, flag] of routeOptionFlags) setBy.set(path, flag);
   return { kind: 'ok', value: { ...value, routes: [routeOf(origin, flags)] }, setBy };
@@ -79,7 +83,9 @@ function serverFlags(flags: ServeFlags) {
     { flag: '--max-size', path: ['store', 'maxSizeBytes'], given: flags.maxSize },
     { flag: '--memory', path: ['store', 'memoryBytes'], given: flags.memory },
     { flag: '--workers', path: ['workers'], given: workersOf(flags) },
-    { flag: '--admin', path: ['admin', 'listen'], given: withAbsolutePath(flags.admin, 'unix:') },
+    flags.admin === 'off'
+      ? { flag: '--admin', path: ['admin'], given: 'off' }
+      : { flag: '--admin', path: ['admin', 'listen'], given: withAbsolutePath(flags.admin, 'unix:') },
     { flag: '--admin-token', path: ['admin', 'token'], given: withAbsolutePath(flags.adminToken, 'file:') },
     { flag: '--log-level', path: ['log', 'level'], given: flags.logLevel },
     { flag: '--log-format', path: ['log', 'format'], given: flags.logFormat },
@@ -138,6 +144,13 @@ function withoutDiskOptions(file: unknown): unknown {
     ...kept
   } = store;
   return { ...file, store: kept };
+}
+
+/** A file that switches the admin listener off says nothing against `--admin` and `--admin-token`. */
+function withoutAdminOff(file: unknown, { admin, adminToken }: ServeFlags): unknown {
+  if ((admin === undefined && adminToken === undefined) || !isObject(file)) return file;
+  const { admin: stated, ...kept } = file;
+  return stated === 'off' ? kept : file;
 }
 
 /** Sets one option. Where the file has something else than an object, it stays, and the check tells. */

@@ -32,7 +32,7 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
   using stop = openStopRequest(io);
   const started = startAny(
     { config, source },
-    { emit: manager.follow(log), log, readAgain, explain: describeReloadFailure },
+    { emit: manager.follow(log), log, readAgain, explain: describeReloadFailure, adminSocket: true },
   );
   // One that comes while the server starts is for what it has started with by then.
   const forget = io.onReloadSignal(() => void started.then((server) => server.reload()).catch(() => undefined));

@@ -53,7 +53,7 @@ function describeStoreInUse({ listen, store }: Pick<Config, 'listen' | 'store'>)
 function describeListenFailure(error: SystemError, { listen, admin }: Pick<Config, 'listen' | 'admin'>): string {
   const places = [
     ...listen.map((each) => ({ place: each.address, flag: '--listen' })),
-    ...(admin === undefined ? [] : [{ place: admin.listen, flag: '--admin' }]),
+    ...(typeof admin === 'object' ? [{ place: admin.listen, flag: '--admin' }] : []),
   ];
   const { place, flag = '--listen' } = places.find((each) => isConcerned(each.place, error)) ?? places[0] ?? {};
   const address = place === undefined ? 'any address' : formatListenPlace(place);

@@ -30,15 +30,23 @@ const options = z.strictObject({
     ),
 });
 
-/** The admin listener; without it there is none. */
-export const adminSchema = options
-  .superRefine(({ listen, token }, context) => {
-    if (listen.kind !== 'tcp' || token !== undefined || isLoopback(listen.host)) return;
-    const message = 'is needed where others than this machine can connect';
-    context.addIssue({ code: 'custom', path: ['token'], message });
-  })
+/** The admin listener; without it there is the Unix socket in the store's directory only. */
+export const adminSchema = z
+  .union(
+    [
+      z.literal('off'),
+      options.superRefine(({ listen, token }, context) => {
+        if (listen.kind !== 'tcp' || token !== undefined || isLoopback(listen.host)) return;
+        const message = 'is needed where others than this machine can connect';
+        context.addIssue({ code: 'custom', path: ['token'], message });
+      }),
+    ],
+    { error: 'expected "off", or an object with "listen", "token" and "hosts"' },
+  )
   .optional()
-  .describe('A listener for those who run the server: health, metrics, and an API. Without this there is none.');
+  .describe(
+    'Where those who run the server reach health, metrics, and an API, besides the Unix socket admin.sock in the directory of the store, which is for the user alone that runs it and is always there; "off" for nowhere at all.',
+  );
 
 /** Whether only this machine can connect to a host's addresses. */
 export function isLoopback(host: string): boolean {

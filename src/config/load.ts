@@ -59,7 +59,7 @@ function withAbsolutePaths(config: Config, directory: string): Config {
   return {
     ...config,
     listen: listen.map((listener) => listenerIn(directory, listener)),
-    admin: admin && adminIn(directory, admin),
+    admin: typeof admin === 'object' ? adminIn(directory, admin) : admin,
     store: store.type === 'disk' && store.dir !== undefined ? { ...store, dir: resolve(directory, store.dir) } : store,
     routes: routes.map((route) => routeIn(directory, route)),
   };

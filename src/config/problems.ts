@@ -129,7 +129,15 @@ function outOfBounds(issue: Extract<Issue, { code: 'too_small' | 'too_big' }>): 
   return `${isTooSmall ? 'needs' : 'may have'} at ${bound} ${limit} ${things}${limit === 1 ? '' : 's'}`;
 }
 
+/** Options of earlier versions, by their paths, and what to do without them. */
+const goneOptions: Readonly<Record<string, string>> = {
+  explain:
+    'explain.peers is gone: "rangeway explain" asks the admin listener, never those of clients; leave "explain" out',
+};
+
 function unknownOption(parent: Path, key: string): string {
+  const gone = goneOptions[formatPath([...parent, key])];
+  if (gone !== undefined) return gone;
   const parentPath = formatPath(parent).replaceAll(/\[\d+\]/g, '[]');
   const known = listOptions(createJsonSchema())
     .filter((option) => option.parent === parentPath)

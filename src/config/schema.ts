@@ -7,7 +7,7 @@ import { listenSchema } from './listener-schema.ts';
 import { matchConflicts } from './match-conflicts.ts';
 import { routeMatchSchema, routeSchema } from './route-schema.ts';
 import { selfOrigins } from './self-origin.ts';
-import { addressRange, count, seconds, size, token, trustedPeer } from './values.ts';
+import { count, seconds, size, token, trustedPeer } from './values.ts';
 
 const storeOptions = z.strictObject({
   type: z
@@ -163,19 +163,6 @@ const log = z
   .prefault({})
   .describe('The log, on standard output.');
 
-const explain = z
-  .strictObject({
-    peers: z
-      .array(addressRange)
-      .max(100)
-      .prefault(['127.0.0.1/32', '::1/128'])
-      .describe(
-        'Addresses, and blocks such as "10.0.0.0/8", of those who may ask. An empty list switches this off. Where something on this machine forwards the connections of others without saying so, this machine is not to be trusted.',
-      ),
-  })
-  .prefault({})
-  .describe('Who is told what would become of a request, by "rangeway explain".');
-
 const routes = z
   .array(routeSchema)
   .min(1)
@@ -223,7 +210,6 @@ const options = z.strictObject({
   store,
   limits,
   log,
-  explain,
   admin: adminSchema,
   shutdownGraceSeconds: seconds(0, 3600)
     .default(30)
@@ -234,7 +220,7 @@ const options = z.strictObject({
 /** The whole configuration. */
 export const configSchema = options.superRefine(
   ({ listen, admin, trustedProxies, workers, store, routes }, context) => {
-    const places = [...listen.map(({ address }) => address), ...(admin === undefined ? [] : [admin.listen])];
+    const places = [...listen.map(({ address }) => address), ...(typeof admin === 'object' ? [admin.listen] : [])];
     for (const { index, message } of listenConflicts(places)) {
       if (index === listen.length) context.addIssue({ code: 'custom', path: ['admin', 'listen'], message });
     }
@@ -262,7 +248,7 @@ export type Config = z.output<typeof configSchema>;
 export type ListenerConfig = Config['listen'][number];
 /** One route of the configuration. */
 export type RouteConfig = Config['routes'][number];
-/** The admin listener of the configuration. */
-export type AdminConfig = NonNullable<Config['admin']>;
+/** The admin listener that the configuration names. */
+export type AdminConfig = Extract<Config['admin'], object>;
 /** The store of the configuration. */
 export type StoreConfig = Config['store'];

@@ -15,10 +15,14 @@ export function defaultStoreDirectory(
 ): string | undefined {
   const name = listen[0] === undefined ? undefined : directoryName(listen[0].address);
   if (name === undefined) return undefined;
-  const { XDG_CACHE_HOME: stated = '' } = environment;
-  const caches = isAbsolute(stated) ? stated : join(home, '.cache');
   // The colons of an IPv6 address are not welcome in file names everywhere.
-  return join(caches, 'rangeway', name.replaceAll(/[^\w.-]/g, '_'));
+  return join(storesDirectory(environment, home), name.replaceAll(/[^\w.-]/g, '_'));
+}
+
+/** The directory of all stores that have no other place. */
+export function storesDirectory(environment: Readonly<Record<string, string | undefined>>, home: string): string {
+  const { XDG_CACHE_HOME: stated = '' } = environment;
+  return join(isAbsolute(stated) ? stated : join(home, '.cache'), 'rangeway');
 }
 
 function directoryName(place: ListenPlace): string | undefined {

@@ -27,6 +27,8 @@ export interface FleetParts {
   /** All workers that there should be, by their numbers. */
   readonly roster: () => readonly RosterEntry[];
   readonly isStopping: () => boolean;
+  /** The addresses that clients connect to. */
+  readonly addresses: () => readonly string[];
   /** The configuration that runs, as people may see it. */
   readonly readConfig: () => unknown;
   /** The level that workers start with, and the supervisor's own log has. */
@@ -55,6 +57,8 @@ export function createFleetOperations(parts: FleetParts): Operations {
     purge: (order) => anyone((remote) => remote.purge(order)),
     // What was fetched already is found in the store.
     warm: (order) => anyone((remote) => remote.warm(order)),
+    // One worker speaks for itself: what others have in flight it asks them for only when it answers a client.
+    explain: (order) => anyone((remote) => remote.explain(order)),
     listFills: async () => (await everyone((remote) => remote.listFills())).flat().toSorted(byAge),
     cancelFill: async (id) => (await everyone((remote) => remote.cancelFill(id))).includes(true),
     listOrigins: async () => (await everyone((remote) => remote.listOrigins())).flat().toSorted(byRoute),
@@ -70,11 +74,11 @@ export function createFleetOperations(parts: FleetParts): Operations {
   };
 }
 
-function readinessOf({ roster, isStopping }: FleetParts): Readiness {
+function readinessOf({ roster, isStopping, addresses }: FleetParts): Readiness {
   const workers = roster().map(({ id, pid, state }) => ({ id, pid, state }));
   const isServed = workers.some(isServing);
   const reason = isStopping() ? 'The server is stopping.' : isServed ? undefined : 'No worker serves.';
-  return { isReady: reason === undefined, reason, workers };
+  return { isReady: reason === undefined, reason, workers, addresses: addresses() };
 }
 
 /** Asks one worker, and the next one where it dies before it has answered, or cannot answer now. */

@@ -9,12 +9,10 @@ import type { Route } from '../routing/route.ts';
 import type { Router } from '../routing/router.ts';
 import { isLoop } from '../semantics/via.ts';
 import { type Client, type ForwardingTrust, identify } from './client.ts';
-import { selectExplained } from './explain.ts';
 import { followersOf, type Service } from './followers.ts';
 import { forwardedRequestFields, forwardedResponseFields } from './forwarding.ts';
 import type { Admission, Gate } from './gate.ts';
 import { answerAsLast } from './max-forwards.ts';
-import type { PeerList } from './peers.ts';
 import type { RequestedPurge } from './purge.ts';
 
 /** What decides who may pass. */
@@ -24,8 +22,6 @@ export interface AdmissionContext {
   /** Our name in Via and CDN-Loop. */
   readonly pseudonym: string;
   readonly trust: ForwardingTrust;
-  /** Who is told what would become of a request. */
-  readonly explainPeers: PeerList;
   /** Whether requests are still answered by this; always without it. */
   readonly service?: Service | undefined;
 }
@@ -34,13 +30,7 @@ const alwaysServing: Service = { isServing: true };
 
 /** A request under way, or its answer already. */
 export type Admitted =
-  | {
-      readonly kind: 'passed';
-      readonly route: Route;
-      readonly inquiry: Inquiry;
-      /** Whether it is to be explained instead of answered. */
-      readonly isExplained: boolean;
-    }
+  | { readonly kind: 'passed'; readonly route: Route; readonly inquiry: Inquiry }
   /** It is about what is stored, and goes to no origin. */
   | { readonly kind: 'purge'; readonly purge: RequestedPurge }
   | { readonly kind: 'answered'; readonly response: ProxyResponse };
@@ -54,8 +44,7 @@ export function admit(
   context: AdmissionContext,
   journey: Journey,
 ): Admitted | Promise<Admitted> {
-  const explained = selectExplained(received, context.explainPeers);
-  const { request, client } = identify(explained ?? received, context.trust);
+  const { request, client } = identify(received, context.trust);
   journey.client = client.address;
   const last = answerAsLast(request);
   if (last !== undefined) return { kind: 'answered', response: last };
@@ -66,24 +55,42 @@ export function admit(
   const proceed = (admission: Admission): Admitted => {
     if (admission.kind === 'answered') return admission;
     const purge = gate.selectPurge(admission.request, client, admission.routed);
-    if (purge === undefined) {
-      const terms = { gate, isTrusted: context.trust.isTrusted, service: context.service ?? alwaysServing };
-      const passed = inquire(admission, client, context, explained !== undefined);
-      if (explained === undefined) journey.followers = followersOf(received, client, passed.inquiry.key, terms);
-      return passed;
-    }
-    if (explained !== undefined) throw new ProxyError('method_refused', { detail: 'a purge is not explained' });
-    return { kind: 'purge', purge };
+    if (purge !== undefined) return { kind: 'purge', purge };
+    const terms = { gate, isTrusted: context.trust.isTrusted, service: context.service ?? alwaysServing };
+    const passed = inquire(admission, client, context);
+    journey.followers = followersOf(received, client, passed.inquiry.key, terms);
+    return passed;
   };
   const admission = gate.admit(request, client, routed, journey);
   return admission instanceof Promise ? admission.then(proceed) : proceed(admission);
+}
+
+/**
+ * Takes the same steps for a request that is only to be explained: it enters no limit, and takes no place of one. Rejects as
+ * `admit` does, and with `method_refused` for a purge.
+ */
+export async function examine(
+  received: ProxyRequest,
+  context: AdmissionContext,
+): Promise<Extract<Admitted, { kind: 'passed' | 'answered' }>> {
+  const { request, client } = identify(received, context.trust);
+  const last = answerAsLast(request);
+  if (last !== undefined) return { kind: 'answered', response: last };
+  if (isLoop(request.fields, context.pseudonym)) throw new ProxyError('loop_detected');
+  const routed = routeRequest(request, context.router);
+  const gate = context.gateOf(routed.route);
+  const admission = await gate.examine(request, client, routed);
+  if (admission.kind === 'answered') return admission;
+  if (gate.selectPurge(admission.request, client, admission.routed) === undefined) {
+    return inquire(admission, client, context);
+  }
+  throw new ProxyError('method_refused', { detail: 'a purge is not explained' });
 }
 
 function inquire(
   { request, routed, allowance }: Extract<Admission, { kind: 'passed' }>,
   client: Client,
   { router, pseudonym, gateOf }: AdmissionContext,
-  isExplained: boolean,
 ): Extract<Admitted, { kind: 'passed' }> {
   const { route } = routed;
   const inquiry = createInquiry(request, routed, router, {
@@ -96,5 +103,5 @@ function inquire(
     },
   });
   allowance.key = inquiry.key;
-  return { kind: 'passed', route, inquiry, isExplained };
+  return { kind: 'passed', route, inquiry };
 }

@@ -1,5 +1,7 @@
 /** Request fields that only a proxy in front of this one may say: about the client, who it is, or what it asks for. */
 
+import type { Fields } from '../http/fields.ts';
+
 /**
  * What becomes of a field that is a claim. `ours`: never passed on, not even from a trusted proxy, because the origin gets the same
  * in our own words, or because it would change which resource the origin answers for. `vouched`: passed on from a trusted proxy,
@@ -94,6 +96,14 @@ const ourNames: ReadonlySet<string> = namesOf(ourFields);
 const vouchedSpellings: ReadonlySet<string> = namesOf(vouchedFields);
 const vouchedNames: ReadonlySet<string> = new Set([...vouchedSpellings].map(withHyphens));
 const vouchedBeginnings = vouchedFamilies.map(withHyphens);
+
+/** Fields by which proxies say that a request has passed through them (RFC 9110 §7.6.3, RFC 8586). */
+const proxyFields: ReadonlySet<string> = new Set(['via', 'cdn-loop']);
+
+/** Whether fields show that the peer speaks for another client. */
+export function isForwarded(fields: Fields): boolean {
+  return fields.some(([name]) => proxyFields.has(name) || isClaim(name));
+}
 
 /** Whether a field is a claim that only a proxy before the client's request should make. */
 export function isClaim(name: string): boolean {

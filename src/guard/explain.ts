@@ -1,53 +1,48 @@
-/** Which requests are explained instead of answered. */
+/** What would become of a request, for those who run the server: the same steps as for a real one, up to the cache's decision. */
 
-import { changedRequest } from '../http/changed-request.ts';
-import { type Fields, fieldLines, hasField, listMembers, withoutFields } from '../http/fields.ts';
+import type { Cache } from '../cache/cache.ts';
+import { createDeliveryContexts } from '../delivery/context.ts';
+import { type Explanation, explain } from '../delivery/explanation.ts';
+import type { Clock } from '../http/clock.ts';
 import type { ProxyRequest } from '../http/message.ts';
-import { isClaim } from './claims.ts';
-import type { PeerList } from './peers.ts';
+import { errorKinds, toProxyError } from '../http/proxy-error.ts';
+import { type AdmissionContext, examine } from './admit.ts';
 
-/**
- * The field by which a request asks to be explained, a structured field: `?1`, or `?1;method=HEAD` for another method than
- * its own. In a response `?1` says that it is an explanation.
- */
-const explainField = 'rangeway-explain';
-
-/**
- * A Boolean, with a method where another one than that of this request is meant: a response to HEAD could hold no explanation,
- * and who does not explain would take a POST for one.
- */
-const askingForm = /^\?1(?:; *method=([A-Za-z][!#$%&'*+.^_`|~\w-]*))?$/;
-
-/** Fields by which proxies say that a request has passed through them (RFC 9110 §7.6.3, RFC 8586). */
-const proxyFields: ReadonlySet<string> = new Set(['via', 'cdn-loop']);
-
-/** Whether a request asks for it, whoever sends it. */
-export function asksExplanation(fields: Fields): boolean {
-  return hasField(fields, explainField);
+/** What is needed for it. */
+export interface ExplainContext extends AdmissionContext {
+  readonly cache: Pick<Cache, 'explain'>;
+  readonly clock: Clock;
+  /** Random bytes. */
+  readonly random: (size: number) => Uint8Array;
 }
 
+/** The explanation of a request, or the response that it would get without the cache being asked. */
+export type ExplainReply =
+  | { readonly kind: 'explained'; readonly explanation: Explanation }
+  /** Rangeway would answer by itself: with an error, such as 404 without a route, or to a preflight request (CORS). */
+  | { readonly kind: 'answered'; readonly status: number; readonly detail: string };
+
 /**
- * The request that is to be explained, as it would be without asking for that; undefined for one that is to be answered.
- * Explanations are for the one at the other end of the connection, if that is trusted: Connection has to name the field
- * (RFC 9110 §7.6.1), which browsers do for no page and proxies pass on for no client, and nothing may show that the peer
- * speaks for somebody else.
+ * Creates the function that explains a request. It asks the origin nothing, counts nothing and logs nothing; the access rules
+ * of the route hold for the request as for a real one, its limits do not. Never rejects for what is wrong with the request.
  */
-export function selectExplained(request: ProxyRequest, isTrusted: PeerList): ProxyRequest | undefined {
-  const { fields, peer } = request;
-  if (!asksExplanation(fields)) return undefined;
-  const [value = '', ...more] = fieldLines(fields, explainField);
-  const [asked, method = request.method] = askingForm.exec(value) ?? [];
-  if (asked === undefined || more.length > 0 || !isNamed(fields) || isForwarded(fields)) return undefined;
-  if (!isTrusted(peer.address)) return undefined;
-  return changedRequest(request, { method, fields: withoutFields(fields, new Set([explainField])) });
-}
-
-function isNamed(fields: Fields): boolean {
-  const options = fieldLines(fields, 'connection').flatMap(listMembers);
-  return options.some((option) => option.toLowerCase() === explainField);
-}
-
-/** Whether fields show that the peer speaks for somebody else. */
-export function isForwarded(fields: Fields): boolean {
-  return fields.some(([name]) => proxyFields.has(name) || isClaim(name));
+export function createExplainer(context: ExplainContext): (request: ProxyRequest) => Promise<ExplainReply> {
+  const { cache, clock, random } = context;
+  const deliveryOf = createDeliveryContexts({ forward: (fields) => fields, clock, random });
+  return async (request) => {
+    try {
+      const examined = await examine(request, context);
+      if (examined.kind === 'answered') {
+        return { kind: 'answered', status: examined.response.status, detail: 'Rangeway answers it by itself.' };
+      }
+      const { route, inquiry } = examined;
+      const explained = await cache.explain(inquiry);
+      const explanation = explain(inquiry.request, route.name, explained, deliveryOf(route));
+      return { kind: 'explained', explanation };
+    } catch (thrown) {
+      const { code, status } = toProxyError(thrown);
+      if (code === 'internal') throw thrown;
+      return { kind: 'answered', status, detail: errorKinds[code].sentence };
+    }
+  };
 }

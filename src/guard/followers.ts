@@ -3,7 +3,6 @@
 import type { Followers } from '../delivery/precedent.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import type { Client } from './client.ts';
-import { asksExplanation } from './explain.ts';
 import type { Gate } from './gate.ts';
 import { type PeerList, plainAddress } from './peers.ts';
 
@@ -20,18 +19,17 @@ export interface FollowingTerms {
 }
 
 /**
- * Those who may follow a request that was let in; nobody where the gate counts, or asks for credentials, and where another peer
- * might have it explained. Peers that are trusted to tell for whom they speak may follow their own requests only, and so may all
+ * Those who may follow a request that was let in; nobody where the gate counts, or asks for credentials. Peers that are trusted to tell for whom they speak may follow their own requests only, and so may all
  * where the gate looks at addresses.
  */
 export function followersOf(
-  { fields, peer }: Pick<ProxyRequest, 'fields' | 'peer'>,
+  { peer }: Pick<ProxyRequest, 'peer'>,
   client: Client,
   key: string,
   terms: FollowingTerms,
 ): Followers | undefined {
   const { gate, service } = terms;
-  if (gate.repeats === 'never' || !service.isServing || asksExplanation(fields)) return undefined;
+  if (gate.repeats === 'never' || !service.isServing) return undefined;
   return new EqualPeers(peer.address, client.address, key, terms);
 }
 

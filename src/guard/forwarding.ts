@@ -25,31 +25,20 @@ export type ForwardingRules = Pick<Route, 'host' | 'originUrl' | 'toOrigin'> & {
 /** The parts of a request that are passed on as fields. */
 export type ForwardedRequest = Pick<ProxyRequest, 'method' | 'scheme' | 'authority' | 'version' | 'fields' | 'peer'>;
 
-/**
- * What we say ourselves (Host by policy, framing by the origin's own connection), and what is said to us: Proxy-Authorization,
- * and Rangeway-Explain.
- */
-const ownFields: ReadonlySet<string> = new Set([
-  'host',
-  'content-length',
-  'expect',
-  'proxy-authorization',
-  'rangeway-explain',
-]);
+/** What we say ourselves (Host by policy, framing by the origin's own connection), and what is said to us. */
+const ownFields: ReadonlySet<string> = new Set(['host', 'content-length', 'expect', 'proxy-authorization']);
 
 /** The methods whose responses a cache may give to others: an override of them would poison it. */
 const sharedMethods: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
 /**
- * Framing is the listener's; Alt-Svc (RFC 7838) would lead clients around this proxy; Proxy-* is for our own connection; what
- * explains a request comes from here.
+ * Framing is the listener's; Alt-Svc (RFC 7838) would lead clients around this proxy; Proxy-* is for our own connection.
  */
 const ownResponseFields: ReadonlySet<string> = new Set([
   'alt-svc',
   'content-length',
   'proxy-authenticate',
   'proxy-authentication-info',
-  'rangeway-explain',
 ]);
 
 /**

@@ -30,6 +30,8 @@ export interface Gate {
   /** Takes note of bytes of an entry that the client with this address was given, whose request was let in by such an equality. */
   repay(address: string, key: string, bytes: number): void;
   admit(request: ProxyRequest, client: Client, routed: Routed, note: GateNotes): Admission | Promise<Admission>;
+  /** As `admit`, for a request that is only to be explained: the same rules of access, and no limit. */
+  examine(request: ProxyRequest, client: Client, routed: Routed): Promise<Admission>;
   /** What a request may take here that another process has let in. */
   lend(routed: Routed, client: string): Loan;
   /** What a request that was let in is to purge; undefined where it is for the cache or the origin. Throws `ProxyError`. */
@@ -78,6 +80,13 @@ export function createGate({ access, allowances, presentation, purge, errorPages
       if (!(passed instanceof Promise)) return pass(passed, allowance, notes);
       return passed.then((later) => pass(later, allowance, notes));
     },
+    async examine(request, client, routed) {
+      access.checkAddress(client);
+      const answered = presentation.answerPreflight(request);
+      if (answered !== undefined) return { kind: 'answered', response: answered };
+      const passed = await access.checkCredentials(request, routed, client);
+      return { kind: 'passed', ...passed, allowance: new NoAllowance(passed.request, passed.routed.route.origin) };
+    },
     lend: (routed, client) => allowances.lend(routed, client),
     selectPurge: (request, client, routed) => selectPurge(request, client, routed, purge),
     present(request, response) {
@@ -96,4 +105,23 @@ function pass(
 ): Admission {
   notes.user = user;
   return { kind: 'passed', routed, request, allowance };
+}
+
+/** For a request that takes nothing. */
+class NoAllowance implements Allowance {
+  readonly request: ProxyRequest;
+  readonly origin: Allowance['origin'];
+  readonly client = '';
+  key: string | undefined;
+
+  constructor(request: ProxyRequest, origin: Allowance['origin']) {
+    this.request = request;
+    this.origin = origin;
+  }
+
+  present(response: ProxyResponse): ProxyResponse {
+    return response;
+  }
+
+  leave(): void {}
 }

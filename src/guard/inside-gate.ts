@@ -20,6 +20,7 @@ export function createInsideGate(gate: Pick<Gate, 'lend'>, name: string): Gate {
       notes.allowance = allowance;
       return { kind: 'passed', routed, request, allowance };
     },
+    examine: () => Promise.reject(new Error('a request of our own is not explained')),
     lend: (routed) => gate.lend(routed, client),
     selectPurge: () => undefined,
     present: (_request, response) => response,

@@ -9,8 +9,8 @@ import type { Routed } from '../routing/inquiry.ts';
 import { keysOf, type Place, prefixesOf } from '../routing/key-search.ts';
 import { hasTagField, parseTags, storedTag } from '../semantics/cache-tags.ts';
 import type { Emit } from '../telemetry/events.ts';
+import { isForwarded } from './claims.ts';
 import type { Client } from './client.ts';
-import { isForwarded } from './explain.ts';
 import type { PeerList } from './peers.ts';
 
 /** By what a request may say what is to be removed. */

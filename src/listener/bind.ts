@@ -3,6 +3,7 @@
 import { chmodSync, existsSync, lstatSync, rmSync } from 'node:fs';
 import { connect, type ListenOptions, type Server } from 'node:net';
 import { dirname } from 'node:path';
+import { longestSocketPath } from '../config/admin-socket.ts';
 import { ListenFault } from './listen-fault.ts';
 
 /** Where to listen. */
@@ -26,9 +27,6 @@ export interface SocketAddress {
 
 /** Nobody but the owner can connect in the moment before the permissions are set. */
 const ownerOnly = 0o177;
-
-/** The longest path of a Unix socket that all systems have room for. */
-export const longestPathBytes = 103;
 
 /**
  * Binds the server and listens. Rejects with Node's error, its `code` such as EADDRINUSE or EACCES included, or with
@@ -83,7 +81,7 @@ export async function bindPath({ path, mode }: PathPlace, listenThere: () => Pro
 function pathFault(path: string): string | undefined {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found !== undefined) return found.isSocket() ? undefined : 'something that is no socket is there';
-  if (Buffer.byteLength(path) > longestPathBytes) return 'the path is too long for a socket';
+  if (Buffer.byteLength(path) > longestSocketPath) return 'the path is too long for a socket';
   return existsSync(dirname(path)) ? undefined : `there is no directory ${dirname(path)}`;
 }
 

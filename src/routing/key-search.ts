@@ -1,5 +1,6 @@
 /** From what an operator names, a URL, the beginning of some, or a host, to the keys that responses for it are stored under. */
 
+import type { KeyPattern } from '../cache/key-pattern.ts';
 import { selectParameters } from '../semantics/query.ts';
 import { normaliseAuthority } from './authority.ts';
 import { cacheKey, originScope, type ScopedRoute } from './cache-key.ts';
@@ -25,8 +26,12 @@ export function parsePlace(url: string): Place | undefined {
   const [, scheme = '', written = '', rest = ''] = /^(https?):\/\/([^/?#]*)([^#]*)/i.exec(url.trim()) ?? [];
   const authority = readAuthority(written, scheme.toLowerCase() === 'https' ? 'https' : 'http');
   if (authority === undefined) return undefined;
-  const target = rest.toWellFormed().replace(/[^\x21-\x7e]/gu, encodeURIComponent);
+  const target = encodeTarget(rest);
   return { authority, target: target.startsWith('/') ? target : `/${target}` };
+}
+
+function encodeTarget(text: string): string {
+  return text.toWellFormed().replace(/[^\x21-\x7e]/gu, encodeURIComponent);
 }
 
 /** The keys of a resource, by those of these routes; each once. */
@@ -50,6 +55,28 @@ export function prefixesOf({ authority, target }: Place, routes: readonly Scoped
   return under(routes, authority, (scope, name) =>
     schemes.map((scheme) => cacheKey({ originScope: scope, scheme, authority: name, path, query }).slice(0, -1)),
   );
+}
+
+/**
+ * The keys of a path with its query, in either scheme and under whatever authority clients have asked for it; with `isPrefix`
+ * those of all targets that begin so, as for `prefixesOf`.
+ */
+export function patternsOf(target: string, routes: readonly ScopedRoute[], isPrefix: boolean): readonly KeyPattern[] {
+  const { path, query } = normaliseTarget(isPrefix ? `${target}x` : target);
+  return routes.flatMap((route) => {
+    const counted = isPrefix ? query : selectParameters(query, route.cache.key.query);
+    return schemes.map((scheme) => {
+      const key = cacheKey({ originScope: originScope(route), scheme, authority: '', path, query: counted });
+      const end = key.length - (isPrefix ? 1 : 0);
+      const rest = (path + counted).length - (isPrefix ? 1 : 0);
+      return { start: key.slice(0, end - rest), rest: key.slice(end - rest, end), isPrefix };
+    });
+  });
+}
+
+/** The target of a path as a request would have it, signs that a request cannot hold encoded; undefined for other text. */
+export function parsePath(text: string): string | undefined {
+  return text.startsWith('/') ? encodeTarget(text.replace(/#.*$/s, '')) : undefined;
 }
 
 /**

@@ -1,11 +1,14 @@
 /** From the configuration to the admin listener. */
 
 import { randomBytes } from 'node:crypto';
+import { lstat, mkdir } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { openAdminListener } from '../admin/admin-listener.ts';
 import type { Reach } from '../admin/admission.ts';
 import { Guesses } from '../admin/guesses.ts';
 import type { Operations } from '../admin/operations.ts';
 import { isLoopback } from '../config/admin-schema.ts';
+import { runtimeDirectories, runtimeSocket, storeSocket } from '../config/admin-socket.ts';
 import type { AdminConfig, Config } from '../config/schema.ts';
 import type { SecretSource } from '../config/values.ts';
 import { bearerRule, createTokenTable } from '../guard/tokens.ts';
@@ -13,6 +16,7 @@ import type { BindPlace } from '../listener/bind.ts';
 import { openSocket } from '../listener/open-socket.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { readSecret, unusable } from './secrets.ts';
+import type { PlacedStoreConfig } from './store.ts';
 import { monotonicClock, systemClock } from './system.ts';
 
 /** The admin listener of a server. */
@@ -43,7 +47,7 @@ export async function openAdmin(
   { admin }: Pick<Config, 'admin'>,
   { operations, emit }: AdminGround,
 ): Promise<Admin | undefined> {
-  if (admin === undefined) return undefined;
+  if (admin === undefined || admin === 'off') return undefined;
   const { token: source, hosts } = admin;
   let isToken = source === undefined ? undefined : await readToken(source);
   const listener = await openAdminListener({
@@ -62,6 +66,75 @@ export async function openAdmin(
     },
     close: async (graceMs) => void (await listener.close(graceMs)),
   };
+}
+
+/** Whether there is an admin listener of any kind, so that what is counted is asked for. */
+export function hasAdmin(
+  { admin }: Pick<Config, 'admin'>,
+  { adminSocket = false }: { readonly adminSocket?: boolean | undefined },
+) {
+  return admin !== 'off' && (admin !== undefined || adminSocket);
+}
+
+/**
+ * Opens it on the Unix socket that is there without being configured: `admin.sock` in the directory of the store, or where that
+ * has no room for one, in a directory for this user alone. It asks for no token: who can connect is the user that runs the
+ * server, or root. Undefined where `admin` is "off" or names this socket already; and where it cannot be had, of which one line
+ * of the log tells, for a server runs without it.
+ */
+export async function openAdminSocket(
+  { admin, listen }: Pick<Config, 'admin' | 'listen'>,
+  store: PlacedStoreConfig,
+  { operations, emit }: AdminGround,
+): Promise<Admin | undefined> {
+  if (admin === 'off') return undefined;
+  try {
+    const inStore = storeSocket(store.type === 'disk' ? store.dir : undefined);
+    const path = inStore ?? runtimeSocket(await createRuntimeDirectory(), listen, process.pid);
+    if (admin?.listen.kind === 'unix' && admin.listen.path === path) return undefined;
+    const listener = await openAdminListener({
+      socket: await openSocket({ kind: 'unix', path, mode: ownerOnly }, 'admin'),
+      operations,
+      emit,
+      now: systemClock.now,
+      rules: { reach: 'owner', hosts: new Set() },
+      isToken: undefined,
+      guesses: new Guesses(monotonicClock.now),
+    });
+    return {
+      address: listener.address.url,
+      renewToken: async () => {},
+      close: async (graceMs) => void (await listener.close(graceMs)),
+    };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    const message = `there is no admin socket, which rangeway ls, purge, warm, reload and explain look for: ${why}`;
+    emit({ kind: 'listener', level: 'warn', message });
+    return undefined;
+  }
+}
+
+/** Creates the first directory for sockets of this user that can be had. */
+async function createRuntimeDirectory(): Promise<string> {
+  const userId = process.getuid?.();
+  const directories = runtimeDirectories({ environment: process.env, temporary: tmpdir(), userId });
+  let fault: unknown;
+  for (const directory of directories) {
+    try {
+      await mkdir(directory, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EEXIST') throw error;
+      });
+      const found = await lstat(directory);
+      // Of another user, or open to others, it would be one that others can put their own socket into.
+      if (found.isDirectory() && (userId === undefined || found.uid === userId) && (found.mode & 0o022) === 0) {
+        return directory;
+      }
+      throw new Error(`${directory} is not a directory that this user alone can write`);
+    } catch (error) {
+      fault = error;
+    }
+  }
+  throw fault;
 }
 
 function placeOf({ listen }: AdminConfig): BindPlace {

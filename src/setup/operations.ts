@@ -58,6 +58,8 @@ export interface ProcessParts {
 export interface ServerParts extends ProcessParts {
   readonly pid: number;
   readonly isStopping: () => boolean;
+  /** The addresses that clients connect to. */
+  readonly addresses: () => readonly string[];
   /** Undefined where the configuration comes from nowhere that it could be read again. Rejects with what is wrong with it. */
   readonly reload: (() => Promise<void>) | undefined;
 }
@@ -75,6 +77,7 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
     inspectEntry: async (key, generation) => await serving().store.inspectEntry(key, generation),
     purge: async (order) => await serving().store.purge(order),
     warm: async (order) => await serving().store.warm(order),
+    explain: async (order) => await serving().store.explain(order),
     listFills: async () =>
       serving()
         .fills.list()
@@ -100,6 +103,7 @@ export function createOperations(parts: ServerParts): Operations {
       isReady,
       reason: isReady ? undefined : `The server is ${state}.`,
       workers: [{ id: worker, pid, state }],
+      addresses: parts.addresses(),
     };
   };
   return {

@@ -10,6 +10,7 @@ export function describeOrigins({ routes }: Pick<Config, 'routes'>): string {
 }
 
 /** Where it is administered, as the end of a sentence; empty where it is not. */
-export function describeAdmin(admin: Pick<Admin, 'address'> | undefined): string {
-  return admin === undefined ? '' : `, administered on ${admin.address}`;
+export function describeAdmin(...listeners: readonly (Pick<Admin, 'address'> | undefined)[]): string {
+  const addresses = listeners.flatMap((listener) => (listener === undefined ? [] : [listener.address]));
+  return addresses.length === 0 ? '' : `, administered on ${addresses.join(' and ')}`;
 }

@@ -23,6 +23,11 @@ export interface StartOptions {
    * with the configuration that there is, and reads anew the files and secrets that it names.
    */
   readonly readAgain?: (() => Promise<ConfigReading>) | undefined;
+  /**
+   * Whether the admin listener is on a Unix socket in the directory of the store too, as with `rangeway serve`; never where
+   * `admin` is "off". Not without it: who has the server has its `operations`.
+   */
+  readonly adminSocket?: boolean | undefined;
   /** Says in one line why a configuration cannot be used. */
   readonly explain?: ((error: unknown, config: Config) => string) | undefined;
 }

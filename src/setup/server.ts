@@ -23,6 +23,10 @@ export interface ServerGround {
   readonly pseudonym: string;
   /** What one of several workers has, and a process by itself has not. */
   readonly company?: Company | undefined;
+  /** Opens what is to be there as long as the store is this process's own: from before the listeners until after them. */
+  readonly openBeside?:
+    | ((store: PlacedStoreConfig) => Promise<{ close(graceMs: number): Promise<void> } | undefined>)
+    | undefined;
 }
 
 /** What one of several workers is given. */
@@ -73,11 +77,16 @@ const WINDOW_BLOCKS = 16;
  * Opens a server. Rejects with Node's error when an address cannot be bound or a certificate file not read, and with
  * `StoreFault` when the store's directory cannot be used; nothing is left open then.
  */
-export async function openServer(config: Config, { emit, pseudonym, company }: ServerGround): Promise<Server> {
+export async function openServer(
+  config: Config,
+  { emit, pseudonym, company, openBeside }: ServerGround,
+): Promise<Server> {
   await using resources = new AsyncDisposableStack();
   const workers = company?.workers ?? 1;
   const storeConfig = shareOf(await withDirectory(config, resources), workers);
   const store = resources.adopt(await openStore(storeConfig, emit, company?.sharing), (opened) => opened.close());
+  const beside = await openBeside?.(storeConfig);
+  resources.defer(() => beside?.close(0));
   const cache = createCacheOver(store, storeConfig, emit, company?.fleet ?? noFleet);
   const ground = { cache, emit, pseudonym };
   const first = await createSite(config, ground);

@@ -16,6 +16,8 @@ export function createServingParts(server: Server): ServingParts {
       store: server.store,
       cache: server.cache,
       routes: () => server.site.routes,
+      addresses: () => server.addresses,
+      explain: (request) => server.site.explain(request),
       handler: () => server.site.insideHandler,
       clock: systemClock,
     }),

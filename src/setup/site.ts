@@ -4,10 +4,11 @@ import { randomBytes } from 'node:crypto';
 import type { Cache } from '../cache/cache.ts';
 import type { Config } from '../config/schema.ts';
 import type { AdmissionContext } from '../guard/admit.ts';
+import { createExplainer, type ExplainReply } from '../guard/explain.ts';
 import type { Gate } from '../guard/gate.ts';
 import { createInsideGate } from '../guard/inside-gate.ts';
 import { createPeerList } from '../guard/peers.ts';
-import type { Handler } from '../http/message.ts';
+import type { Handler, ProxyRequest } from '../http/message.ts';
 import type { OriginGroup } from '../origin/origin-group.ts';
 import { createProxy, type ProxyContext } from '../proxy.ts';
 import type { Route } from '../routing/route.ts';
@@ -36,6 +37,8 @@ export interface Site {
   readonly handler: Handler;
   /** The handler for requests of our own: access is not asked, and the log does not hear of them. */
   readonly insideHandler: Handler;
+  /** Says what would become of a request; nothing of it is counted or logged. */
+  readonly explain: (request: ProxyRequest) => Promise<ExplainReply>;
   /** What of it may go on in the site after it. */
   readonly inheritance: Inheritance;
   /** Another one is about to serve in its place: nothing that it has decided is decided again without asking. */
@@ -79,7 +82,6 @@ export async function createSite(config: Config, { cache, emit, pseudonym }: Sit
     gateOf: (route) => gateOf.get(route) as Gate,
     pseudonym,
     trust: { isTrusted: createPeerList(config.trustedProxies), fields: config.trustedFields },
-    explainPeers: createPeerList(config.explain.peers),
     service,
   };
   const road: ProxyContext = { ...admission, cache, clock: systemClock, emit, random: randomBytes };
@@ -94,6 +96,7 @@ export async function createSite(config: Config, { cache, emit, pseudonym }: Sit
     admission,
     handler: createTracedProxy(road, openProcessTracing()),
     insideHandler: createProxy(withinGates(road)),
+    explain: createExplainer(road),
     inheritance,
     stepBack() {
       service.isServing = false;
@@ -116,7 +119,6 @@ function withinGates(road: ProxyContext): ProxyContext {
       return createInsideGate(road.gateOf(route), String(count));
     },
     trust: { isTrusted: () => false, fields: road.trust.fields },
-    explainPeers: () => false,
     emit: () => {},
   };
 }

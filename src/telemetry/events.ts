@@ -169,10 +169,12 @@ export interface AdminEvent {
   readonly kind: 'admin';
   readonly level: 'info' | 'warn';
   /**
-   * What was asked for: purge, warm, cancel, level, reload; `refused` where it was somebody who may not, `failed` where it
+   * What was asked for: purge, warm, explain, cancel, level, reload; `refused` where it was somebody who may not, `failed` where it
    * could not be answered.
    */
-  readonly action: 'purge' | 'warm' | 'cancel' | 'level' | 'reload' | 'refused' | 'failed';
+  readonly action: 'purge' | 'warm' | 'explain' | 'cancel' | 'level' | 'reload' | 'refused' | 'failed';
+  /** `begun`: it has begun, and its end is told too; `part`: a part of it has failed. Neither counts as an action. */
+  readonly stage?: 'begun' | 'part' | undefined;
   readonly peer: string | undefined;
   readonly message: string;
 }

@@ -220,7 +220,7 @@ function fleetFields(event: FleetEvent) {
 }
 
 function adminFields(event: AdminEvent) {
-  return { event: event.kind, action: event.action, peer: event.peer };
+  return { event: event.kind, action: event.action, stage: event.stage, peer: event.peer };
 }
 
 function lifeFields(event: LifeEvent) {

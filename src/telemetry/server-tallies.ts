@@ -38,8 +38,8 @@ export class ServerTallies {
     this.#damages.of().value += count?.damagedBlocks ?? 0;
   }
 
-  act({ action }: AdminEvent): void {
-    this.#actions.of(action).value += 1;
+  act({ action, stage }: AdminEvent): void {
+    if (stage === undefined) this.#actions.of(action).value += 1;
   }
 
   live({ stage }: LifeEvent): void {

@@ -3,7 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import { endpoints } from '../../src/admin/endpoints.ts';
 import { statusesOf } from '../../src/admin/openapi.ts';
-import { OperationFault } from '../../src/admin/operations.ts';
+import { OperationFault, type WarmOrder } from '../../src/admin/operations.ts';
+import type { Explanation } from '../../src/delivery/explanation.ts';
 import type { OperationCall } from '../support/fake-operations.ts';
 import { someDetails, someEntry } from '../support/fake-operations.ts';
 import { asOperator, openAdminGround, withJson } from './admin-ground.ts';
@@ -87,6 +88,13 @@ describe('what is given', () => {
       ['warm', { urls: ['http://a.test/x'] }],
       { results: [{ url: 'http://a.test/x', status: 200, cacheStatus: 'rangeway; fwd=miss', bytes: 10 }] },
     ],
+    [
+      'POST',
+      '/api/v1/explain',
+      '{"url":"/x","fields":[["Range","bytes=0-1"]],"client":"10.0.0.1"}',
+      ['explain', { url: '/x', method: 'GET', fields: [['Range', 'bytes=0-1']], client: '10.0.0.1' }],
+      { kind: 'answered', status: 404, detail: 'There is nothing here.' },
+    ],
     ['GET', '/api/v1/fills', '', ['listFills'], undefined],
     ['DELETE', '/api/v1/fills/1-7', '', ['cancelFill', '1-7'], null],
     [
@@ -166,7 +174,7 @@ describe('/readyz', () => {
   ])('is 503 with the reason: %s', async (reason, serving, states) => {
     const workers = states.map((state, index) => ({ id: index + 1, pid: 10 + index, state }));
     await using ground = await openAdminGround({
-      overrides: { readReadiness: async () => ({ isReady: false, reason, workers }) },
+      overrides: { readReadiness: async () => ({ isReady: false, reason, workers, addresses: [] }) },
     });
     const answer = await ground.ask('GET', '/readyz', []);
     expect([answer.status, answer.type]).toEqual([503, json]);
@@ -244,6 +252,7 @@ describe('what is refused', () => {
     ['null', 'POST', '/api/v1/purge', withJson, 'null', 400, /object/],
     ['half of JSON', 'POST', '/api/v1/purge', withJson, '{"all":', 400, /not JSON/],
     ['JSON and more', 'POST', '/api/v1/purge', withJson, '{"all":true} {}', 400, /not JSON/],
+    ['nothing to explain', 'POST', '/api/v1/explain', withJson, '{}', 400, /url: /],
     ['no URLs', 'POST', '/api/v1/warm', withJson, '{"urls":[]}', 400, /urls: /],
     ['too many URLs', 'POST', '/api/v1/warm', withJson, JSON.stringify({ urls: Array(1001).fill('a') }), 400, /urls: /],
     ['an unknown level', 'PUT', '/api/v1/log', withJson, '{"level":"loud"}', 400, /level: /],
@@ -373,7 +382,7 @@ describe('what is told of changes', () => {
       '2 entries removed: all of the group g of https://a.test',
     ],
     ['POST', '/api/v1/purge', '{"all":true}', 'purge', '2 entries removed: everything'],
-    ['POST', '/api/v1/warm', '{"urls":["http://a.test/x"]}', 'warm', '1 URL fetched'],
+    ['POST', '/api/v1/explain', '{"url":"/x"}', 'explain', 'GET /x explained: 404, There is nothing here.'],
     ['DELETE', '/api/v1/fills/1-7', '', 'cancel', 'the transfer 1-7 was ended'],
     ['PUT', '/api/v1/log', '{"level":"debug"}', 'level', 'the level of the log is "debug" now'],
     ['POST', '/api/v1/reload', '', 'reload', 'the configuration was read again'],
@@ -381,6 +390,38 @@ describe('what is told of changes', () => {
     await using ground = await openAdminGround();
     await ground.ask(method, target, withJson, body);
     expect(ground.events).toEqual([{ kind: 'admin', level: 'info', action, peer: '127.0.0.1', message }]);
+  });
+
+  it('says of what is warmed that it begins, what came of it, and what failed', async () => {
+    const report = { status: 200, cacheStatus: 'rangeway; fwd=miss', bytes: 10, error: undefined };
+    const warm = async ({ urls }: WarmOrder) =>
+      urls.map((url) => ({
+        ...report,
+        url,
+        ...(url.endsWith('/no') ? { status: 404 } : url.endsWith('/cut') ? { error: 'It broke off.' } : {}),
+      }));
+    await using ground = await openAdminGround({ overrides: { warm } });
+    await ground.ask('POST', '/api/v1/warm', withJson, '{"urls":["http://a.test/x"]}');
+    await ground.ask('POST', '/api/v1/warm', withJson, '{"urls":["http://a.test/x","/no","/cut"]}');
+    expect(
+      ground.events.map((event) => event.kind === 'admin' && [event.level, event.action, event.stage, event.message]),
+    ).toEqual([
+      ['info', 'warm', 'begun', 'fetching http://a.test/x'],
+      ['info', 'warm', undefined, 'http://a.test/x fetched: 200, 10 bytes, rangeway; fwd=miss'],
+      ['info', 'warm', 'begun', 'fetching 3 URLs'],
+      ['warn', 'warm', 'part', '/no not fetched: the answer was 404'],
+      ['warn', 'warm', 'part', '/cut not fetched: It broke off.'],
+      ['info', 'warm', undefined, '1 of 3 URLs fetched, 10 bytes'],
+    ]);
+  });
+
+  it('says what was decided of what is explained', async () => {
+    const explanation = { uri: 'http://a.test/x', decision: { kind: 'hit', reason: 'fresh' } } as Explanation;
+    await using ground = await openAdminGround({
+      overrides: { explain: async () => ({ kind: 'explained', explanation }) },
+    });
+    await ground.ask('POST', '/api/v1/explain', withJson, '{"url":"/x","method":"HEAD"}');
+    expect(ground.events).toMatchObject([{ message: 'HEAD http://a.test/x explained: hit, fresh' }]);
   });
 
   it('is nothing where nothing changes', async () => {

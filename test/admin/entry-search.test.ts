@@ -3,6 +3,8 @@
 import { describe, expect, it } from 'vitest';
 import { resolveSearch } from '../../src/admin/entry-search.ts';
 import { type EntrySearch, OperationFault } from '../../src/admin/operations.ts';
+import { hasPattern } from '../../src/cache/key-pattern.ts';
+import { cacheKey, originScope } from '../../src/routing/cache-key.ts';
 import { routeWith } from '../routing/route-sample.ts';
 
 const scope = 'http://origin.test/';
@@ -52,8 +54,26 @@ describe('resolveSearch', () => {
     expect(resolveSearch(search, routes)).toEqual(want);
   });
 
+  it('takes a path alone for one route, whatever the authority, and so do keys', () => {
+    const query = { keep: ['q'] };
+    const only = routeWith({ cache: { ...routeWith().cache, key: { ...routeWith().cache.key, query } } });
+    const { patterns = [], ...rest } = resolveSearch({ kind: 'url', url: '/x y?q=1&z' }, [only]);
+    expect(rest).toEqual(nothing);
+    expect(patterns.map(({ rest: path }) => path)).toEqual(['/x%20y?q=1', '/x%20y?q=1']);
+    const key = (authority: string, path: string) =>
+      cacheKey({ originScope: originScope(only), scheme: 'https', authority, path, query: '?q=1' });
+    const has = (text: string) => patterns.some((pattern) => hasPattern(text, pattern));
+    expect(['', 'a.test', '[::1]:8080', 'a/b'].map((authority) => has(key(authority, '/x%20y')))).toEqual(
+      Array(4).fill(true),
+    );
+    expect(['/x%20y/', '/a/x%20y', '*'].map((path) => has(key('a.test', path)))).toEqual([false, false, false]);
+  });
+
   it.each<[EntrySearch, string]>([
-    [{ kind: 'url', url: '/a' }, 'expected a whole URL such as "https://example.org/a", got "/a"'],
+    [
+      { kind: 'url', url: '/a' },
+      'a path alone is enough where there is one route, and there are 2: expected a whole URL such as "https://example.org/a"',
+    ],
     [{ kind: 'url', url: 'a.test/x' }, 'expected a whole URL such as "https://a.test/x", got "a.test/x"'],
     [
       { kind: 'prefix', url: 'ftp://a.test/' },

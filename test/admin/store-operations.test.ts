@@ -2,9 +2,9 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type EntrySearch, OperationFault } from '../../src/admin/operations.ts';
-import { createStoreOperations } from '../../src/admin/store-operations.ts';
+import { createStoreOperations, type StoreParts } from '../../src/admin/store-operations.ts';
 import { errorResponse } from '../../src/delivery/problem.ts';
-import type { Handler, ProxyResponse } from '../../src/http/message.ts';
+import type { Handler, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { createRangeOrigin } from '../support/range-origin.ts';
@@ -19,10 +19,16 @@ const start = (options: WholeProxyOptions = {}) => {
 beforeEach(() => start());
 afterEach(() => ended(proxy));
 
-const operations = () => {
-  const { store, cache, clock, handler, route } = proxy;
-  return createStoreOperations({ store, cache, clock, handler: () => handler, routes: () => [route] });
-};
+const partsOf = ({ store, cache, clock, handler, route, explainer }: WholeProxy): StoreParts => ({
+  store,
+  cache,
+  clock,
+  handler: () => handler,
+  routes: () => [route],
+  addresses: () => ['http://127.0.0.1:8080'],
+  explain: explainer,
+});
+const operations = (overrides: Partial<StoreParts> = {}) => createStoreOperations({ ...partsOf(proxy), ...overrides });
 
 async function listAll(search: EntrySearch, limit = 2): Promise<string[]> {
   const uris: string[] = [];
@@ -47,6 +53,8 @@ describe('listEntries', () => {
     [{ kind: 'url', url: 'http://files.example/none' }, []],
     [{ kind: 'prefix', url: 'http://files.example/a' }, ['/a', '/a/1', '/a/2', '/ab']],
     [{ kind: 'prefix', url: 'http://files.example/a/' }, ['/a/1', '/a/2']],
+    [{ kind: 'url', url: '/a' }, ['/a']],
+    [{ kind: 'prefix', url: '/a/' }, ['/a/1', '/a/2']],
     [{ kind: 'host', host: 'files.example' }, targets],
     [{ kind: 'host', host: 'files.example:8080' }, []],
     [{ kind: 'host', host: 'files.exampl' }, []],
@@ -245,15 +253,15 @@ describe('warm', () => {
   });
 
   it('waits and comes back where the origin has no place for it, and gives up at last', async () => {
-    const { store, cache, clock, route } = proxy;
+    const { clock } = proxy;
     let asked = 0;
     const busy = async (): Promise<ProxyResponse> => {
       asked += 1;
       return asked < 3 || asked > 4 ? errorResponse(new ProxyError('origin_busy')) : { ...empty, status: 204 };
     };
     const empty = { fields: [], body: { kind: 'none' as const } };
-    const parts = { store, cache, clock, handler: () => busy, routes: () => [route] };
-    const warming = createStoreOperations(parts).warm({ urls: [url('a')] });
+    const parts = { handler: () => busy };
+    const warming = operations(parts).warm({ urls: [url('a')] });
     for (let count = 1; count < 3; count += 1) {
       await clock.whenPending(1);
       expect(asked).toBe(count);
@@ -261,7 +269,7 @@ describe('warm', () => {
     }
     expect(await warming).toMatchObject([{ status: 204, error: undefined }]);
     asked = 10;
-    const failing = createStoreOperations(parts).warm({ urls: [url('a')] });
+    const failing = operations(parts).warm({ urls: [url('a')] });
     for (let count = 1; count < 30; count += 1) {
       await clock.whenPending(1);
       clock.advance(1000);
@@ -271,11 +279,10 @@ describe('warm', () => {
   });
 
   it('is done by the handler that serves then', async () => {
-    const { store, cache, clock, route, handler } = proxy;
-    let now: Handler = handler;
-    const operations = createStoreOperations({ store, cache, clock, handler: () => now, routes: () => [route] });
+    let now: Handler = proxy.handler;
+    const { warm } = operations({ handler: () => now });
     now = async () => ({ status: 418, fields: [], body: { kind: 'none' } });
-    expect(await operations.warm({ urls: [url('a')] })).toMatchObject([{ status: 418 }]);
+    expect(await warm({ urls: [url('a')] })).toMatchObject([{ status: 418 }]);
   });
 
   it.each([
@@ -293,5 +300,145 @@ describe('warm', () => {
   it('refuses more URLs than it takes', async () => {
     const urls = Array.from({ length: 10_001 }, () => url('a'));
     await expect(operations().warm({ urls })).rejects.toMatchObject({ reason: 'invalid' });
+  });
+});
+
+describe('a path alone', () => {
+  const names = ['files.example', 'other.example:8080', '127.0.0.1:8080'];
+  const storeAll = async () => {
+    for (const authority of names) {
+      for (const target of ['/a', '/a?q', '/ab', '/x/a'])
+        await fetched(proxy, { fields: fresh }, { authority, target });
+    }
+  };
+  const left = async () => (await listAll({ kind: 'all' }, 100)).map((uri) => uri.replace(/^http:\/\/[^/]*/, ''));
+
+  it.each<[EntrySearch['kind'] & ('url' | 'prefix'), string, string[]]>([
+    ['url', '/a', ['/a?q', '/ab', '/x/a']],
+    ['url', '/a?q', ['/a', '/ab', '/x/a']],
+    ['url', '/./%61#part', ['/a?q', '/ab', '/x/a']],
+    ['prefix', '/a', ['/x/a']],
+    ['prefix', '/x/', ['/a', '/a?q', '/ab']],
+  ])('%s %s: is purged under every name that clients have used', async (kind, url, want) => {
+    await storeAll();
+    expect((await operations().purge({ search: { kind, url }, mode: 'hard' })).entries).toBe(3 * (4 - want.length));
+    expect((await left()).sort()).toEqual([...want, ...want, ...want].sort());
+  });
+
+  it('is expired under every name', async () => {
+    await storeAll();
+    expect(await operations().purge({ search: { kind: 'url', url: '/a' }, mode: 'soft' })).toEqual({ entries: 3 });
+    for (const authority of names) {
+      const client = proxy.send({ authority, target: '/a' });
+      const validation = await proxy.origin.next();
+      expect(validation.request.fields).toContainEqual(['if-none-match', '"v1"']);
+      validation.respond({ status: 304, fields: fresh }, new Uint8Array());
+      expect(await client.status()).toBe(200);
+      await client.bytes();
+    }
+    await reused(proxy, { target: '/ab' });
+  });
+
+  it('keeps what is on its way from being stored', async () => {
+    const client = proxy.send({ target: '/a' });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: { ...fresh, 'content-length': '3000' } });
+    await client.status();
+    await operations().purge({ search: { kind: 'url', url: '/a' }, mode: 'hard' });
+    void exchange.send(storedBody);
+    exchange.end();
+    await client.bytes();
+    await proxy.fillsEnded(1);
+    expect(await left()).toEqual([]);
+  });
+
+  it('is warmed and explained as a client on this machine asks for it', async () => {
+    const warming = operations().warm({ urls: ['/a?q'] });
+    (await proxy.origin.next()).respond({ fields: fresh }, storedBody);
+    expect(await warming).toMatchObject([{ url: 'http://127.0.0.1:8080/a?q', status: 200, bytes: 3000 }]);
+    await reused(proxy, { authority: '127.0.0.1:8080', target: '/a?q' });
+    expect(await operations().explain({ url: '/a?q' })).toMatchObject({
+      kind: 'explained',
+      explanation: { uri: 'http://127.0.0.1:8080/a?q', decision: { kind: 'hit' } },
+    });
+  });
+
+  it.each<[addresses: string[], want: string]>([
+    [['http://0.0.0.0:8080', 'https://[2001:db8::1]:8443', 'http://127.0.0.1:80'], 'https://[2001:db8::1]:8443/a'],
+    [['unix:/run/a.sock', 'http://127.0.0.1:81'], 'http://127.0.0.1:81/a'],
+  ])('with listeners at %j: %s', async (addresses, want) => {
+    const reply = await operations({ addresses: () => addresses }).explain({ url: '/a' });
+    expect(reply).toMatchObject({ explanation: { uri: want } });
+  });
+
+  it.each<[why: string, overrides: () => Partial<StoreParts>, message: RegExp]>([
+    [
+      'several routes',
+      () => ({ routes: () => [proxy.route, proxy.route] }),
+      /there are 2: expected a whole URL such as/,
+    ],
+    [
+      'a route for some hosts',
+      () => ({ routes: () => [{ ...proxy.route, match: { hosts: ['a.example'], pathPrefix: '/' } }] }),
+      /the route is for a\.example only: expected a whole URL/,
+    ],
+    [
+      'listeners on all addresses',
+      () => ({ addresses: () => ['http://0.0.0.0:80', 'http://[::]:80', 'unix:/a'] }),
+      /no listener has an address that clients ask for: expected a whole URL/,
+    ],
+  ])('is not enough with %s', async (_why, overrides, message) => {
+    const { warm, explain } = operations(overrides());
+    await expect(warm({ urls: ['/a'] })).rejects.toThrow(message);
+    await expect(explain({ url: '/a' })).rejects.toThrow(message);
+  });
+
+  it('is not enough to purge where there are several routes', async () => {
+    const { purge } = operations({ routes: () => [proxy.route, proxy.route] });
+    const order = { search: { kind: 'url', url: '/a' }, mode: 'hard' } as const;
+    await expect(purge(order)).rejects.toMatchObject({ reason: 'invalid' });
+  });
+});
+
+describe('explain', () => {
+  const url = 'http://files.example/a';
+
+  it('is about the method, the fields, the host and the client that are given', async () => {
+    const method = 'HEAD';
+    const reply = await operations().explain({
+      url,
+      method,
+      fields: [
+        ['Range', 'bytes=0-9'],
+        ['Host', 'b.example'],
+      ],
+    });
+    const explanation = {
+      method,
+      uri: 'http://b.example/a',
+      plan: { range: { value: 'bytes=0-9', reason: 'method' } },
+    };
+    expect(reply).toMatchObject({ kind: 'explained', explanation });
+    const asked: string[] = [];
+    const explain = async (request: ProxyRequest) => {
+      asked.push(request.peer.address);
+      return { kind: 'answered', status: 404, detail: '' } as const;
+    };
+    await operations({ explain }).explain({ url });
+    await operations({ explain }).explain({ url, client: '2001:db8::7' });
+    expect(asked).toEqual(['127.0.0.1', '2001:db8::7']);
+  });
+
+  it.each([
+    [{ url: 'ftp://a/b' }, 'expected an http or https URL'],
+    [{ url, method: 'GE T' }, 'expected a method'],
+    [{ url, client: 'localhost' }, 'expected the IP address'],
+    [{ url, fields: [['a b', 'c']] as const }, 'cannot be sent'],
+    [{ url, fields: [['Content-Length', '5']] as const }, 'cannot be sent'],
+  ])('refuses %j', async (order, message) => {
+    await expect(operations().explain(order)).rejects.toMatchObject({
+      reason: 'invalid',
+      message: expect.stringContaining(message),
+    });
   });
 });

@@ -26,6 +26,8 @@ async function outcomeOf(...argv: string[]) {
   return { code, ...io.written };
 }
 
+const adminFlags = ['--admin', '--config', '--dir', '--token'];
+
 describe('help and version', () => {
   it.each([['--help'], ['-h'], ['help'], ['serve', '--help'], ['help', 'serve']])('%s %s', async (...argv) => {
     const { code, stdout, stderr } = await outcomeOf(...argv);
@@ -71,7 +73,20 @@ describe('help and version', () => {
     const { code, stdout, stderr } = await outcomeOf(...argv);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^Usage: rangeway explain \[options\] <url>\n/);
-    expect(stdout.match(/--[\w-]+/g)).toEqual(['--range', '--header', '--request', '--insecure', '--json', '--help']);
+    expect([...stdout.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, flag]) => flag)).toEqual([
+      ...[
+        '--range',
+        '--header',
+        '--request',
+        '--client',
+        '--json',
+        '--admin',
+        '--config',
+        '--dir',
+        '--token',
+        '--help',
+      ],
+    ]);
   });
 
   it.each([
@@ -86,14 +101,15 @@ describe('help and version', () => {
 
   it.each<[command: string, usage: string, ...flags: string[]]>([
     ['probe', '[options] <origin-url> [path]', '--header', '--insecure', '--json'],
-    ['ls', '[options] [url]', '--host', '--tag', '--limit', '--json', '--admin', '--token'],
+    ['ls', '[options] [url]', '--host', '--tag', '--limit', '--json', ...adminFlags],
     [
       'purge',
       '[options] [url...]',
-      ...['--prefix', '--host', '--tag', '--group', '--origin', '--all', '--soft', '--admin', '--token'],
+      ...['--prefix', '--host', '--tag', '--group', '--origin', '--all', '--soft'],
+      ...adminFlags,
     ],
-    ['warm', '[options] <url...>', '--header', '--admin', '--token'],
-    ['reload', '[options]', '--admin', '--token'],
+    ['warm', '[options] <url...>', '--header', ...adminFlags],
+    ['reload', '[options]', ...adminFlags],
   ])('%s --help', async (command, usage, ...flags) => {
     const { code, stdout, stderr } = await outcomeOf(command, '--help');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -155,6 +171,14 @@ describe('misuse is exit 2 and says what to do', () => {
       '0.0.0.0:9180',
     ],
     ['rangeway: --admin-token: expected "env:NAME"', origin, '--admin', '9180', '--admin-token', 's3cret'],
+    [
+      'rangeway: --admin off and --admin-token exclude each other\n',
+      origin,
+      '--admin',
+      'off',
+      '--admin-token',
+      'env:X',
+    ],
     ['rangeway: --log-level: expected "trace", "debug"', origin, '--log-level', 'loud'],
     ['rangeway: --log-format: expected "auto", "pretty" or "json"', origin, '--log-format', 'xml'],
     [`rangeway: <origin> and the routes of ${good} exclude each other`, origin, '--config', good],

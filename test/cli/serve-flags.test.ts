@@ -72,6 +72,14 @@ describe('overlayFlags', () => {
     ['--dir is relative to where the command is given', {}, undefined, { dir: 'x' }, { store: { dir: resolve('x') } }],
     ['--workers auto', {}, undefined, { workers: 'auto' }, { workers: 'auto' }],
     ['what is no number of workers is for the check', {}, undefined, { workers: '-1' }, { workers: '-1' }],
+    ['--admin off', { admin: { listen: '1' }, routes }, undefined, { admin: 'off' }, { admin: 'off', routes }],
+    [
+      '--admin against off',
+      { admin: 'off', routes },
+      undefined,
+      { admin: '9180' },
+      { admin: { listen: '9180' }, routes },
+    ],
     [
       '--admin goes before what the file says, and leaves the token',
       { admin: { listen: 'unix:/a', token: 'file:b' }, routes },

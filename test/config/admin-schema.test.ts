@@ -6,7 +6,7 @@ import type { AdminConfig } from '../../src/config/schema.ts';
 
 const routes = [{ origin: 'http://origin.test' }];
 
-function check(admin: unknown, more: object = {}): AdminConfig | undefined | readonly string[] {
+function check(admin: unknown, more: object = {}): AdminConfig | 'off' | undefined | readonly string[] {
   const checked = checkConfig({ admin, routes, ...more }, '/etc/rangeway');
   if (checked.kind === 'ok') return checked.config.admin;
   return checked.problems.map(({ path, message }) => `${path}: ${message}`);
@@ -16,8 +16,10 @@ const usual = { listen: { kind: 'tcp', host: '127.0.0.1', port: 9180 }, token: u
 const needed = ['admin.token: is needed where others than this machine can connect'];
 
 describe('admin', () => {
-  it.each<[admin: object | undefined, want: unknown]>([
+  it.each<[admin: object | string | undefined, want: unknown]>([
     [undefined, undefined],
+    ['off', 'off'],
+    ['on', [expect.stringMatching(/^admin: .*"off"/)]],
     [{}, usual],
     [{ listen: '9999' }, { ...usual, listen: { kind: 'tcp', host: '127.0.0.1', port: 9999 } }],
     [{ listen: '[::1]:0' }, { ...usual, listen: { kind: 'tcp', host: '::1', port: 0 } }],

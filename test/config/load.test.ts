@@ -49,12 +49,6 @@ describe('checkConfig fills in', () => {
         streamsPerConnection: 100,
       },
       log: { level: 'info', format: 'auto' },
-      explain: {
-        peers: [
-          { address: '127.0.0.1', family: 'ipv4', prefixLength: 32 },
-          { address: '::1', family: 'ipv6', prefixLength: 128 },
-        ],
-      },
       shutdownGraceSeconds: 30,
       routes: [
         {
@@ -170,7 +164,7 @@ describe('checkConfig fills in', () => {
 
 describe('checkConfig tells', () => {
   const tooDistant =
-    'known here: $schema, listen, trustedProxies, trustedFields, pseudonym, workers, store, limits, log, explain, admin, shutdownGraceSeconds, routes';
+    'known here: $schema, listen, trustedProxies, trustedFields, pseudonym, workers, store, limits, log, admin, shutdownGraceSeconds, routes';
   const notAUrl = 'expected the URL of an origin such as "http://127.0.0.1:3000" or "unix:/run/app.sock"';
   const meant = (path: string, url: string) => `${path}: expected the URL of an origin; did you mean "${url}"?`;
   const notASize = 'expected a size such as "512MiB" or "10GB"';
@@ -192,8 +186,8 @@ describe('checkConfig tells', () => {
     [{ routes: [{ ...routes[0], orgin: 1 }] }, 'routes[0].orgin: unknown option "orgin"; did you mean "origin"?'],
     [{ routes, listen: 8080 }, 'listen: expected text or a list, found 8080'],
     [
-      { routes, explain: { peers: ['10.0.0.0/8', 'localhost'] } },
-      'explain.peers[1]: expected an IP address such as "192.0.2.7" or "::1", or a block such as "10.0.0.0/8"',
+      { routes, explain: { peers: [] } },
+      'explain: explain.peers is gone: "rangeway explain" asks the admin listener, never those of clients; leave "explain" out',
     ],
     [{ routes, listen: 'here' }, `listen: ${notAnAddress}`],
     [

@@ -83,7 +83,6 @@ describe('a response leaves a precedent', () => {
     ['with a condition on a range', { fields: { ...ranged, 'if-range': '"v1"' } }],
     ['with a wish about caches', { fields: { 'cache-control': 'max-age=300' } }],
     ['with a wish about old caches', { fields: { pragma: 'x' } }],
-    ['that asks to be explained', { fields: { connection: 'rangeway-explain', 'rangeway-explain': '?1' } }],
     ['that asks for two ranges that become one', { fields: { range: 'bytes=0-9,10-19' } }],
     ['that asks for several ranges', { fields: { range: 'bytes=0-9,20-29' } }],
     ['that asks for a range behind the end', { fields: { range: 'bytes=5000-' } }],

@@ -50,7 +50,6 @@ const fields = fc.constantFrom<Readonly<Record<string, string>>>(
   { 'x-forwarded-for': '203.0.113.5' },
   { 'if-none-match': '"v1"' },
   { 'cache-control': 'max-age=1' },
-  { connection: 'rangeway-explain', 'rangeway-explain': '?1' },
 );
 const peer = fc.constantFrom('192.0.2.7', '192.0.2.7', '192.0.2.8', '::ffff:192.0.2.8', '203.0.113.9', '', trustedPeer);
 const mode = fc.constantFrom('hard' as const, 'soft' as const);

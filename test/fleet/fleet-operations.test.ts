@@ -26,6 +26,7 @@ function createFleet(roster: readonly RosterEntry[], overrides: Partial<FleetPar
   const operations = createFleetOperations({
     roster: () => roster,
     isStopping: () => false,
+    addresses: () => ['http://127.0.0.1:8080'],
     readConfig: () => ({ workers: roster.length }),
     readLogLevel: () => levels.at(-1) ?? 'info',
     keepLogLevel: (level) => levels.push(level),
@@ -195,6 +196,7 @@ describe('the readiness of a fleet', () => {
     const roster = states.map((state, index) => worker(index + 1, state));
     const { operations } = createFleet(roster, { isStopping: () => isStopping });
     expect(await operations.readReadiness()).toEqual({
+      addresses: ['http://127.0.0.1:8080'],
       isReady,
       reason,
       workers: states.map((state, index) => ({ id: index + 1, pid: 101 + index, state })),

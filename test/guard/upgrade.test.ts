@@ -56,7 +56,6 @@ async function openGuarded(
       }),
     pseudonym: 'rangeway-test',
     trust: { isTrusted: () => false, fields: 'x-forwarded' },
-    explainPeers: () => false,
   };
   const listener = await openTunnelListener(() => ({ url: '', target: '', fields: [] }), {
     admit: (head) => admitUpgrade(head, context),

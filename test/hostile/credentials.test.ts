@@ -173,10 +173,9 @@ describe('who has no credentials', () => {
     await expectWhole(first, { sizeBytes: size });
   });
 
-  it('is told nothing of what would become of a request, as a trusted peer too', async () => {
+  it('gets the refusal where those who run the server ask what would become of a request', async () => {
     await store();
-    const asking = { connection: 'Rangeway-Explain', 'rangeway-explain': '?1' };
-    await expectRefusal({ peer: '127.0.0.1', fields: asking }, 401);
+    await expect(proxy.explain({ authority })).rejects.toThrow('no explanation, but 401');
     const told = await proxy.explain({ authority, target: signed('/file') });
     expect(told).toMatchObject({ method: 'GET', uri: `http://${authority}/file` });
     expect(JSON.stringify(told)).not.toContain('rw-');

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Explanation } from '../../src/delivery/deliver-explanation.ts';
+import type { Explanation } from '../../src/delivery/explanation.ts';
 import { type Field, type Fields, fieldValue, hasField } from '../../src/http/fields.ts';
 import type { OriginRequest } from '../../src/origin/origin.ts';
 import { createAnsweringOrigin } from '../support/answering-origin.ts';

@@ -1,7 +1,7 @@
 /** What an explanation tells of a range: which response it gets, and which bytes are here, in flight, and to be fetched. */
 
 import { afterEach, describe, expect, it } from 'vitest';
-import type { Explanation } from '../../src/delivery/deliver-explanation.ts';
+import type { Explanation } from '../../src/delivery/explanation.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
 import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';

@@ -1,9 +1,10 @@
 /** What is told of a request without answering it: the decision and its reason, and to whom. */
 
 import { afterEach, describe, expect, it } from 'vitest';
-import type { Explanation } from '../../src/delivery/deliver-explanation.ts';
+import type { Explanation } from '../../src/delivery/explanation.ts';
 import { fieldValue } from '../../src/http/fields.ts';
 import { fetched, storedBody } from '../support/conversation.ts';
+import { requestOf } from '../support/direct-client.ts';
 import { createWholeProxy, type RouteOptions, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
 
 const modified = 'Wed, 01 Jan 2025 00:00:00 GMT';
@@ -266,43 +267,33 @@ describe('an explanation', () => {
     expect(proxy.origin.requests).toBe(2);
   });
 
-  it('is not stored, and is told of as what it is', async () => {
+  it('is told of nowhere: what was asked is no request of a client', async () => {
     start();
-    const client = proxy.send({
-      peer: '127.0.0.1',
-      fields: { connection: 'Rangeway-Explain', 'rangeway-explain': '?1' },
-    });
-    expect(await client.status()).toBe(200);
-    expect(await client.field('content-type')).toBe('application/json');
-    expect(await client.field('cache-control')).toBe('no-store');
-    await client.bytes();
-    expect(proxy.requestEvents()).toMatchObject([{ status: 200, route: 'main', outcome: 'none' }]);
+    await proxy.explain();
+    expect(proxy.requestEvents()).toEqual([]);
   });
 
-  it('comes as the refusal that the request would get', async () => {
+  it('is the refusal that the request would get, or what is answered without the cache', async () => {
+    start();
+    const reply = (sent: Sent) => proxy.explainer(requestOf(sent, proxy.clock.now()));
+    const malformed = { kind: 'answered', status: 400, detail: 'The request is malformed.' };
+    expect(await reply({ authority: 'a b' })).toEqual(malformed);
+    expect(await reply({ fields: { 'cdn-loop': 'rangeway-test' } })).toMatchObject({ kind: 'answered', status: 508 });
+    const last = { method: 'OPTIONS', fields: { 'max-forwards': '0' } };
+    expect(await reply(last)).toMatchObject({ kind: 'answered', detail: 'Rangeway answers it by itself.' });
+  });
+
+  it('is for no client: the question of earlier versions is a request like any other, from this machine too', async () => {
     start();
     const asking = { connection: 'Rangeway-Explain', 'rangeway-explain': '?1' };
-    const client = proxy.send({ peer: '127.0.0.1', authority: 'a b', fields: asking });
-    expect(await client.status()).toBe(400);
-    expect(await client.field('content-type')).toBe('application/problem+json');
-    expect(await client.field('rangeway-explain')).toBeUndefined();
-  });
-
-  it.each<[string, Sent]>([
-    ['a peer that is not trusted', { fields: { connection: 'Rangeway-Explain', 'rangeway-explain': '?1' } }],
-    ['a field that Connection does not name', { peer: '127.0.0.1', fields: { 'rangeway-explain': '?1' } }],
-    [
-      'a request that was forwarded',
-      { peer: '127.0.0.1', fields: { connection: 'Rangeway-Explain', 'rangeway-explain': '?1', via: '1.1 front' } },
-    ],
-  ])('is not given to %s, and the origin does not see the field', async (_name, sent) => {
-    start();
-    const client = proxy.send(sent);
+    const client = proxy.send({ peer: '127.0.0.1', fields: asking });
     const exchange = await proxy.origin.next();
     expect(fieldValue(exchange.request.fields, 'rangeway-explain')).toBeUndefined();
-    exchange.respond({ fields: { ...fresh, 'rangeway-explain': '?1' } }, storedBody);
+    exchange.respond({ fields: fresh }, storedBody);
     expect(await client.bytes()).toEqual(Buffer.from(storedBody));
-    expect(await client.field('rangeway-explain')).toBeUndefined();
     await proxy.fillsEnded(1);
+    const again = proxy.send({ peer: '127.0.0.1', fields: asking });
+    expect(await again.field('cache-status')).toMatch(/^rangeway; hit/);
+    expect(await again.bytes()).toEqual(Buffer.from(storedBody));
   });
 });

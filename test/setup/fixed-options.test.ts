@@ -8,7 +8,7 @@ const token = 'env:TOKEN';
 describe('findFixedChanges', () => {
   it.each<[before: WrittenConfig, after: WrittenConfig, want: readonly string[]]>([
     [{}, {}, []],
-    [{}, { listen: '127.0.0.1:9', shutdownGraceSeconds: 3, log: { level: 'debug' }, explain: { peers: [] } }, []],
+    [{}, { listen: '127.0.0.1:9', shutdownGraceSeconds: 3, log: { level: 'debug' } }, []],
     [{}, { routes: [{ origin: 'http://127.0.0.1:4000' }], trustedProxies: ['unix'], limits: { connections: 9 } }, []],
     [{}, { store: { type: 'memory', maxSizeBytes: '10MB' } }, ['store.maxSizeBytes']],
     [{ store: { dir: '/a' } }, { store: { dir: '/b', memoryBytes: '2MB' } }, ['store.dir', 'store.memoryBytes']],
@@ -18,6 +18,7 @@ describe('findFixedChanges', () => {
     [{ store: { dir: '/a' }, workers: 2 }, { store: { dir: '/a' }, workers: 'auto' }, ['workers']],
     [{}, { admin: {} }, ['admin']],
     [{ admin: {} }, {}, ['admin']],
+    [{}, { admin: 'off' }, ['admin']],
     [{ admin: {} }, { admin: { listen: '9999' } }, ['admin.listen']],
     [{ admin: { token } }, { admin: { token: 'env:OTHER' } }, ['admin.token']],
     [{}, { pseudonym: 'b' }, ['pseudonym']],

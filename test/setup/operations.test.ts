@@ -55,6 +55,7 @@ function createGround(overrides: Partial<ServerParts> = {}) {
     log: { readLevel: () => levels.at(-1) ?? 'warn', setLevel: (level) => levels.push(level) },
     counted: { read: async () => [], format: async () => 'a 1\n' },
     isStopping: () => false,
+    addresses: () => ['http://127.0.0.1:8080'],
     reload: async () => {},
     ...overrides,
   });
@@ -108,7 +109,8 @@ describe('the operations of one process', () => {
     ['stopping', { isStopping: () => true, serving: () => undefined }, false, 'The server is stopping.'],
   ])('is %s', async (state, parts, isReady, reason) => {
     const readiness = await createGround(parts).operations.readReadiness();
-    expect(readiness).toEqual({ isReady, reason, workers: [{ id: 3, pid: 77, state }] });
+    const addresses = ['http://127.0.0.1:8080'];
+    expect(readiness).toEqual({ isReady, reason, workers: [{ id: 3, pid: 77, state }], addresses });
   });
 
   it('can do nothing that needs a server before there is one, and says so', async () => {

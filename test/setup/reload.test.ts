@@ -53,7 +53,6 @@ describe('a connection that has nothing to do', () => {
     ['the routes', 'goes on', () => ({ routes: [setField('b')] })],
     ['trustedProxies', 'goes on', () => ({ trustedProxies: ['10.0.0.0/8'] })],
     ['trustedFields', 'goes on', () => ({ trustedFields: 'forwarded' })],
-    ['explain', 'goes on', () => ({ explain: { peers: [] } })],
     ['the level of the log', 'goes on', () => ({ log: { level: 'debug' } })],
     ['shutdownGraceSeconds', 'goes on', () => ({ shutdownGraceSeconds: 1 })],
     ['how many connections there may be', 'goes on', () => ({ limits: { connections: 10, connectionsPerClient: 5 } })],

@@ -43,18 +43,27 @@ export function completed(sent: Sent): Completed {
   return { method, target, authority, version, peer, fields: [['host', authority], ...fields] };
 }
 
-/** Sends a request in the same tick. `now` tells epoch milliseconds. */
-export function createDirectClient(handler: Handler, now: () => number, sent: Sent): Client {
-  const leaving = new AbortController();
-  const interim: InterimResponse[] = [];
+/** The request as a listener would hand it on. */
+export function requestOf(sent: Sent, receivedAt: number): ProxyRequest {
   const { peer, ...head } = completed(sent);
-  const request: ProxyRequest = {
+  return {
     ...head,
     scheme: 'http',
     body: undefined,
     bodySizeBytes: undefined,
     peer: { address: peer, port: 40_000 },
-    receivedAt: now(),
+    receivedAt,
+    signal: new AbortController().signal,
+    sendInterim: () => undefined,
+  };
+}
+
+/** Sends a request in the same tick. `now` tells epoch milliseconds. */
+export function createDirectClient(handler: Handler, now: () => number, sent: Sent): Client {
+  const leaving = new AbortController();
+  const interim: InterimResponse[] = [];
+  const request: ProxyRequest = {
+    ...requestOf(sent, now()),
     signal: leaving.signal,
     sendInterim: (response) => interim.push(response),
   };

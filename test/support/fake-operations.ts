@@ -49,6 +49,7 @@ export function fakeOperations(overrides: Partial<Operations> = {}): {
     purge: async () => ({ entries: 2 }),
     warm: async ({ urls }) =>
       urls.map((url) => ({ url, status: 200, cacheStatus: 'rangeway; fwd=miss', bytes: 10, error: undefined })),
+    explain: async () => ({ kind: 'answered', status: 404, detail: 'There is nothing here.' }),
     listFills: async () => [
       {
         id: '1-7',
@@ -74,6 +75,7 @@ export function fakeOperations(overrides: Partial<Operations> = {}): {
         { id: 1, pid: 11, state: 'serving' },
         { id: 2, pid: 12, state: 'starting' },
       ],
+      addresses: ['http://127.0.0.1:8080'],
     }),
     readConfig: async () => ({ routes: [] }),
     readLogLevel: async () => 'info',

@@ -173,7 +173,6 @@ export class PrecedentGround {
       pseudonym: 'rangeway-test',
       gateOf: () => gate,
       trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },
-      explainPeers: (address) => address === trustedPeer,
       random: (size) => new Uint8Array(size).fill(0xb0),
       service: this.#service,
     });

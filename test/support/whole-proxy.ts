@@ -4,20 +4,21 @@ import { ByteBudget } from '../../src/cache/byte-budget.ts';
 import { type Cache, createCache } from '../../src/cache/cache.ts';
 import type { FillPolicy } from '../../src/cache/fill-policy.ts';
 import { type Fleet, noFleet } from '../../src/cache/fleet.ts';
-import type { Explanation } from '../../src/delivery/deliver-explanation.ts';
+import type { Explanation } from '../../src/delivery/explanation.ts';
+import { createExplainer } from '../../src/guard/explain.ts';
 import { createGate, type Gate } from '../../src/guard/gate.ts';
 import { plainPresentation } from '../../src/guard/presentation.ts';
 import type { Handler } from '../../src/http/message.ts';
 import type { Origin } from '../../src/origin/origin.ts';
 import { createRangeAbility, type RangeMode } from '../../src/origin/range-ability.ts';
-import { createProxy } from '../../src/proxy.ts';
+import { createProxy, type ProxyContext } from '../../src/proxy.ts';
 import type { Route } from '../../src/routing/route.ts';
 import { createRouter } from '../../src/routing/router.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { FillEvent, RequestEvent, ServerEvent } from '../../src/telemetry/events.ts';
 import { defaultCaching } from './default-caching.ts';
-import { type Client, createDirectClient, type Sent } from './direct-client.ts';
+import { type Client, createDirectClient, requestOf, type Sent } from './direct-client.ts';
 import { createFakeClock, type FakeClock } from './fake-clock.ts';
 import { FakeFleet, type FakeMember } from './fake-fleet.ts';
 import { createFakeOrigin, type FakeOrigin } from './fake-origin.ts';
@@ -29,7 +30,7 @@ import { quiet } from './wire-quiet.ts';
 
 export type { Client, Sent } from './direct-client.ts';
 
-/** The one peer that may have requests explained. */
+/** The one peer that is believed what it says of clients. */
 const trustedPeer = '127.0.0.1';
 
 export interface WholeProxy {
@@ -44,8 +45,10 @@ export interface WholeProxy {
   readonly processes: readonly WholeProcess[];
   readonly events: readonly ServerEvent[];
   send(sent?: Sent): Client;
-  /** What would become of a request, as it is told to a trusted peer. */
+  /** What would become of a request. Rejects where Rangeway would answer it by itself. */
   explain(sent?: Sent): Promise<Explanation>;
+  /** What explains requests. */
+  readonly explainer: ReturnType<typeof createExplainer>;
   /** Sends and reads a request whose response needs nothing of the origin. */
   requestEvents(): readonly RequestEvent[];
   fillEvents(): readonly FillEvent[];
@@ -134,18 +137,17 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
   const gate =
     options.gate ??
     createGate({ access: openAccess, allowances: boundlessAllowances, presentation: plainPresentation });
-  const createHandler = (cache: Cache) =>
-    createProxy({
-      router: createRouter([route]),
-      cache,
-      clock,
-      emit,
-      pseudonym: 'rangeway-test',
-      gateOf: () => gate,
-      trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },
-      explainPeers: (address) => address === trustedPeer,
-      random: (size) => new Uint8Array(size).fill(0xb0),
-    });
+  const contextOf = (cache: Cache): ProxyContext => ({
+    router: createRouter([route]),
+    cache,
+    clock,
+    emit,
+    pseudonym: 'rangeway-test',
+    gateOf: () => gate,
+    trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },
+    random: (size) => new Uint8Array(size).fill(0xb0),
+  });
+  const createHandler = (cache: Cache) => createProxy(contextOf(cache));
   const fakeFleet = new FakeFleet(clock, options.peersBy ?? 'calls');
   const createProcess = (_: unknown, index: number) => {
     const member = fakeFleet.join(`p${index + 1}`);
@@ -184,7 +186,12 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     processes,
     events,
     send,
-    explain: (sent = {}) => explain(send, sent),
+    explainer: createExplainer(contextOf(cache)),
+    async explain(sent = {}) {
+      const reply = await this.explainer(requestOf({ peer: trustedPeer, ...sent }, clock.now()));
+      if (reply.kind === 'explained') return JSON.parse(JSON.stringify(reply.explanation));
+      throw new Error(`no explanation, but ${reply.status}`);
+    },
     requestEvents: () => ofKind('request'),
     fillEvents: () => ofKind('fill'),
     fillsEnded: (count) =>
@@ -207,15 +214,4 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
       await wire?.close();
     },
   };
-}
-
-async function explain(send: WholeProxy['send'], { method, fields, ...sent }: Sent): Promise<Explanation> {
-  const asking = {
-    connection: 'Rangeway-Explain',
-    'rangeway-explain': method === undefined ? '?1' : `?1;method=${method}`,
-  };
-  const client = send({ ...sent, fields: { ...fields, ...asking }, peer: trustedPeer });
-  if ((await client.field('rangeway-explain')) !== '?1')
-    throw new Error(`no explanation, but ${await client.status()}`);
-  return JSON.parse(Buffer.from(await client.bytes()).toString('utf8'));
 }

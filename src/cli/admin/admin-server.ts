@@ -1,17 +1,16 @@
 /** Which running Rangeway a command is for: where its admin listener is, and the token that it asks for. */
 
 import { formatListenAddress, parseListenPlace } from '../../config/address.ts';
-import { secretSource } from '../../config/values.ts';
-import { readSecret } from '../../setup/secrets.ts';
-import { exitCode } from '../exit-code.ts';
-import { fail } from '../failure.ts';
-import type { CliIo } from '../io.ts';
 
 /** The flags that all commands for a running Rangeway have. */
 export interface AdminFlags {
   readonly admin?: string | undefined;
   /** Where the token is, never the token. */
   readonly token?: string | undefined;
+  /** The configuration file of the server. */
+  readonly config?: string | undefined;
+  /** The directory of its store. */
+  readonly dir?: string | undefined;
 }
 
 /** Where an admin listener is. */
@@ -28,39 +27,6 @@ export interface AdminServer {
 export interface NoServer {
   readonly kind: 'none';
   readonly exitCode: number;
-}
-
-/** Where the listener is when nobody says. */
-const defaultPlace = 'http://127.0.0.1:9180';
-
-const placeVariable = 'RANGEWAY_ADMIN';
-const tokenVariable = 'RANGEWAY_ADMIN_TOKEN';
-
-/**
- * The server that the flags name, or the environment where they do not, with the token from its source. Prints why where there
- * is none. Never rejects.
- */
-export async function chooseAdminServer({ admin, token }: AdminFlags, io: CliIo): Promise<AdminServer | NoServer> {
-  const { [placeVariable]: fromEnvironment = '', [tokenVariable]: tokenThere = '' } = io.env;
-  const stated = admin ?? (fromEnvironment === '' ? defaultPlace : fromEnvironment);
-  const place = parseAdminPlace(stated);
-  if (place === undefined) {
-    const by = admin === undefined ? placeVariable : '--admin';
-    const reason = `${by}: expected a URL, [host:]port such as "9180", or "unix:PATH", found ${JSON.stringify(stated)}`;
-    return { kind: 'none', exitCode: fail(io, reason, exitCode.misused) };
-  }
-  const source = secretSource.safeParse(token ?? `env:${tokenVariable}`);
-  if (!source.success) {
-    // What was given is not repeated: it may be the token itself.
-    return { kind: 'none', exitCode: fail(io, '--token: expected "env:NAME" or "file:PATH"', exitCode.misused) };
-  }
-  if (token === undefined && tokenThere === '') return { kind: 'server', place, token: undefined };
-  try {
-    return { kind: 'server', place, token: await readSecret(source.data, io.env) };
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return { kind: 'none', exitCode: fail(io, reason, exitCode.failed) };
-  }
 }
 
 /** A URL, `[host:]port`, or `unix:PATH`; undefined for other text. */

@@ -108,7 +108,7 @@ function describeStranger({ place }: AdminServer): string {
   return `what answers at ${formatAdminPlace(place)} is not the admin listener of a Rangeway`;
 }
 
-const howToStart = 'start Rangeway with --admin, or say with --admin where its admin listener is';
+const howToStart = 'start Rangeway, or say with --admin where its admin listener is';
 
 function describeFailure(thrown: unknown, server: AdminServer, { timeoutMs = 0 }: AdminQuestion): string {
   const { code = '', message = '', name }: Partial<NodeJS.ErrnoException> = thrown instanceof Error ? thrown : {};

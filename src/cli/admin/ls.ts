@@ -5,8 +5,9 @@ import { exitCode } from '../exit-code.ts';
 import { fail } from '../failure.ts';
 import type { CliIo } from '../io.ts';
 import { printableJson } from '../text-sections.ts';
-import { type AdminFlags, type AdminServer, chooseAdminServer } from './admin-server.ts';
+import type { AdminFlags, AdminServer } from './admin-server.ts';
 import { type AdminReply, askAdmin, failWith } from './ask-admin.ts';
+import { chooseAdminServer } from './choose-server.ts';
 import { formatEntry, formatTableHead } from './entry-table.ts';
 import { withScheme } from './stored-url.ts';
 
@@ -33,7 +34,7 @@ const TIMEOUT_MS = 60_000;
 export async function ls(prefix: string | undefined, flags: LsFlags, io: CliIo, now: () => number): Promise<number> {
   const search = readSearch(prefix, flags);
   if (typeof search === 'string') return fail(io, search, exitCode.misused);
-  const server = await chooseAdminServer(flags, io);
+  const server = await chooseAdminServer(flags, io, prefix);
   if (server.kind === 'none') return server.exitCode;
   const { limit = DEFAULT_LIMIT, json = false } = flags;
   let left = limit;

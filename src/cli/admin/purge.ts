@@ -4,8 +4,9 @@ import { exitCode } from '../exit-code.ts';
 import { fail } from '../failure.ts';
 import type { CliIo } from '../io.ts';
 import { printable } from '../text-sections.ts';
-import { type AdminFlags, type AdminServer, chooseAdminServer } from './admin-server.ts';
+import type { AdminFlags, AdminServer } from './admin-server.ts';
 import { askAdmin, failWith } from './ask-admin.ts';
+import { chooseAdminServer } from './choose-server.ts';
 import { withScheme } from './stored-url.ts';
 
 /** The flags of the command. */
@@ -37,7 +38,7 @@ const TIMEOUT_MS = 120_000;
 export async function purge(urls: readonly string[], flags: PurgeFlags, io: CliIo): Promise<number> {
   const read = readOrders(urls, flags);
   if (read.kind === 'refused') return fail(io, read.reason, exitCode.misused);
-  const server = await chooseAdminServer(flags, io);
+  const server = await chooseAdminServer(flags, io, urls);
   if (server.kind === 'none') return server.exitCode;
   for (const order of read.orders) {
     const code = await purgeOne(order, flags.soft === true ? 'soft' : 'hard', server, io);
@@ -89,7 +90,8 @@ function readUrls(urls: readonly string[], kind: 'url' | 'prefix'): Orders {
   const orders: Order[] = [];
   for (const text of urls) {
     const url = withScheme(text);
-    if (url === undefined) return refuse(`expected a URL such as http://127.0.0.1:8080/film.mp4, found ${text}`);
+    if (url === undefined)
+      return refuse(`expected a URL such as http://127.0.0.1:8080/film.mp4, or a path, found ${text}`);
     orders.push({ search: { [kind]: url }, name: kind === 'prefix' ? `${url}…` : url });
   }
   return { kind: 'ok', orders };

@@ -3,8 +3,9 @@
 import { exitCode } from '../exit-code.ts';
 import type { CliIo } from '../io.ts';
 import { printable } from '../text-sections.ts';
-import { type AdminFlags, chooseAdminServer } from './admin-server.ts';
+import type { AdminFlags } from './admin-server.ts';
 import { askAdmin, failWith } from './ask-admin.ts';
+import { chooseAdminServer } from './choose-server.ts';
 
 /** All workers have to be ready for it. */
 const TIMEOUT_MS = 120_000;

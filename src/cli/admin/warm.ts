@@ -5,8 +5,9 @@ import { exitCode } from '../exit-code.ts';
 import { fail } from '../failure.ts';
 import type { CliIo } from '../io.ts';
 import { printable, sizeText } from '../text-sections.ts';
-import { type AdminFlags, type AdminServer, chooseAdminServer } from './admin-server.ts';
+import type { AdminFlags, AdminServer } from './admin-server.ts';
 import { askAdmin } from './ask-admin.ts';
+import { chooseAdminServer } from './choose-server.ts';
 import { readLines } from './lines.ts';
 import { withScheme } from './stored-url.ts';
 
@@ -41,9 +42,13 @@ export async function warm(
   const isPiped = urls.length === 1 && urls[0] === '-';
   const wrong = isPiped ? undefined : urls.find((text) => text === '-' || withScheme(text) === undefined);
   if (wrong !== undefined) {
-    return fail(io, `expected URLs such as http://127.0.0.1:8080/film.mp4, or -, found ${wrong}`, exitCode.misused);
+    return fail(
+      io,
+      `expected URLs such as http://127.0.0.1:8080/film.mp4, paths, or -, found ${wrong}`,
+      exitCode.misused,
+    );
   }
-  const server = await chooseAdminServer(flags, io);
+  const server = await chooseAdminServer(flags, io, isPiped ? [] : urls);
   if (server.kind === 'none') return server.exitCode;
   const lines = isPiped ? readLines(input) : listed(urls);
   const tally: Tally = { done: 0, failed: 0, bytes: 0, isOver: false };

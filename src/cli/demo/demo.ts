@@ -80,7 +80,7 @@ async function startOnFreePort(
     const checked = configure(listen ?? `127.0.0.1:${port}`);
     if (checked.kind === 'invalid') return refuse(checked.problems.map((problem) => formatProblem(undefined, problem)));
     try {
-      return { kind: 'ok', server: await start(checked.config, { emit }) };
+      return { kind: 'ok', server: await start(checked.config, { emit, adminSocket: true }) };
     } catch (error) {
       if (listen === undefined && port < lastPort && isPortTaken(error)) continue;
       return failed(error, checked.config);

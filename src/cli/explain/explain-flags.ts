@@ -1,15 +1,17 @@
 /** The flags of `explain`, as people write them. */
 
+import type { AdminFlags } from '../admin/admin-server.ts';
+
 /** The flags as given. */
-export interface ExplainFlags {
+export interface ExplainFlags extends AdminFlags {
   /** The value of Range. */
   readonly range?: string | undefined;
   readonly header?: readonly (readonly [name: string, value: string])[] | undefined;
   /** The method that is meant. */
   readonly request?: string | undefined;
+  /** The address of the client that would ask. */
+  readonly client?: string | undefined;
   readonly json?: boolean | undefined;
-  /** Whether any certificate is taken. */
-  readonly insecure?: boolean | undefined;
 }
 
 /** The URL of a running Rangeway; http where it names no scheme. Undefined for other text. */

@@ -1,7 +1,7 @@
 /** An explanation as text for people: a label and what belongs to it, line by line. */
 
 import type { ChosenExplanation, EntryExplanation, FlightExplanation } from '../../cache/explanation.ts';
-import type { Explanation } from '../../delivery/deliver-explanation.ts';
+import type { Explanation } from '../../delivery/explanation.ts';
 import type { RangePlan, SpanPlan } from '../../delivery/range-plan.ts';
 import { wireFieldName } from '../../http/field-name.ts';
 import type { Fields } from '../../http/fields.ts';

@@ -39,7 +39,7 @@ describe('a place where no Rangeway is', () => {
       expect(await runCommand(['ls', '--admin', place])).toEqual({
         code: 1,
         stdout: '',
-        stderr: `rangeway: nobody listens at ${shown}: start Rangeway with --admin, or say with --admin where its admin listener is\n`,
+        stderr: `rangeway: nobody listens at ${shown}: start Rangeway, or say with --admin where its admin listener is\n`,
       });
     }
   });

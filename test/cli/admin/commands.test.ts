@@ -11,6 +11,7 @@ describe('rangeway purge', () => {
   it.each<[argv: readonly string[], search: object, mode: string, stdout: string]>([
     [[film], { kind: 'url', url: film }, 'hard', `${film}: 2 removed\n`],
     [['files.example/film.mp4'], { kind: 'url', url: film }, 'hard', `${film}: 2 removed\n`],
+    [['/film.mp4'], { kind: 'url', url: '/film.mp4' }, 'hard', '/film.mp4: 2 removed\n'],
     [
       ['--prefix', 'http://files.example/fi', '--soft'],
       { kind: 'prefix', url: 'http://files.example/fi' },
@@ -61,7 +62,7 @@ describe('rangeway purge', () => {
     ['--prefix goes with URLs', '--prefix', '--host', 'a'],
     ['--group and --origin go together', '--group', 'a'],
     ['--group and --origin go together', film, '--origin', 'http://a'],
-    ['expected a URL such as http://127.0.0.1:8080/film.mp4, found ftp://x', film, 'ftp://x'],
+    ['expected a URL such as http://127.0.0.1:8080/film.mp4, or a path, found ftp://x', film, 'ftp://x'],
     ["unknown option '--everything'", '--everything'],
   ])('misused: %s', async (want, ...argv) => {
     await using ground = await openCommandGround();
@@ -149,7 +150,7 @@ describe('rangeway warm', () => {
 
   it.each<[want: string, ...argv: string[]]>([
     ["missing required argument 'url'"],
-    ['expected URLs such as http://127.0.0.1:8080/film.mp4, or -, found ftp://x', 'ftp://x'],
+    ['expected URLs such as http://127.0.0.1:8080/film.mp4, paths, or -, found ftp://x', 'ftp://x'],
     ['found -', 'http://a/', '-'],
     ["Expected 'Name: value'.", 'http://a/', '-H', 'x'],
   ])('misused: %s', async (want, ...argv) => {

@@ -1,39 +1,23 @@
-/** `rangeway explain` against running servers: Rangeway, and what is none. */
+/** `rangeway explain` against a running Rangeway, which it finds by itself. */
 
 import { once } from 'node:events';
-import { createServer, type RequestListener, type Server } from 'node:http';
-import { createServer as createSecureServer } from 'node:https';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { run } from '../../../src/cli/main.ts';
-import type { Explanation } from '../../../src/delivery/deliver-explanation.ts';
+import type { Explanation } from '../../../src/delivery/explanation.ts';
+import { openCommandGround } from '../../support/admin-commands-ground.ts';
 import { createFakeCliIo } from '../../support/fake-cli-io.ts';
-import { type RangewayProcess, startProxy } from '../../support/rangeway-process.ts';
-import { testCertificate } from '../../support/tls-certificate.ts';
-
-/** Runs the command; tells what it wrote and its exit code. */
-async function explained(...argv: readonly string[]) {
-  const io = createFakeCliIo();
-  const code = await run(['explain', ...argv], io);
-  return { code, ...io.written };
-}
-
-const servers: Server[] = [];
-function closeServers(): void {
-  for (const server of servers.splice(0)) server.close().closeAllConnections();
-}
-
-async function listen(server: Server): Promise<number> {
-  servers.push(server.listen(0, '127.0.0.1'));
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
-}
-
-const serverOf = async (answer: RequestListener) => `http://127.0.0.1:${await listen(createServer(answer))}`;
+import { type RangewayProcess, startRangeway } from '../../support/rangeway-process.ts';
+import { RawClient } from '../../support/raw-client.ts';
 
 describe('rangeway explain', () => {
-  let proxy: RangewayProcess & { readonly url: string };
+  let proxy: RangewayProcess;
+  let url: string;
+  let directory: string;
+  let env: Record<string, string>;
   let requests = 0;
   const origin = createServer((request, response) => {
     requests += 1;
@@ -43,22 +27,33 @@ describe('rangeway explain', () => {
     response.setHeader('vary', 'X-Variant');
     response.end('0123456789'.repeat(100));
   });
+  /** Runs the command; tells what it wrote and its exit code. */
+  const explained = async (...argv: readonly string[]) => {
+    const io = createFakeCliIo(env);
+    const code = await run(['explain', ...argv], io);
+    return { code, ...io.written };
+  };
   beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'rw-explain-'));
+    env = { TMPDIR: directory, XDG_RUNTIME_DIR: '', XDG_CACHE_HOME: join(directory, 'caches') };
     origin.listen(0, '127.0.0.1');
     await once(origin, 'listening');
     const { port } = origin.address() as { port: number };
-    proxy = await startProxy(`http://127.0.0.1:${port}`);
-    await (await fetch(`${proxy.url}/film`, { headers: { 'x-variant': 'a' } })).text();
-    await (await fetch(`${proxy.url}/private`)).text();
+    const args = [`http://127.0.0.1:${port}`, '--listen', '127.0.0.1:0', '--store', 'memory'];
+    proxy = startRangeway(args, env);
+    [, url = ''] = await proxy.waitFor(/ready on (http:[^\s",]+),/);
+    await (await fetch(`${url}/film`, { headers: { 'x-variant': 'a' } })).text();
+    await (await fetch(`${url}/private`)).text();
   });
   afterAll(async () => {
     await proxy[Symbol.asyncDispose]();
     origin.close().closeAllConnections();
+    await rm(directory, { recursive: true, force: true });
   });
 
   it('prints the decision and what it is made from, and asks nothing of the origin', async () => {
     const before = requests;
-    const { code, stdout, stderr } = await explained(`${proxy.url}/film`, '-r', '10-19', '-H', 'X-Variant: a');
+    const { code, stdout, stderr } = await explained(`${url}/film`, '-r', '10-19', '-H', 'X-Variant: a');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^GET http:\/\/127\.0\.0\.1:\d+\/film\n\ndecision {5}hit: what is stored is fresh\n/);
     expect(stdout).toMatch(/^ {13}Cache-Status: rangeway; hit; ttl=\d+$/m);
@@ -66,122 +61,81 @@ describe('rangeway explain', () => {
     expect(stdout).toMatch(/^variant {6}X-Variant: a$/m);
     expect(stdout).toMatch(/^validators {3}ETag "v1": strong, the origin's$/m);
     expect(requests).toBe(before);
+    await proxy.waitFor(/"event":"admin","action":"explain","peer":"unix","msg":"GET \S+\/film explained: hit, fresh"/);
+    expect(proxy.output().match(/"event":"request"/g)).toHaveLength(2);
   });
 
-  it('takes fields, Host among them, a method, and a URL without a scheme', async () => {
-    const address = proxy.url.replace('http://', '');
+  it('takes a path, a URL without a scheme, fields, Host among them, and a method', async () => {
+    expect((await explained('/film')).stdout).toContain(`GET ${url}/film\n`);
+    const address = url.replace('http://', '');
     const { stdout } = await explained(`${address}/film`, '-H', 'host: a.example', '-H', 'x-variant: b', '-X', 'HEAD');
     expect(stdout).toMatch(/^HEAD http:\/\/a\.example\/film\n\ndecision {5}pass: /);
-    const json = await explained(`${proxy.url}/film`, '--json', '-H', 'x-variant: b', '-H', 'x-variant: c');
+    const json = await explained(`${url}/film`, '--json', '-H', 'x-variant: b', '-H', 'x-variant: c');
     expect((JSON.parse(json.stdout) as Explanation).variant).toEqual([['x-variant', 'b,c']]);
   });
 
   it('tells why something was not stored', async () => {
-    expect((await explained(`${proxy.url}/private`)).stdout).toMatch(
+    expect((await explained(`${url}/private`)).stdout).toMatch(
       /^not stored {3}the last response \(200\), [\d.]+ s ago: it has private$/m,
     );
   });
 
   it('prints what Rangeway says with --json', async () => {
-    const { code, stdout } = await explained(
-      `${proxy.url}/film`,
-      '--json',
-      '--range',
-      'bytes=-5',
-      '-H',
-      'x-variant: a',
-    );
+    const { code, stdout } = await explained(`${url}/film`, '--json', '--range', 'bytes=-5', '-H', 'x-variant: a');
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ version: 1, plan: { status: 206, spans: [{ start: 995, end: 1000 }] } });
   });
 
   it('tells that a request would be refused', async () => {
-    expect(await explained(`${proxy.url}/film`, '-H', 'host: a b')).toEqual({
+    expect(await explained(`${url}/film`, '-H', 'host: a b')).toEqual({
       code: 1,
       stdout: '',
       stderr: 'rangeway: the request would be refused: 400 The request is malformed.\n',
     });
   });
+
+  it('is told on the listener for clients what every other client is', async () => {
+    await using client = await RawClient.open(Number(new URL(url).port));
+    const lines = ['GET /film HTTP/1.1', 'Host: a', 'X-Variant: a', 'Connection: close, Rangeway-Explain'];
+    client.send(`${[...lines, 'Rangeway-Explain: ?1'].join('\r\n')}\r\n\r\n`);
+    const response = await client.response();
+    expect(response?.status).toBe(200);
+    expect(response?.body.toString()).toBe('0123456789'.repeat(100));
+  });
 });
 
-describe('rangeway explain where there is no explanation', () => {
-  afterEach(closeServers);
-
-  const stranger = (url: string) =>
-    `rangeway: no explanation came from ${url}: no Rangeway answers there, or it explains nothing to this address (see explain.peers)\n`;
-
-  it.each<[string, RequestListener]>([
-    ['a page', (_, response) => response.end('<html>')],
-    ['an endless body', (_, response) => response.writeHead(200).write('x')],
-    [
-      "an error of Rangeway's that is about the origin",
-      (_, response) => {
-        response.writeHead(502, { 'proxy-status': 'rangeway; error=connection_refused' }).end('{}');
-      },
-    ],
-    ['an error of somebody else', (_, response) => response.writeHead(404).end('{"detail":"no"}')],
-  ])('but %s', async (_name, answer) => {
-    const url = await serverOf(answer);
-    expect(await explained(`${url}/film`)).toEqual({ code: 1, stdout: '', stderr: stranger(url) });
+describe('rangeway explain where the server says something else', () => {
+  it.each<[status: number, stderr: string]>([
+    [404, 'rangeway: the request would be refused: 404 There is no route.\n'],
+    [204, 'rangeway: the request would be answered without the cache: 204 There is no route.\n'],
+  ])('%i', async (status, stderr) => {
+    const explain = async () => ({ kind: 'answered', status, detail: 'There is no route.' }) as const;
+    await using ground = await openCommandGround({ explain });
+    expect(await ground.run('explain', '/film', '--client', '10.0.0.7')).toEqual({ code: 1, stdout: '', stderr });
+    expect(ground.calls).toEqual([['explain', { url: '/film', method: 'GET', fields: [], client: '10.0.0.7' }]]);
   });
 
-  it('but one of another form', async () => {
-    const url = await serverOf((_, response) => response.setHeader('rangeway-explain', '?1').end('{"version":2}'));
+  it('in another form', async () => {
+    const explanation = { version: 2, uri: '', decision: {} } as unknown as Explanation;
+    await using ground = await openCommandGround({ explain: async () => ({ kind: 'explained', explanation }) });
     const stderr = 'rangeway: the answer is of form 2, and this rangeway knows form 1 only\n';
-    expect(await explained(url)).toMatchObject({ code: 1, stderr });
-  });
-
-  it('but one that is broken off, or no JSON', async () => {
-    const cut = await serverOf((_, response) => {
-      response.writeHead(200, { 'rangeway-explain': '?1', 'content-length': '100' }).write('{');
-      setImmediate(() => response.destroy());
-    });
-    expect((await explained(cut)).stderr).toMatch(/^rangeway: http:\S+ cannot be asked: .+\n$/);
-    const text = await serverOf((_, response) => response.setHeader('rangeway-explain', '?1').end('<'));
-    expect((await explained(text)).stderr).toMatch(/^rangeway: http:\S+ cannot be asked: .+\n$/);
-  });
-
-  it('but nobody who listens', async () => {
-    const server = createServer();
-    const url = `http://127.0.0.1:${await listen(server)}`;
-    server.close();
-    await once(server, 'close');
-    servers.length = 0;
-    expect(await explained(`${url}/film`)).toEqual({
-      code: 1,
-      stdout: '',
-      stderr: `rangeway: nothing listens at ${url}: the connection was refused\n`,
-    });
-  });
-
-  it('but a certificate that nobody vouches for, unless any is taken', async () => {
-    const secure = createSecureServer(testCertificate, (request, response) => {
-      response.setHeader('rangeway-explain', '?1').end(JSON.stringify({ version: 1, asked: request.headers }));
-    });
-    const url = `https://127.0.0.1:${await listen(secure)}`;
-    const { code, stderr } = await explained(url);
-    expect(code).toBe(1);
-    expect(stderr).toMatch(/^rangeway: https:\S+ cannot be asked: .*; --insecure takes any certificate\n$/);
-    const taken = await explained(url, '-k', '--json');
-    expect(taken.code).toBe(0);
-    expect(JSON.parse(taken.stdout)).toMatchObject({
-      asked: { 'rangeway-explain': '?1', connection: 'close, Rangeway-Explain' },
-    });
+    expect(await ground.run('explain', '/film')).toEqual({ code: 1, stdout: '', stderr });
   });
 });
 
 describe('a misuse of rangeway explain', () => {
   it.each([
     [[], "missing required argument 'url'"],
-    [['ftp://a/b'], 'Expected a URL such as http://127.0.0.1:8080/film.mp4.'],
+    [['ftp://a/b'], 'Expected a URL such as http://127.0.0.1:8080/film.mp4, or a path.'],
     [['http://'], 'Expected a URL'],
     [['127.0.0.1:1', '-H', 'no field'], "Expected 'Name: value'."],
     [['127.0.0.1:1', '-H', 'a b: c'], "Expected 'Name: value'."],
     [['127.0.0.1:1', '-H', 'a: b\nc: d'], "Expected 'Name: value'."],
     [['127.0.0.1:1', '-X', 'GE T'], 'Expected a method such as HEAD.'],
   ])('%j', async (argv, message) => {
-    const { code, stdout, stderr } = await explained(...argv);
-    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-    expect(stderr).toContain(message);
+    const io = createFakeCliIo();
+    const code = await run(['explain', ...argv], io);
+    expect({ code, stdout: io.written.stdout }).toEqual({ code: 2, stdout: '' });
+    expect(io.written.stderr).toContain(message);
   });
 });

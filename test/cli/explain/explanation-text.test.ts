@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ChosenExplanation } from '../../../src/cache/explanation.ts';
 import { formatExplanation } from '../../../src/cli/explain/explanation-text.ts';
-import type { Explanation } from '../../../src/delivery/deliver-explanation.ts';
+import type { Explanation } from '../../../src/delivery/explanation.ts';
 
 const nothing: Explanation = {
   version: 1,

@@ -1,17 +1,15 @@
-/** What proxies before this one have written: Forwarded, X-Forwarded-For, Via, CDN-Loop, and the PROXY protocol; and who asks us to explain. */
+/** What proxies before this one have written: Forwarded, X-Forwarded-For, Via, CDN-Loop, and the PROXY protocol. */
 
 import { isIP } from 'node:net';
-import { selectExplained } from '../../../src/guard/explain.ts';
 import { createPeerList, isAddress } from '../../../src/guard/peers.ts';
 import { readToldWay } from '../../../src/guard/told-way.ts';
-import { type Fields, hasField } from '../../../src/http/fields.ts';
-import type { ProxyRequest } from '../../../src/http/message.ts';
+import type { Fields } from '../../../src/http/fields.ts';
 import { ProxyError } from '../../../src/http/proxy-error.ts';
 import { readProxyHeader } from '../../../src/listener/proxy-protocol.ts';
 import { isCdnLoop, withCdnLoop } from '../../../src/semantics/cdn-loop.ts';
 import { type ForwardedElement, formatForwarded, nodeName, parseForwarded } from '../../../src/semantics/forwarded.ts';
 import { isLoop, withVia } from '../../../src/semantics/via.ts';
-import { fieldsOf, linesOf, must, mustEqual, type Target, valuesOf } from '../target.ts';
+import { linesOf, must, mustEqual, type Target, valuesOf } from '../target.ts';
 
 const isTrusted = createPeerList([{ address: '10.0.0.0', family: 'ipv4', prefixLength: 8 }]);
 
@@ -146,55 +144,4 @@ const proxyProtocol: Target = {
   },
 };
 
-const explained: Target = {
-  name: 'explain-field',
-  seeds: [
-    'rangeway-explain: ?1\nconnection: rangeway-explain',
-    'rangeway-explain: ?1;method=HEAD\nconnection: close, Rangeway-Explain',
-    'rangeway-explain: ?1\nconnection: rangeway-explain\nvia: 1.1 a',
-    'rangeway-explain: ?1\nconnection: rangeway-explain\nx_forwarded-for: 1.2.3.4',
-  ],
-  words: [
-    'rangeway-explain',
-    ': ',
-    '?1',
-    ';method=',
-    'connection',
-    '\n',
-    ', ',
-    'via: ',
-    'x-forwarded-',
-    'forwarded: ',
-    'POST',
-  ],
-  check(input) {
-    const fields = fieldsOf(input);
-    const request = { ...plainRequest, fields };
-    must(selectExplained(request, () => false) === undefined, 'nothing is explained to who is not trusted');
-    const chosen = selectExplained(request, () => true);
-    if (chosen === undefined) return;
-    must(/^[A-Za-z][!#$%&'*+.^_`|~\w-]*$/.test(chosen.method), 'a method');
-    must(!hasField(chosen.fields, 'rangeway-explain'), 'what is explained does not ask for it');
-    const others = ['via', 'cdn-loop', 'forwarded', 'x-forwarded-for', 'x-real-ip'];
-    must(!others.some((name) => hasField(fields, name)), 'nothing is explained through a proxy');
-    const isNamed = fields.some(([name, value]) => name === 'connection' && /rangeway-explain/i.test(value));
-    must(isNamed, 'Connection has to name the field');
-  },
-};
-
-const plainRequest: ProxyRequest = {
-  method: 'GET',
-  scheme: 'http',
-  authority: 'files.example',
-  target: '/',
-  version: '1.1',
-  fields: [],
-  body: undefined,
-  bodySizeBytes: undefined,
-  peer: { address: '127.0.0.1', port: 1 },
-  receivedAt: 0,
-  signal: new AbortController().signal,
-  sendInterim: () => {},
-};
-
-export const forwardingTargets: readonly Target[] = [forwarded, toldWay, loops, proxyProtocol, explained];
+export const forwardingTargets: readonly Target[] = [forwarded, toldWay, loops, proxyProtocol];

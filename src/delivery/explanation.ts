@@ -1,12 +1,12 @@
-/** From an explanation of the cache to a response that tells what would become of a request. */
+/** From an explanation of the cache to what would become of a request, the response and its bytes included. */
 
 import type { CacheExplanation, Explained } from '../cache/explanation.ts';
-import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
+import type { ProxyRequest } from '../http/message.ts';
 import { errorKinds } from '../http/proxy-error.ts';
 import type { DeliveryContext } from './context.ts';
 import { planRange, type RangePlan } from './range-plan.ts';
 
-/** What is told of a request; as JSON, what is undefined is absent. */
+/** What is told of a request: plain data; as JSON, what is undefined is absent. */
 export interface Explanation extends CacheExplanation {
   /** Of this form. */
   readonly version: 1;
@@ -20,16 +20,21 @@ export interface Explanation extends CacheExplanation {
   readonly plan: RangePlan;
 }
 
-/** Makes the response. */
-export function deliverExplanation(
-  request: ProxyRequest,
+/** Makes it. */
+export function explain(
+  {
+    method,
+    scheme,
+    authority,
+    target,
+    fields,
+  }: Pick<ProxyRequest, 'method' | 'scheme' | 'authority' | 'target' | 'fields'>,
   route: string,
   { explanation, subject }: Explained,
   context: DeliveryContext,
-): ProxyResponse {
-  const { method, scheme, authority, target } = request;
-  const plan = planRange(request, subject, context);
-  const told: Explanation = {
+): Explanation {
+  const plan = planRange({ method, fields }, subject, context);
+  return {
     version: 1,
     at: context.clock.now(),
     method,
@@ -37,16 +42,6 @@ export function deliverExplanation(
     route,
     ...explanation,
     plan: explanation.decision.kind === 'refuse' ? refused(plan) : plan,
-  };
-  const bytes = Buffer.from(`${JSON.stringify(told)}\n`);
-  return {
-    status: 200,
-    fields: [
-      ['content-type', 'application/json'],
-      ['cache-control', 'no-store'],
-      ['rangeway-explain', '?1'],
-    ],
-    body: { kind: 'bytes', sizeBytes: bytes.length, chunks: [bytes] },
   };
 }
 
