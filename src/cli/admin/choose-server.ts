@@ -57,9 +57,11 @@ export async function chooseAdminServer(
 
 /** The server with this configuration file, by the rule by which it chooses its socket. */
 async function serverOfFile(file: string, io: CliIo): Promise<AdminServer | NoServer> {
-  const resolved = await resolveConfig(undefined, { config: file });
+  const alone = await resolveConfig(undefined, { config: file });
+  // A file without routes is for a server whose origin stands on its command line.
+  const resolved = alone.kind === 'ok' ? alone : await resolveConfig('http://origin.invalid', { config: file });
   if (resolved.kind === 'refused') {
-    for (const line of resolved.lines) io.stderr.write(`${line}\n`);
+    for (const line of alone.kind === 'refused' ? alone.lines : []) io.stderr.write(`${line}\n`);
     return { kind: 'none', exitCode: exitCode.misused };
   }
   const { admin, listen, store } = withStoreDirectory(resolved.config, io);

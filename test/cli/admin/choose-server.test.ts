@@ -122,12 +122,13 @@ describe('--config', () => {
     ['the default one', { listen: '127.0.0.1:8080' }, 'unix:ROOT/caches/rangeway/127.0.0.1-8080/admin.sock'],
     ['a store in memory', { store: { type: 'memory' } }, 'unix:ROOT/run/rangeway/127.0.0.1_8080.sock'],
     ['a directory without room', { store: { dir: 'x'.repeat(100) } }, 'unix:ROOT/run/rangeway/127.0.0.1_8080.sock'],
+    ['no routes', { routes: undefined, store: { dir: 's' } }, 'unix:ROOT/s/admin.sock'],
     ['no admin listener', { admin: 'off' }, /switches the admin listener off/],
     ['a port of chance', { store: { type: 'memory' }, listen: '127.0.0.1:0' }, /has the system choose the port/],
     ['an option that is none', { stor: {} }, /stor: unknown option/],
   ])('with %s', async (_what, config, want) => {
     const file = join(root, 'rangeway.json');
-    await writeFile(file, JSON.stringify({ ...config, routes }));
+    await writeFile(file, JSON.stringify({ routes, ...config }));
     const [place, printed] = await chosen({ config: file });
     if (typeof want === 'string') expect(place).toBe(want.replace('ROOT', root));
     else expect(printed).toMatch(want);
