@@ -1,6 +1,8 @@
 /** The admin listener that is there without an option: a Unix socket in the directory of the store. */
 
+import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, rm, stat } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -109,4 +111,19 @@ it.each<[string, object]>([
   expect(await isThere(join(dir, 's/admin.sock'))).toBe(what !== 'switched off');
   const { code } = await runCommand(['ls', '--dir', join(dir, 's')], env);
   expect(code).toBe(what === 'switched off' ? 1 : 0);
+});
+
+it('leaves a socket alone that another process listens on, with one warning', async () => {
+  const { dir, env } = await newGround();
+  await mkdir(join(dir, 's'));
+  const path = join(dir, 's/admin.sock');
+  const other = createServer().listen(path);
+  await once(other, 'listening');
+  await using server = await startConfigured(dir, { ...base, store: { dir: 's' } }, env);
+  expect(server.output()).not.toContain('administered');
+  expect(server.output().match(/"level":"warn".*/g)).toEqual([expect.stringContaining('there is no admin socket')]);
+  expect(await canConnect(path)).toBe(true);
+  expect(await server.stop('SIGTERM')).toBe(0);
+  expect(await canConnect(path)).toBe(true);
+  other.close();
 });
