@@ -109,7 +109,7 @@ describe('rangeway <origin>', () => {
     await using first = startRangeway(['http://127.0.0.1:3000', ...anyPort], environment);
     await using second = startRangeway(['http://127.0.0.1:3000', ...anyPort], environment);
     for (const started of [first, second]) {
-      const [, place = ''] = await started.waitFor(/, storing in ([^"]+)"/);
+      const [, place = ''] = await started.waitFor(/, storing in ([^",]+), administered on unix:[^"]+"/);
       expect(dirname(place)).toBe(temporary);
       expect(readdirSync(place)).toContain('index.sqlite');
     }
@@ -126,9 +126,8 @@ describe('rangeway <origin>', () => {
   ])('says where it is, what is behind it and where it stores: %j', async (store, want) => {
     await using started = startRangeway(['http://127.0.0.1:3000/', ...anyPort, ...store], { HOME: join(dir, 'home') });
     const [url] = await started.waitFor(listening);
-    expect(linesIn(started.output())[0]).toMatchObject({
-      msg: `ready on ${url}, in front of http://127.0.0.1:3000, storing in ${want}`,
-    });
+    const told = `ready on ${url}, in front of http://127.0.0.1:3000, storing in ${want}, administered on unix:/`;
+    expect(linesIn(started.output())[0]).toMatchObject({ msg: expect.stringContaining(told) });
   });
 });
 

@@ -131,7 +131,6 @@ const unkeyed = [
   'X-Method-Override: POST',
   'X_HTTP_Method_Override: POST',
   'Surrogate-Capability: evil="ESI/1.0"',
-  'Rangeway-Explain: ?1',
   'Proxy-Authorization: Basic ZXZpbDpl',
   'Proxy-Connection: keep-alive',
   // Of the connection, and of the way that this one request is answered.

@@ -96,7 +96,9 @@ describe('several workers', () => {
       .split('\n')
       .filter((line) => line.includes('"stage":"ready"'));
     expect(ready.length).toBe(1);
-    expect(ready[0]).toMatch(/ready on http:\/\/127\.0\.0\.1:\d+, in front of .*, storing in .*store, with 3 workers"/);
+    expect(ready[0]).toMatch(
+      /ready on http:\/\/127\.0\.0\.1:\d+, in front of .*, storing in .*store, with 3 workers, administered on unix:[^"]+"/,
+    );
     const workers = fleet.workers();
     expect(workers.map(({ id }) => id)).toEqual([1, 2, 3]);
     expect(childrenOf(fleet.pid).sort()).toEqual(workers.map(({ pid }) => pid).sort());
