@@ -1,4 +1,4 @@
-/** Heads and bodies of requests as HTTP/1.1 brings them: what each request that no precedent answers goes through. */
+/** Heads and bodies of requests as HTTP/1.1 brings them: what each request goes through. */
 
 import { ChunkedDecoder } from '../../src/listener/http1/chunked-decoder.ts';
 import { HeadParser } from '../../src/listener/http1/head-parser.ts';

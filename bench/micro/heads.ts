@@ -2,7 +2,6 @@
 
 import { HeadParser } from '../../src/listener/http1/head-parser.ts';
 import { DateLine, formatFieldLines } from '../../src/listener/http1/head-text.ts';
-import { readPlainHead } from '../../src/listener/http1/plain-head.ts';
 import { formatHttpDate } from '../../src/semantics/http-date.ts';
 import type { MicroCase } from '../micro-case.ts';
 import { now, request, requestFields, stored } from '../micro-sample.ts';
@@ -17,7 +16,6 @@ const dateLine = new DateLine();
 
 /** The cases. */
 export const cases: readonly MicroCase[] = [
-  { name: 'readPlainHead, by which precedents are found', call: () => readPlainHead(head, limits.fieldsBytes) },
   {
     name: 'HeadParser.read, a head in one piece',
     call() {

@@ -1,4 +1,4 @@
-/** What a hit takes: the fields of its response and of the request that the origin would get, and the whole road or none. */
+/** What a hit takes: the fields of its response and of the request that the origin would get, and the whole road. */
 
 import { representationFields } from '../../src/delivery/response-fields.ts';
 import { forwardedRequestFields, forwardedResponseFields } from '../../src/guard/forwarding.ts';
@@ -9,7 +9,7 @@ import { selectSpan } from '../../src/semantics/range.ts';
 import { createAnsweringOrigin } from '../../test/support/answering-origin.ts';
 import { defaultCaching } from '../../test/support/default-caching.ts';
 import { createFakeClock } from '../../test/support/fake-clock.ts';
-import { PrecedentGround } from '../../test/support/precedent-ground.ts';
+import { RoadGround } from '../../test/support/road-ground.ts';
 import type { MicroCase } from '../micro-case.ts';
 import { now, request, requestFields, sizeBytes, stored } from '../micro-sample.ts';
 
@@ -23,8 +23,7 @@ let passedMs = 0;
 const startAt = Date.UTC(2026, 0, 1);
 
 /** One stored object of 64 KiB, and the road to it. */
-const ground = new PrecedentGround({
-  isFollowing: false,
+const ground = new RoadGround({
   // One that may be looked at any number of times.
   clock: { ...createFakeClock(startAt), now: () => startAt + passedMs },
   origin: createAnsweringOrigin({
@@ -43,8 +42,6 @@ const requests = ranges.map((range): ProxyRequest => {
 });
 const whole = { bytesSent: 1024, complete: true };
 const ask = (asked: ProxyRequest | undefined) => ground.handler(asked ?? line) as ProxyResponse;
-const { precedent } = ask(requests[0]);
-const { peer, receivedAt } = line;
 
 /** The cases. */
 export const cases: readonly MicroCase[] = [
@@ -52,19 +49,10 @@ export const cases: readonly MicroCase[] = [
   { name: 'representationFields, of a part', call: () => representationFields(stored, terms) },
   { name: 'forwardedRequestFields', call: () => forwardedRequestFields(request, client, rules, 'rangeway-1') },
   {
-    name: 'a hit by the whole road',
+    name: 'a hit, from the request to the response',
     call: (turn) => {
       const response = ask(requests[turn & 63]);
       response.onDelivered?.(whole);
-      ground.events.length = 0;
-      return response;
-    },
-  },
-  {
-    name: 'a hit by a precedent',
-    call: (turn) => {
-      const response = precedent?.follow({ range: ranges[turn & 63], peer, receivedAt });
-      response?.onDelivered(whole);
       ground.events.length = 0;
       return response;
     },

@@ -2,7 +2,6 @@
 
 import type { CacheStatus } from '../semantics/cache-status.ts';
 import type { Relay, Representation } from './representation.ts';
-import type { Standing } from './standing.ts';
 
 /** How an answer came about, in the words of RFC 9211. */
 export interface AnswerFacts {
@@ -14,8 +13,6 @@ export interface AnswerFacts {
   readonly status: CacheStatus;
   /** Bytes of body that the origin sent because of this request, until now. */
   readonly originBytes: () => number;
-  /** What it rests on, where the same question would get it again as long as that lasts. */
-  readonly standing?: Standing | undefined;
 }
 
 /** A representation to select from, or a response to pass on. */

@@ -9,7 +9,6 @@ import type { Answer } from './answer.ts';
 import { CountedBody } from './counted-body.ts';
 import type { Generation } from './generation.ts';
 import { type Relay, type Representation, withResponse } from './representation.ts';
-import type { Standing } from './standing.ts';
 
 /** What the answers of one request have in common. */
 export interface AnswerContext {
@@ -49,12 +48,7 @@ export function relayStatus(fwd: ForwardReason, reason: string): CacheStatus {
 }
 
 /** A stored entry, used as it is. */
-export function hitAnswer(
-  entry: StoredEntry,
-  ttlMs: number,
-  { present }: Pick<AnswerContext, 'present'>,
-  standing?: Standing,
-): Answer {
+export function hitAnswer(entry: StoredEntry, ttlMs: number, { present }: Pick<AnswerContext, 'present'>): Answer {
   return {
     kind: 'representation',
     representation: present(entry),
@@ -64,7 +58,6 @@ export function hitAnswer(
     collapsed: false,
     status: hitStatus(ttlMs),
     originBytes: noBytes,
-    standing,
   };
 }
 

@@ -26,7 +26,6 @@ import { decideBypass, type Plan, planAnswer } from './plan.ts';
 import { type CachePurge, purge } from './purge.ts';
 import { Refusals } from './refusals.ts';
 import { listFills, type RunningFill, stopFill } from './running-fills.ts';
-import type { Peeked } from './standing.ts';
 import { StoredAnswers } from './stored-answers.ts';
 import { UnsharedKeys } from './unshared-keys.ts';
 import type { Version } from './version.ts';
@@ -94,7 +93,7 @@ class StoreCache implements Cache {
     const bypass = decideBypass(inquiry);
     if (bypass !== undefined) return this.#passing.pass(inquiry, bypass, bypass);
     const entries = this.#context.store.peek(inquiry.key);
-    if (entries !== undefined) return this.#answerFrom(entries, inquiry, true);
+    if (entries !== undefined) return this.#answerFrom(entries, inquiry);
     return this.#context.store.find(inquiry.key).then((found) => this.#answerFrom(found, inquiry));
   }
 
@@ -137,8 +136,7 @@ class StoreCache implements Cache {
     return this.#flights.stopAll(new ProxyError('client_gone', { detail: 'the server stops' }));
   }
 
-  /** `isPeeked` tells that the store had the entries in the same tick. */
-  #answerFrom(entries: readonly StoredEntry[], inquiry: Inquiry, isPeeked = false): Answer | Promise<Answer> {
+  #answerFrom(entries: readonly StoredEntry[], inquiry: Inquiry): Answer | Promise<Answer> {
     const { key } = inquiry;
     const now = this.#context.clock.now();
     const course = decideCourse(planAnswer(entries, inquiry, now), inquiry, {
@@ -147,7 +145,7 @@ class StoreCache implements Cache {
     });
     switch (course.kind) {
       case 'stored':
-        return this.#hit(course.plan, inquiry, isPeeked ? { entries, plannedAt: now } : undefined);
+        return this.#hit(course.plan, inquiry);
       case 'refuse':
         throw new ProxyError('not_in_cache');
       case 'pass':
@@ -194,9 +192,9 @@ class StoreCache implements Cache {
     return planAnswer(entries, inquiry, this.#context.clock.now());
   }
 
-  #hit(plan: StoredPlan, inquiry: Inquiry, peeked?: Peeked): Answer | Promise<Answer> {
+  #hit(plan: StoredPlan, inquiry: Inquiry): Answer | Promise<Answer> {
     if (plan.kind === 'hit' && plan.isValidated) this.#validation.begin(plan.entry, inquiry);
-    return this.#stored.hit(plan, inquiry, peeked);
+    return this.#stored.hit(plan, inquiry);
   }
 
   /**

@@ -2,6 +2,7 @@
 
 import type { Span } from '../bytes/span.ts';
 import { type Fields, withoutFields } from '../http/fields.ts';
+import type { MovableBytes } from '../http/message.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 
@@ -36,6 +37,12 @@ export interface Representation {
   readonly sizeBytes: number | undefined;
   /** Bytes in memory now, without opening. */
   peek(offset: number, end: number): Uint8Array | undefined;
+  /** As `peek`, but only what need not be read first. Absent where nothing is stored in a file. */
+  peekKept?(offset: number, end: number): Uint8Array | undefined;
+  /** The bytes of a span, where the system can send all of them from a file now. */
+  movable?(span: Span): MovableBytes | undefined;
+  /** Takes back bytes that `peek` gave and that nobody reads any more (`StoredEntry.giveBack`). */
+  giveBack?(chunks: readonly Uint8Array[]): void;
   /**
    * Opens it for reading these spans, in this order, and nothing else. Throws the signal's reason, or `ProxyError`:
    * `bytes_gone` when it is not there any more, or when what is stored at the first byte is damaged.
@@ -72,6 +79,18 @@ class UnderResponse implements Representation {
 
   peek(offset: number, end: number): Uint8Array | undefined {
     return this.#representation.peek(offset, end);
+  }
+
+  peekKept(offset: number, end: number): Uint8Array | undefined {
+    return this.#representation.peekKept?.(offset, end);
+  }
+
+  movable(span: Span): MovableBytes | undefined {
+    return this.#representation.movable?.(span);
+  }
+
+  giveBack(chunks: readonly Uint8Array[]): void {
+    this.#representation.giveBack?.(chunks);
   }
 
   open(spans: readonly Span[], signal: AbortSignal): Promise<ByteReader> {

@@ -21,7 +21,6 @@ import { isUsable } from './plan.ts';
 import { isPresent } from './presence.ts';
 import type { ReadAheadRules } from './read-ahead.ts';
 import type { ByteReader, Representation } from './representation.ts';
-import { type Peeked, standingOf } from './standing.ts';
 import { createStoredRepresentation } from './stored-representation.ts';
 import { isSameVersion, type Version, type Versioned, versionOf } from './version.ts';
 
@@ -42,19 +41,15 @@ export class StoredAnswers {
     this.#reading = { blockSizeBytes: context.store.blockSizeBytes, budget: context.readAhead };
   }
 
-  /**
-   * With an entry as it is; in the same tick where no more is wanted than is there. `peeked` is what was planned from, where
-   * the store told it in the same tick.
-   */
-  hit(plan: StoredPlan, inquiry: Inquiry, peeked?: Peeked): Answer | Promise<Answer> {
+  /** With an entry as it is; in the same tick where no more is wanted than is there. */
+  hit(plan: StoredPlan, inquiry: Inquiry): Answer | Promise<Answer> {
     const { entry, ttlMs } = plan;
     const present = (stored: StoredEntry) => this.present(stored, inquiry);
     if (plan.kind === 'fragment') {
       return hitAnswer(entry, ttlMs, { present: (stored) => presentWithin(present(stored), plan.span) });
     }
     if (!entry.isComplete && !isHead(inquiry)) return this.#partial(entry, ttlMs, inquiry);
-    const standing = peeked && standingOf(plan, inquiry, peeked, this.#context.store);
-    return hitAnswer(entry, ttlMs, { present }, standing);
+    return hitAnswer(entry, ttlMs, { present });
   }
 
   /** Opens a stored generation that is there in part, or joins those who have it open, in this process or another one. */

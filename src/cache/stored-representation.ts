@@ -1,9 +1,11 @@
 /** A stored entry as a representation. */
 
 import type { Span } from '../bytes/span.ts';
+import type { MovableBytes } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
 import type { EntryReader, StoredEntry } from '../store/store.ts';
-import { peekBytes } from './block-bytes.ts';
+import { peekBytes, peekKeptBytes, readDueBytes } from './block-bytes.ts';
 import { ReadAhead, type ReadAheadRules } from './read-ahead.ts';
 import type { ByteReader, Representation } from './representation.ts';
 
@@ -12,28 +14,85 @@ export type Mend = (rest: readonly Span[]) => Promise<ByteReader>;
 
 /** Presents an entry to delivery. */
 export function createStoredRepresentation(entry: StoredEntry, rules: ReadAheadRules, mend: Mend): Representation {
-  const { metadata, sizeBytes, generation } = entry;
-  return {
-    response: metadata,
-    generation,
-    sizeBytes,
-    peek: (offset, end) => peekBytes(entry, rules.blockSizeBytes, offset, end),
-    open: async (spans) => {
-      const source = await entry.open();
-      const reader = createStoredReader(source, sizeBytes, rules);
-      try {
-        // Damage that is found where reading begins is found while another answer can be given.
-        const [first] = spans;
-        if (first !== undefined) await reader.read(first.start, first.end);
-        return createMendedReader(reader, spans, mend);
-      } catch (error) {
-        reader.close();
-        throw error;
-      }
-    },
-    whenPresent: async () => true,
-    close: () => {},
-  };
+  return new StoredRepresentation(entry, rules, mend);
+}
+
+/** A class, because there is one for every hit. */
+class StoredRepresentation implements Representation {
+  readonly response: StoredResponse;
+  readonly generation: string;
+  readonly sizeBytes: number;
+  readonly #entry: StoredEntry;
+  readonly #rules: ReadAheadRules;
+  readonly #mend: Mend;
+
+  constructor(entry: StoredEntry, rules: ReadAheadRules, mend: Mend) {
+    this.response = entry.metadata;
+    this.generation = entry.generation;
+    this.sizeBytes = entry.sizeBytes;
+    this.#entry = entry;
+    this.#rules = rules;
+    this.#mend = mend;
+  }
+
+  peek(offset: number, end: number): Uint8Array | undefined {
+    return peekBytes(this.#entry, this.#rules.blockSizeBytes, offset, end);
+  }
+
+  peekKept(offset: number, end: number): Uint8Array | undefined {
+    return peekKeptBytes(this.#entry, this.#rules.blockSizeBytes, offset, end);
+  }
+
+  movable(span: Span): MovableBytes | undefined {
+    if (this.#entry.canMove?.(span.start, span.end) !== true) return undefined;
+    return new MovableSpan(this.#entry, this.#rules.blockSizeBytes, span);
+  }
+
+  giveBack(chunks: readonly Uint8Array[]): void {
+    for (const chunk of chunks) this.#entry.giveBack?.(chunk);
+  }
+
+  async open(spans: readonly Span[]): Promise<ByteReader> {
+    const source = await this.#entry.open();
+    const reader = createStoredReader(source, this.sizeBytes, this.#rules);
+    try {
+      // Damage that is found where reading begins is found while another answer can be given.
+      const [first] = spans;
+      if (first !== undefined) await reader.read(first.start, first.end);
+      return createMendedReader(reader, spans, this.#mend);
+    } catch (error) {
+      reader.close();
+      throw error;
+    }
+  }
+
+  async whenPresent(): Promise<boolean> {
+    return true;
+  }
+
+  close(): void {}
+}
+
+/** A span of a stored file that the system can send. */
+class MovableSpan implements MovableBytes {
+  readonly #entry: StoredEntry;
+  readonly #blockSizeBytes: number;
+  readonly #span: Span;
+
+  constructor(entry: StoredEntry, blockSizeBytes: number, span: Span) {
+    this.#entry = entry;
+    this.#blockSizeBytes = blockSizeBytes;
+    this.#span = span;
+  }
+
+  moveTo(socket: number, head: Uint8Array): number {
+    return this.#entry.move?.(socket, head, this.#span.start, this.#span.end) ?? 0;
+  }
+
+  readFrom(offset: number): readonly Uint8Array[] | undefined {
+    const { start, end } = this.#span;
+    return readDueBytes(this.#entry, this.#blockSizeBytes, { start: start + offset, end });
+  }
 }
 
 /** Reads on from elsewhere when what is stored turns out to be damaged. */

@@ -3,10 +3,9 @@
 import type { Answer } from '../cache/answer.ts';
 import type { Clock } from '../http/clock.ts';
 import { fieldValue } from '../http/fields.ts';
-import type { Delivery, Precedent, ProxyRequest, ProxyResponse } from '../http/message.ts';
+import type { Delivery, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { type ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Emit, RequestEvent } from '../telemetry/events.ts';
-import { createPrecedent, type Followers } from './precedent.ts';
 import { errorResponse } from './problem.ts';
 import { presentProblem } from './problem-form.ts';
 import { isMultipart, requestEvent } from './request-event.ts';
@@ -29,8 +28,6 @@ export class Journey {
   user: string | undefined;
   /** What limits the request, once it was let in. */
   allowance: JourneyAllowance | undefined;
-  /** Whose equal requests would be let in as this one was; undefined where each has to be let in by itself. */
-  followers: Followers | undefined;
   #route: string | undefined;
   #present: ((response: ProxyResponse) => ProxyResponse) | undefined;
   readonly #request: ProxyRequest;
@@ -58,20 +55,13 @@ export class Journey {
       this.allowance?.leave(end);
       this.#emit(this.#event(presented, headAt, end, error));
     };
-    return { ...presented, precedent: this.#precedent(presented, headAt), onDelivered };
+    return { ...presented, onDelivered };
   }
 
   /** The response for a request that failed. */
   fail(thrown: unknown): ProxyResponse {
     const error = toProxyError(thrown);
     return this.arrive(errorResponse(error), error);
-  }
-
-  #precedent(sent: ProxyResponse, headAt: number): Precedent | undefined {
-    const standing = this.answer?.standing;
-    if (standing === undefined || this.followers === undefined) return undefined;
-    const met = { standing, followers: this.followers, route: this.#route, headAt };
-    return createPrecedent(this.#request, sent, met, { clock: this.#clock, emit: this.#emit });
   }
 
   #event(sent: ProxyResponse, headAt: number, end: Delivery, failure: ProxyError | undefined): RequestEvent {

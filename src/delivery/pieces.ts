@@ -12,7 +12,12 @@ export type Piece =
   | { readonly kind: 'span'; readonly span: Span };
 
 /** Bodies up to this size are handed over at once when all of their blocks are in memory, in bytes. */
-export const AT_ONCE_BYTES = 1024 * 1024;
+const AT_ONCE_BYTES = 1024 * 1024;
+
+/** Of fewer bytes, in a file, a copy costs less than the system's calls that send them from there. */
+const SENT_FROM_FILE_BYTES = 32 * 1024;
+/** Fewer bytes that are in memory are sent from there: that costs less than to check what the file has of them. */
+const SENT_FROM_MEMORY_BYTES = 128 * 1024;
 
 /** The length of a body of these pieces; undefined when it is not known. */
 export function sizeOfPieces(pieces: readonly Piece[]): number | undefined {
@@ -27,14 +32,33 @@ export function sizeOfPieces(pieces: readonly Piece[]): number | undefined {
 export function bodyOfPieces(
   representation: Representation,
   pieces: readonly Piece[],
-  request: Pick<ProxyRequest, 'signal'>,
+  request: Pick<ProxyRequest, 'signal' | 'takesMovable'>,
 ): Body | Promise<Body> {
   const sizeBytes = sizeOfPieces(pieces);
   if (sizeBytes !== undefined && sizeBytes <= AT_ONCE_BYTES) {
+    const file = request.takesMovable === true ? fileBody(representation, pieces, sizeBytes) : undefined;
+    if (file !== undefined) return file;
     const chunks = chunksInMemory(representation, pieces);
-    if (chunks !== undefined) return { kind: 'bytes', sizeBytes, chunks };
+    if (chunks !== undefined) {
+      const giveBack = representation.giveBack && (() => representation.giveBack?.(chunks));
+      return { kind: 'bytes', sizeBytes, chunks, giveBack };
+    }
   }
   return openBody(representation, pieces, sizeBytes, request.signal);
+}
+
+/** One span that the system sends from a file; undefined where that cannot be, or memory has it at less cost. */
+function fileBody(representation: Representation, pieces: readonly Piece[], sizeBytes: number): Body | undefined {
+  const [piece, ...more] = pieces;
+  if (sizeBytes < SENT_FROM_FILE_BYTES || representation.movable === undefined) return undefined;
+  if (piece?.kind !== 'span' || more.length > 0) return undefined;
+  const { span } = piece;
+  if (sizeBytes < SENT_FROM_MEMORY_BYTES) {
+    const chunks = chunksOf(span, (offset, end) => representation.peekKept?.(offset, end));
+    if (chunks !== undefined) return { kind: 'bytes', sizeBytes, chunks };
+  }
+  const bytes = representation.movable(span);
+  return bytes && { kind: 'file', sizeBytes, bytes };
 }
 
 /** A body of which only the length is told, for HEAD. */

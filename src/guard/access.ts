@@ -10,8 +10,6 @@ import { forOneClient } from './privacy.ts';
 
 /** The checks of one route. */
 export interface Access {
-  /** What is looked at, besides what all requests are asked for alike. */
-  readonly looksAt: 'nothing' | 'addresses' | 'credentials';
   /** Throws `ProxyError`: `client_forbidden`. */
   checkAddress(client: Client): void;
   /**
@@ -40,9 +38,7 @@ export interface AccessRules {
  * nothing about that, for a cache between here and the client may be one of them.
  */
 export function createAccess({ allow, deny, credentials }: AccessRules): Access {
-  const hasLists = allow !== undefined || deny !== undefined;
   return {
-    looksAt: credentials !== undefined ? 'credentials' : hasLists ? 'addresses' : 'nothing',
     checkAddress({ address }) {
       if (deny?.(address) === true || allow?.(address) === false) throw new ProxyError('client_forbidden');
     },

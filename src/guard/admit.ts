@@ -9,7 +9,6 @@ import type { Route } from '../routing/route.ts';
 import type { Router } from '../routing/router.ts';
 import { isLoop } from '../semantics/via.ts';
 import { type Client, type ForwardingTrust, identify } from './client.ts';
-import { followersOf, type Service } from './followers.ts';
 import { forwardedRequestFields, forwardedResponseFields } from './forwarding.ts';
 import type { Admission, Gate } from './gate.ts';
 import { answerAsLast } from './max-forwards.ts';
@@ -22,11 +21,7 @@ export interface AdmissionContext {
   /** Our name in Via and CDN-Loop. */
   readonly pseudonym: string;
   readonly trust: ForwardingTrust;
-  /** Whether requests are still answered by this; always without it. */
-  readonly service?: Service | undefined;
 }
-
-const alwaysServing: Service = { isServing: true };
 
 /** A request under way, or its answer already. */
 export type Admitted =
@@ -55,11 +50,7 @@ export function admit(
   const proceed = (admission: Admission): Admitted => {
     if (admission.kind === 'answered') return admission;
     const purge = gate.selectPurge(admission.request, client, admission.routed);
-    if (purge !== undefined) return { kind: 'purge', purge };
-    const terms = { gate, isTrusted: context.trust.isTrusted, service: context.service ?? alwaysServing };
-    const passed = inquire(admission, client, context);
-    journey.followers = followersOf(received, client, passed.inquiry.key, terms);
-    return passed;
+    return purge === undefined ? inquire(admission, client, context) : { kind: 'purge', purge };
   };
   const admission = gate.admit(request, client, routed, journey);
   return admission instanceof Promise ? admission.then(proceed) : proceed(admission);

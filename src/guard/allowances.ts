@@ -43,14 +43,10 @@ export interface Loan {
 
 /** The limits of one route. */
 export interface Allowances {
-  /** Whether requests are counted, so that each of them has to come in by itself. */
-  readonly countsRequests: boolean;
   /** Throws `ProxyError`: `rate_limited`, `too_many_requests`, `body_too_large`. */
   enter(request: ProxyRequest, client: Client, routed: Routed): Allowance;
   /** For a request that another process has let in, of a client by its name in the limits. */
   lend(routed: Routed, client: string): Loan;
-  /** Takes note of bytes of an entry that the client with this address was given, of whom nothing else is to be counted. */
-  repay(address: string, key: string, bytes: number): void;
 }
 
 /** The limits of a route; 0 stands for none. */
@@ -74,7 +70,6 @@ export function createAllowances(rules: AllowanceRules, clock: Clock): Allowance
 }
 
 class RouteAllowances implements Allowances {
-  readonly countsRequests: boolean;
   readonly #rules: AllowanceRules;
   readonly #rate: RateLimit | undefined;
   readonly #share: OriginShare | undefined;
@@ -85,7 +80,6 @@ class RouteAllowances implements Allowances {
   constructor(rules: AllowanceRules, clock: Clock) {
     const { rate, amplification } = rules;
     const { now } = clock;
-    this.countsRequests = rate !== undefined || rules.requestsPerClient > 0;
     this.#rules = rules;
     this.#clock = clock;
     this.#rate = rate && new RateLimit(rate, { maxNames: MAX_CLIENTS, now });
@@ -103,10 +97,6 @@ class RouteAllowances implements Allowances {
   lend({ route }: Routed, client: string): Loan {
     const share = this.#share;
     return { origin: this.#limit(route.origin), repay: (key, bytes) => share?.repay(client, key, bytes) };
-  }
-
-  repay(address: string, key: string, bytes: number): void {
-    this.#share?.repay(clientName(address), key, bytes);
   }
 
   #limitBody(request: ProxyRequest, fields: Fields): ProxyRequest {

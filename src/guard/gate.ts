@@ -22,13 +22,6 @@ export type Admission =
 
 /** One gate. */
 export interface Gate {
-  /**
-   * Whose requests are let in as an equal one before them was, as long as the rules stay, and are given the same: those of all,
-   * those of the same address, or nobody's, because something is counted or kept secret.
-   */
-  readonly repeats: 'for-all' | 'for-address' | 'never';
-  /** Takes note of bytes of an entry that the client with this address was given, whose request was let in by such an equality. */
-  repay(address: string, key: string, bytes: number): void;
   admit(request: ProxyRequest, client: Client, routed: Routed, note: GateNotes): Admission | Promise<Admission>;
   /** As `admit`, for a request that is only to be explained: the same rules of access, and no limit. */
   examine(request: ProxyRequest, client: Client, routed: Routed): Promise<Admission>;
@@ -66,10 +59,7 @@ export interface GateParts {
  * those who guess credentials; then these.
  */
 export function createGate({ access, allowances, presentation, purge, errorPages }: GateParts): Gate {
-  const isCounted = allowances.countsRequests || access.looksAt === 'credentials';
   return {
-    repeats: isCounted ? 'never' : access.looksAt === 'addresses' ? 'for-address' : 'for-all',
-    repay: (address, key, bytes) => allowances.repay(address, key, bytes),
     admit(request, client, routed, notes) {
       access.checkAddress(client);
       const answered = presentation.answerPreflight(request);

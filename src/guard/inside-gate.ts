@@ -13,8 +13,6 @@ import type { Gate } from './gate.ts';
 export function createInsideGate(gate: Pick<Gate, 'lend'>, name: string): Gate {
   const client = `inside ${name}`;
   return {
-    repeats: 'never',
-    repay: () => {},
     admit(request, _client, routed, notes) {
       const allowance = createInsideAllowance(request, client, gate.lend(routed, client));
       notes.allowance = allowance;

@@ -22,13 +22,15 @@ class ChangedRequest implements ProxyRequest {
   readonly bodySizeBytes: ProxyRequest['bodySizeBytes'];
   readonly peer: ProxyRequest['peer'];
   readonly receivedAt: ProxyRequest['receivedAt'];
+  readonly takesMovable: boolean;
   readonly #original: ProxyRequest;
 
   constructor(original: ProxyRequest, changes: RequestChanges) {
-    const { method, scheme, authority, target, version, fields, body, bodySizeBytes, peer, receivedAt } = {
-      ...original,
-      ...changes,
-    };
+    const { method, scheme, authority, target, version, fields, body, bodySizeBytes, peer, receivedAt, takesMovable } =
+      {
+        ...original,
+        ...changes,
+      };
     this.method = method;
     this.scheme = scheme;
     this.authority = authority;
@@ -39,6 +41,7 @@ class ChangedRequest implements ProxyRequest {
     this.bodySizeBytes = bodySizeBytes;
     this.peer = peer;
     this.receivedAt = receivedAt;
+    this.takesMovable = takesMovable === true;
     this.#original = original;
   }
 

@@ -4,7 +4,7 @@ import type { BodyStream } from './message.ts';
 
 /** Has content moved to where it goes; gives how many bytes, 0 where it has to be read. */
 export interface Mover {
-  move?(content: BodyStream): number;
+  move?(content: Pick<BodyStream, 'moveTo'>): number;
 }
 
 /**

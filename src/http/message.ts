@@ -25,13 +25,10 @@ export interface BodyStream extends AsyncIterable<Uint8Array> {
   close(): void;
 }
 
-/** Bytes of a file that the system can move into a socket by itself. None of these throws. */
+/** Bytes of a file that the system can send into a socket by itself (sendfile). None of these throws. */
 export interface MovableBytes {
-  /**
-   * Has `head`, and then the bytes, put into a socket (its descriptor) that waits for nothing. Gives how many of both,
-   * together, the socket took, at once and for good. To be called once.
-   */
-  move(socket: number, head: Uint8Array): number;
+  /** As `BodyStream.moveTo`, of all of the bytes. To be called once. */
+  moveTo(socket: number, head: Uint8Array): number;
   /** The bytes from one of them on, read and checked, whatever it takes; undefined where they are not there any more. */
   readFrom(offset: number): readonly Uint8Array[] | undefined;
 }
@@ -42,7 +39,15 @@ export type Taken = Uint8Array | 'end' | 'later';
 /** The body of a response. `sizeBytes` is what Content-Length says; undefined means that it is not known beforehand. */
 export type Body =
   | { readonly kind: 'none' }
-  | { readonly kind: 'bytes'; readonly sizeBytes: number; readonly chunks: readonly Uint8Array[] }
+  /** `giveBack` may be called once, when the system has taken every byte, or a copy of it: the memory is used again then. */
+  | {
+      readonly kind: 'bytes';
+      readonly sizeBytes: number;
+      readonly chunks: readonly Uint8Array[];
+      readonly giveBack?: (() => void) | undefined;
+    }
+  /** All of it is in a file; only for requests that take it so (`ProxyRequest.takesMovable`). */
+  | { readonly kind: 'file'; readonly sizeBytes: number; readonly bytes: MovableBytes }
   | { readonly kind: 'stream'; readonly sizeBytes: number | undefined; readonly stream: BodyStream };
 
 /** An interim response (RFC 9110 §15.2), such as 103. */
@@ -76,6 +81,8 @@ export interface ProxyRequest {
   readonly peer: Peer;
   /** When the request's head was complete, in epoch milliseconds. */
   readonly receivedAt: number;
+  /** Whether the system may send the body from a file into the client's socket by itself. */
+  readonly takesMovable?: boolean;
   /** Aborted when the client is gone before its response is whole. */
   readonly signal: AbortSignal;
   /** Sends an interim response, where the client's protocol has them. */
@@ -92,48 +99,6 @@ export interface Delivery {
   readonly error?: ProxyError | undefined;
 }
 
-/** A request whose head is, but for the value of its one Range field, that of the request which made the precedent. */
-export interface EqualRequest {
-  /** The value of Range; undefined where there is none, as there was none then. */
-  readonly range: string | undefined;
-  readonly peer: Peer;
-  /** When the request's head was complete, in epoch milliseconds. */
-  readonly receivedAt: number;
-  /** Whether the response may come as bytes that the system moves by itself. */
-  readonly takesMovable?: boolean;
-}
-
-/** The response of a precedent: all of it is there, and what stays the same is told apart from what changes. */
-export interface PrecedentResponse {
-  readonly status: number;
-  /** All fields but Content-Range. The same array as long as they are the same, so that they are serialised once. */
-  readonly fields: Fields;
-  /** The value of Content-Range; undefined where the whole is sent. */
-  readonly contentRange: string | undefined;
-  /** The length of the body, in bytes. */
-  readonly sizeBytes: number;
-  /** All of the body; none where it is `movable`. */
-  readonly chunks: readonly Uint8Array[];
-  /** The body, where the request takes it so and it can be had so. */
-  readonly movable?: MovableBytes | undefined;
-  /** To be called once, when the response is over. Does not throw. */
-  onDelivered(delivery: Delivery): void;
-  /**
-   * May be called once after that, by who knows that the system has taken every byte of the chunks or a copy of it: their
-   * memory is used for other bytes from then on. Who does not know it never calls it.
-   */
-  giveBack?(): void;
-}
-
-/**
- * A rule that a response from memory has left: as long as it holds, an equal request would go the whole road to the same
- * response, but for the bytes that it selects. So the road need not be gone again.
- */
-export interface Precedent {
-  /** The response, in the same tick; undefined where the request has to go the whole road. Does not throw. */
-  follow(request: EqualRequest): PrecedentResponse | undefined;
-}
-
 /** A response for a listener to write. It carries no fields of the connection; the listener adds those and Content-Length. */
 export interface ProxyResponse {
   readonly status: number;
@@ -144,8 +109,6 @@ export interface ProxyResponse {
   readonly closeConnection?: boolean;
   /** What it is about, where it is an error of our own: whoever knows the client gives it the form that this one prefers. */
   readonly problem?: Problem;
-  /** A rule for requests that say the same, where this response makes one. A listener may follow it, or not. */
-  readonly precedent?: Precedent | undefined;
   /** Called once, when the response is over for the listener. Does not throw. */
   readonly onDelivered?: ((delivery: Delivery) => void) | undefined;
 }

@@ -1,38 +1,17 @@
 /** Tells of connections and requests as they begin, for those who count what is under way. */
 
-import type { EqualRequest, Handler, Precedent, PrecedentResponse, ProxyResponse } from '../http/message.ts';
+import type { Handler } from '../http/message.ts';
 import type { BegunEvent, ConnectionEvent, Emit } from '../telemetry/events.ts';
 import type { ConnectionLimits, ConnectionPlace } from './connection-limits.ts';
 
 const begun: BegunEvent = { kind: 'begun', what: 'request' };
 
-/** A handler that tells of each request before it is answered; of those that follow a precedent of its, when they do. */
+/** A handler that tells of each request before it is answered. */
 export function tellRequests(handler: Handler, emit: Emit): Handler {
-  const told = (response: ProxyResponse): ProxyResponse => {
-    const { precedent } = response;
-    return precedent === undefined ? response : { ...response, precedent: new ToldPrecedent(precedent, emit) };
-  };
   return (request) => {
     emit(begun);
-    const response = handler(request);
-    return response instanceof Promise ? response : told(response);
+    return handler(request);
   };
-}
-
-class ToldPrecedent implements Precedent {
-  readonly #precedent: Precedent;
-  readonly #emit: Emit;
-
-  constructor(precedent: Precedent, emit: Emit) {
-    this.#precedent = precedent;
-    this.#emit = emit;
-  }
-
-  follow(request: EqualRequest): PrecedentResponse | undefined {
-    const response = this.#precedent.follow(request);
-    if (response !== undefined) this.#emit(begun);
-    return response;
-  }
 }
 
 /** Limits that tell of each connection that they let in, and of its end. */

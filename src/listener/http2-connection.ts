@@ -2,16 +2,13 @@
 
 import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
-import type { EqualRequest, Peer, PrecedentResponse, ProxyRequest } from '../http/message.ts';
-import { ProxyError, toProxyError } from '../http/proxy-error.ts';
-import { type EqualHead, readEqualHead } from './http2-equal-head.ts';
+import type { Peer, ProxyRequest } from '../http/message.ts';
+import { ProxyError } from '../http/proxy-error.ts';
 import { type ExchangeOwner, Http2Exchange } from './http2-exchange.ts';
 import { FloodMeter } from './http2-flood.ts';
 import { receiveHttp2Head } from './http2-receive.ts';
-import { Http2Reply } from './http2-reply.ts';
 import { beginSession, streamWindowBytes } from './http2-session.ts';
 import { Http2Stride } from './http2-stride.ts';
-import type { Pace } from './pace.ts';
 import type { ProtocolOptions } from './protocol.ts';
 import { takenBytes } from './taken-bytes.ts';
 
@@ -28,14 +25,7 @@ const cutOff = new Error('the connection was cut');
 
 /** What becomes of requests. */
 export interface Http2Requests {
-  /** Sees to it that clients take their responses. */
-  readonly pace: Pace;
-  /** The response that a head has by a precedent. */
-  follow(head: EqualHead, request: EqualRequest): PrecedentResponse | undefined;
-  /** The response cannot be written. */
-  fail(exchange: Http2Exchange, reply: Http2Reply, error: ProxyError): void;
-  /** `head` is there where later requests may be equal. */
-  take(exchange: Http2Exchange, request: ProxyRequest, head: EqualHead | undefined): void;
+  take(exchange: Http2Exchange, request: ProxyRequest): void;
   /** The exchange had no request that goes any further. */
   refuse(exchange: Http2Exchange, error: ProxyError): void;
 }
@@ -131,7 +121,7 @@ export class Http2Connection implements ExchangeOwner {
     if (this.#flood.isFlooded({ receivedBytes: this.#socket.bytesRead, sentBytes }, now)) {
       this.#calm('too many bytes for nothing');
     } else if (this.#stage === 'open' && this.#isUnused(now)) this.drain();
-    for (const exchange of this.#exchanges) exchange.look(now, this.#options.limits, this.#requests.pace);
+    for (const exchange of this.#exchanges) exchange.look(now, this.#options.limits);
     if (this.#session.destroyed) this.#stage = 'ended';
   }
 
@@ -154,32 +144,12 @@ export class Http2Connection implements ExchangeOwner {
       now: this.#options.now,
     });
     this.#exchanges.add(exchange);
-    const isPlain = stream.endAfterHeaders && (method === 'GET' || method === 'HEAD');
-    const head = isPlain ? readEqualHead(rawHeaders, this.#options.limits.fieldsBytes) : undefined;
-    if (head === undefined || !this.#follow(exchange, head)) this.#goWholeRoad(exchange, rawHeaders, head);
-  }
-
-  /** Returns whether there was a precedent. */
-  #follow(exchange: Http2Exchange, head: EqualHead): boolean {
-    const { range } = head;
-    const response = this.#requests.follow(head, { range, peer: this.#peer, receivedAt: exchange.startedAt });
-    if (response === undefined) return false;
-    const reply = new Http2Reply(response);
-    try {
-      exchange.reply(reply);
-    } catch (thrown) {
-      this.#requests.fail(exchange, reply, toProxyError(thrown));
-    }
-    return true;
-  }
-
-  #goWholeRoad(exchange: Http2Exchange, rawHeaders: readonly string[], head: EqualHead | undefined): void {
     const { limits, scheme } = this.#options;
     exchange.attend();
     const context = { scheme, peer: this.#peer, receivedAt: exchange.startedAt, limits };
     const reception = receiveHttp2Head(rawHeaders, context);
     if (reception.kind === 'received') {
-      this.#requests.take(exchange, exchange.receive(reception.head, reception.framing), head);
+      this.#requests.take(exchange, exchange.receive(reception.head, reception.framing));
     } else {
       this.#reportRefusal(reception.error);
       this.#requests.refuse(exchange, reception.error);

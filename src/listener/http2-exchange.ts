@@ -5,12 +5,10 @@ import type { Fields } from '../http/fields.ts';
 import type { InterimResponse, ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { headersOf, http2Head, http2Lines } from './http2-head.ts';
-import type { Http2Reply } from './http2-reply.ts';
 import type { Http2Stride } from './http2-stride.ts';
 import { Http2Writer } from './http2-writer.ts';
 import type { ListenerLimits, RequestHead } from './listener.ts';
 import { MessageBody } from './message-body.ts';
-import type { Pace } from './pace.ts';
 import { ReceivedRequest, type RequestOwner } from './received-request.ts';
 import type { RequestFraming } from './request-framing.ts';
 import type { ResponseHead, ResponseOutlet } from './respond.ts';
@@ -62,7 +60,6 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   #isWhole = false;
   #onSettled: ((isWhole: boolean) => void) | undefined;
   #abort: AbortController | undefined;
-  #reply: Http2Reply | undefined;
   /** How far it had come when somebody looked last, and since when. */
   #seenProgress = 0;
   #seenAt: number;
@@ -84,14 +81,6 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   attend(): void {
     this.#stream.on('aborted', () => this.#leave());
     if (this.isReceiving) this.#stream.once('finish', () => this.#leaveRest());
-  }
-
-  /** Writes it, to a request without a body. Throws where HTTP/2 cannot write its fields, and has done nothing then. */
-  reply(reply: Http2Reply): void {
-    this.#stream.respond(reply.head(this.startedAt), { endStream: reply.chunks.length === 0 });
-    this.#reply = reply;
-    this.end(reply.chunks, []);
-    if (!this.#stream.writableEnded) this.attend();
   }
 
   get isSettled(): boolean {
@@ -163,14 +152,13 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     this.#beforeHead(() => this.#stream.additionalHeaders({ ...headersOf(http2Lines(fields)), ':status': status }));
   }
 
-  /** Ends what takes too long, and sees to it that a client is watched over which has not taken its response by now. */
-  look(now: number, { idleTimeoutMs, requestTimeoutMs }: ListenerLimits, pace: Pace): void {
+  /** Ends what takes too long. */
+  look(now: number, { idleTimeoutMs, requestTimeoutMs }: ListenerLimits): void {
     const { progress } = this;
     if (progress !== this.#seenProgress || !this.isWaitingForClient) {
       this.#seenProgress = progress;
       this.#seenAt = now;
     }
-    this.#reply?.watch(pace, this);
     const isIdle = idleTimeoutMs > 0 && now - this.#seenAt >= idleTimeoutMs;
     const isLate = requestTimeoutMs > 0 && this.isReceiving && now - this.startedAt >= requestTimeoutMs;
     if (isIdle && this.isBehind) this.breakOff();
@@ -273,7 +261,6 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     if (!this.#isWhole) this.#abort?.abort(new ProxyError('client_gone'));
     else this.#writer.noteWhole(this.#now());
     this.#writer.release();
-    this.#reply?.finish(this.#isWhole);
     this.#onSettled?.(this.#isWhole);
     this.#owner.settle(this);
   }

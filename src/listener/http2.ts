@@ -2,14 +2,11 @@
 
 import type { Socket } from 'node:net';
 import { errorResponse } from '../delivery/problem.ts';
-import type { EqualRequest, Handler, Peer, PrecedentResponse, ProxyRequest } from '../http/message.ts';
+import type { Peer, ProxyRequest } from '../http/message.ts';
 import type { ProxyError } from '../http/proxy-error.ts';
 import { Http2Connection, type Http2Requests } from './http2-connection.ts';
-import type { EqualHead } from './http2-equal-head.ts';
 import type { Http2Exchange } from './http2-exchange.ts';
-import type { Http2Reply } from './http2-reply.ts';
-import { createPace, type Pace } from './pace.ts';
-import { Precedents } from './precedents.ts';
+import { createPace } from './pace.ts';
 import type { ConnectionServer, ProtocolOptions } from './protocol.ts';
 import { answer, type ResponseContext, respond } from './respond.ts';
 import { createRounds, type Rounds, roundPeriod, unreferencedTimers } from './rounds.ts';
@@ -30,7 +27,6 @@ class Http2Server implements ConnectionServer, Http2Requests {
   readonly #context: ResponseContext;
   readonly #connections = new Set<Http2Connection>();
   readonly #rounds: Rounds;
-  readonly #precedents = new Precedents();
   #isDraining = false;
   /** Called when the last connection is gone. */
   #onEmpty: (() => void) | undefined;
@@ -82,44 +78,15 @@ class Http2Server implements ConnectionServer, Http2Requests {
     this.#rounds.end();
   }
 
-  get pace(): Pace {
-    return this.#context.pace;
-  }
-
-  follow({ text }: EqualHead, request: EqualRequest): PrecedentResponse | undefined {
-    const precedent = this.#precedents.find(text);
-    if (precedent === undefined) return undefined;
-    const response = precedent.follow(request);
-    if (response === undefined) this.#precedents.forget(text);
-    return response;
-  }
-
-  fail(exchange: Http2Exchange, reply: Http2Reply, error: ProxyError): void {
-    const onDelivered = (): void => reply.finish(false, error);
-    respond(exchange, { ...errorResponse(error), closeConnection: true, onDelivered }, this.#context);
-  }
-
-  take(exchange: Http2Exchange, request: ProxyRequest, head: EqualHead | undefined): void {
-    const context = head === undefined ? this.#context : { ...this.#context, handler: this.#rememberingHandler(head) };
-    answer(exchange, request, context);
+  take(exchange: Http2Exchange, request: ProxyRequest): void {
+    answer(exchange, request, this.#context);
   }
 
   refuse(exchange: Http2Exchange, error: ProxyError): void {
     respond(exchange, errorResponse(error), this.#context);
   }
 
-  /** What is answered in the same tick may leave a precedent. */
-  #rememberingHandler({ text }: EqualHead): Handler {
-    return (request) => {
-      const response = this.#options.handler(request);
-      if (!('then' in response) && response.precedent !== undefined) this.#precedents.put(text, response.precedent);
-      return response;
-    };
-  }
-
-  /** Precedents hold for a second at most; those that nobody asks for again are not kept for longer than a round. */
   #look(): boolean {
-    this.#precedents.clear();
     const now = this.#options.now();
     for (const connection of this.#connections) connection.look(now);
     return this.#connections.size > 0;

@@ -23,9 +23,16 @@ export class ReceivedRequest implements ProxyRequest {
   readonly bodySizeBytes: number | undefined;
   readonly peer: Peer;
   readonly receivedAt: number;
+  readonly takesMovable: boolean;
   readonly #owner: RequestOwner;
 
-  constructor(head: RequestHead, body: BodyStream | undefined, bodySizeBytes: number | undefined, owner: RequestOwner) {
+  constructor(
+    head: RequestHead,
+    body: BodyStream | undefined,
+    bodySizeBytes: number | undefined,
+    owner: RequestOwner,
+    takesMovable = false,
+  ) {
     this.method = head.method;
     this.scheme = head.scheme;
     this.authority = head.authority;
@@ -36,6 +43,7 @@ export class ReceivedRequest implements ProxyRequest {
     this.bodySizeBytes = bodySizeBytes;
     this.peer = head.peer;
     this.receivedAt = head.receivedAt;
+    this.takesMovable = takesMovable;
     this.#owner = owner;
   }
 

@@ -17,7 +17,7 @@ export interface ResponseHead {
   /** What Content-Length says; undefined when it is not there. */
   readonly contentLength: number | undefined;
   /** What comes after the head: nothing, all of it at once, or a stream whose length is `contentLength`. */
-  readonly content: 'none' | 'bytes' | 'stream';
+  readonly content: 'none' | 'bytes' | 'file' | 'stream';
   /** Whether trailer fields may follow the content. */
   readonly mayTrail: boolean;
   /** Whether the connection ends after the response. It may also end for reasons of its own. */
@@ -43,8 +43,11 @@ export interface ResponseOutlet extends Mover {
   write(chunk: Uint8Array): boolean;
   /** Resolves when the client has taken enough for more to be written, or will take no more. */
   room(): Promise<void>;
-  /** Writes the rest of the content, and then the trailer fields, where the client can have them. */
-  end(chunks: readonly Uint8Array[], trailers: Fields): void;
+  /**
+   * Writes the rest of the content, and then the trailer fields, where the client can have them. `giveBack` is called where the
+   * kernel takes all content at once: nothing reads its memory any more then.
+   */
+  end(chunks: readonly Uint8Array[], trailers: Fields, giveBack?: () => void): void;
   /** The response cannot become whole; the client must see that, once what was written is out as far as it goes. */
   breakOff(): void;
   /** Takes no further request on the connection. */
@@ -74,6 +77,7 @@ interface Progress {
 }
 
 type StreamedBody = Extract<Body, { kind: 'stream' }>;
+type FileBody = Extract<Body, { kind: 'file' }>;
 
 /** Has a request answered, and its response written. What a handler throws, against its promise, is answered too. */
 export function answer(outlet: ResponseOutlet, request: ProxyRequest, context: ResponseContext): void {
@@ -150,10 +154,26 @@ function writeBody(outlet: ResponseOutlet, { status, body }: ProxyResponse, prog
     outlet.end([], []);
   } else if (body.kind === 'bytes') {
     progress.bytesSent = body.sizeBytes;
-    outlet.end(body.chunks, []);
+    outlet.end(body.chunks, [], body.giveBack);
+  } else if (body.kind === 'file') {
+    sendFile(outlet, body, progress);
   } else {
     void pump(outlet, body, progress);
   }
+}
+
+/** Has the system send what the client takes at once, and reads and writes the rest. */
+function sendFile(outlet: ResponseOutlet, { sizeBytes, bytes }: FileBody, progress: Progress): void {
+  progress.bytesSent = outlet.move?.(bytes) ?? 0;
+  const rest = progress.bytesSent === sizeBytes ? [] : bytes.readFrom(progress.bytesSent);
+  if (rest === undefined) {
+    const detail = `the stored file ended after ${progress.bytesSent} of ${sizeBytes} bytes`;
+    progress.error = new ProxyError('bytes_gone', { detail });
+    outlet.breakOff();
+    return;
+  }
+  progress.bytesSent = sizeBytes;
+  outlet.end(rest, []);
 }
 
 async function pump(outlet: ResponseOutlet, body: StreamedBody, progress: Progress): Promise<void> {

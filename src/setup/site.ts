@@ -41,8 +41,6 @@ export interface Site {
   readonly explain: (request: ProxyRequest) => Promise<ExplainReply>;
   /** What of it may go on in the site after it. */
   readonly inheritance: Inheritance;
-  /** Another one is about to serve in its place: nothing that it has decided is decided again without asking. */
-  stepBack(): void;
   /**
    * Another one serves in its place. What has begun with it ends with it, so that nothing is closed: it keeps no connection that
    * nothing runs on, asks no origin how it is, and is forgotten with the last request, tunnel or fill that knows it.
@@ -76,13 +74,11 @@ export async function createSite(config: Config, { cache, emit, pseudonym }: Sit
   const routes = opened.map(({ route }) => route);
   const origins = opened.map(({ origins: group }) => group);
   const gateOf = new Map(routes.map((route, index) => [route, gates[index] as Gate]));
-  const service = { isServing: true };
   const admission: AdmissionContext = {
     router: createRouter(routes),
     gateOf: (route) => gateOf.get(route) as Gate,
     pseudonym,
     trust: { isTrusted: createPeerList(config.trustedProxies), fields: config.trustedFields },
-    service,
   };
   const road: ProxyContext = { ...admission, cache, clock: systemClock, emit, random: randomBytes };
   /** What is not of the other site too, which nothing is inherited from this one any more. */
@@ -98,9 +94,6 @@ export async function createSite(config: Config, { cache, emit, pseudonym }: Sit
     insideHandler: createProxy(withinGates(road)),
     explain: createExplainer(road),
     inheritance,
-    stepBack() {
-      service.isServing = false;
-    },
     retire(successor) {
       for (const group of leave(successor)) group.retire();
     },

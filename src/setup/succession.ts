@@ -67,7 +67,6 @@ export class Succession {
     return {
       commit: async () => {
         this.#site = site;
-        before.stepBack();
         try {
           await listeners.commit();
         } finally {

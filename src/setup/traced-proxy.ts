@@ -12,9 +12,7 @@ import type { Tracing } from '../telemetry/tracing.ts';
  */
 export function createTracedProxy(context: ProxyContext, tracing: Tracing | undefined): Handler {
   if (tracing === undefined) return createProxy(context);
-  // Whether a request is traced is decided for each by itself, also where the one before said the same.
-  const unrepeated = { ...context, service: { isServing: false } };
-  const untraced = createProxy(unrepeated);
+  const untraced = createProxy(context);
   return (received) => {
     const traced = tracing.receive(received);
     if (traced === undefined) return untraced(received);
@@ -23,6 +21,6 @@ export function createTracedProxy(context: ProxyContext, tracing: Tracing | unde
       if (event.kind === 'request') end(event);
       context.emit(event.kind === 'request' ? { ...event, traceId } : event);
     };
-    return run(() => createProxy({ ...unrepeated, emit })(changedRequest(received, { fields })));
+    return run(() => createProxy({ ...context, emit })(changedRequest(received, { fields })));
   };
 }

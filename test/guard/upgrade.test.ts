@@ -29,8 +29,6 @@ async function openGuarded(
   const ends: Delivery[] = [];
   let entered = 0;
   const allowances: Allowances = {
-    countsRequests: false,
-    repay: () => {},
     lend: (routed, client) => boundlessAllowances.lend(routed, client),
     enter(request, client, routed) {
       entered += 1;

@@ -245,7 +245,7 @@ const bodies: readonly Row[] = [
   ['less than the length', thenEnd(`${nine}good`), '200 good cut', 'fresh'],
   ['less than the length, reset', thenCut(`${nine}good`), '200 good cut', 'fresh'],
   ['less than the length, silent', thenSilence(`${nine}good`), '200 good cut', 'fresh'],
-  ['no length, closed', thenEnd(`${head()}good`), '200 good', 'fresh'],
+  ['no length, closed in order', thenEnd(`${head()}good`), '200 good', 'stored'],
   ['no length, reset', thenCut(`${head()}good`), '200 good cut', 'fresh'],
   ['closed before the head', thenEnd(''), '502', 'fresh'],
   ['reset before the head', thenCut(''), '502', 'fresh'],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Precedent, PrecedentResponse, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
+import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { tellConnections, tellRequests } from '../../src/listener/beginnings.ts';
 import { createConnectionLimits } from '../../src/listener/connection-limits.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
@@ -17,25 +17,6 @@ describe('beginnings', () => {
     );
     expect(handler({} as ProxyRequest)).toBe(response);
     expect(told).toEqual([{ kind: 'begun', what: 'request' }, 'answered']);
-  });
-
-  it('of requests that follow a precedent are told when they do', () => {
-    const told: ServerEvent[] = [];
-    const followed = { status: 206 } as PrecedentResponse;
-    const precedent: Precedent = { follow: ({ range }) => (range === 'bytes=0-9' ? followed : undefined) };
-    const response = { status: 206, precedent } as unknown as ProxyResponse;
-    const handler = tellRequests(
-      () => response,
-      (event) => void told.push(event),
-    );
-    const answered = handler({} as ProxyRequest) as ProxyResponse;
-    const equal = { peer: { address: '192.0.2.1', port: 1 }, receivedAt: 0 };
-    expect(answered.precedent?.follow({ ...equal, range: 'bytes=0-9' })).toBe(followed);
-    expect(answered.precedent?.follow({ ...equal, range: 'bytes=9-0' })).toBeUndefined();
-    expect(told).toEqual([
-      { kind: 'begun', what: 'request' },
-      { kind: 'begun', what: 'request' },
-    ]);
   });
 
   it('of connections are told with their ends; of one that is turned away nothing is', () => {

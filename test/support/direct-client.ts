@@ -76,6 +76,7 @@ export function createDirectClient(handler: Handler, now: () => number, sent: Se
   async function pull(): Promise<boolean> {
     const { body, onDelivered } = await response;
     if (body.kind === 'none') return false;
+    if (body.kind === 'file') throw new Error('this client takes no bytes from files');
     iterator ??= body.kind === 'bytes' ? iterate(body.chunks) : body.stream[Symbol.asyncIterator]();
     try {
       const next = await iterator.next();

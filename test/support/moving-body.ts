@@ -52,10 +52,6 @@ export class MovingBody implements BodyStream, MovableBytes {
     return takenHead + taken;
   }
 
-  move(socket: number, head: Uint8Array): number {
-    return this.moveTo(socket, head);
-  }
-
   readFrom(offset: number): readonly Uint8Array[] | undefined {
     return this.isGone ? undefined : [this.#bytes.subarray(offset)];
   }

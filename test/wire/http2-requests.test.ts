@@ -46,6 +46,7 @@ describe('a request', () => {
       bodySizeBytes: undefined,
       peer: undefined,
       receivedAt: testNow,
+      takesMovable: false,
     });
     expect(request?.peer.address).toBe('127.0.0.1');
   });

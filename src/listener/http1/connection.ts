@@ -9,7 +9,6 @@ import { formatLastProblem } from './head-text.ts';
 import { HeldHead } from './held-head.ts';
 import { type Waiting, Watch } from './patience.ts';
 import { Pipeline } from './pipeline.ts';
-import { type PlainHead, readPlainHead } from './plain-head.ts';
 import type { RequestBody } from './request-body.ts';
 import type { ParsedHead } from './request-head.ts';
 import type { RunningExchange } from './running-exchange.ts';
@@ -20,10 +19,8 @@ const pipelinedRequests = 100;
 
 /** The server of a connection. */
 export interface ConnectionOwner extends Ground {
-  /** Answers a request like one before, if it is one. */
-  follow(connection: Connection, plain: PlainHead): boolean;
-  /** Takes a request whose head has come. `rest` is what has come after it; `plain` is there if the head was all that came. */
-  take(connection: Connection, parsed: ParsedHead, rest: Buffer, plain: PlainHead | undefined): void;
+  /** Takes a request whose head has come. `rest` is what has come after it. */
+  take(connection: Connection, parsed: ParsedHead, rest: Buffer): void;
   forget(connection: Connection): void;
 }
 
@@ -76,10 +73,10 @@ export class Connection implements SocketUser {
   }
 
   receive(chunk: Buffer): void {
-    const isFresh = this.isFree && this.#held === undefined && this.#body === undefined && !this.#isRetired;
-    const plain = isFresh ? readPlainHead(chunk, this.ground.limits.fieldsBytes) : undefined;
-    if (plain !== undefined && this.ground.follow(this, plain)) this.#requests += 1;
-    else this.#read(chunk, plain);
+    let bytes = chunk;
+    while (bytes.length > 0 && this.#stage !== 'ended' && this.#stage !== 'tunnel') {
+      bytes = this.#body === undefined ? this.#readHead(bytes) : this.#readBody(bytes, this.#body);
+    }
   }
 
   /** A body begins with the bytes that come next. */
@@ -250,15 +247,8 @@ export class Connection implements SocketUser {
     return this.#requests === 0 ? 'first' : 'next';
   }
 
-  #read(chunk: Buffer, plain: PlainHead | undefined): void {
-    let bytes = chunk;
-    while (bytes.length > 0 && this.#stage !== 'ended' && this.#stage !== 'tunnel') {
-      bytes = this.#body === undefined ? this.#readHead(bytes, plain) : this.#readBody(bytes, this.#body);
-    }
-  }
-
   /** Returns what comes after the head. */
-  #readHead(bytes: Buffer, plain: PlainHead | undefined): Buffer {
+  #readHead(bytes: Buffer): Buffer {
     // What comes after the last request (RFC 9112 §9.6) is not read while responses are due.
     if (!this.isOpen || (this.#held === undefined && this.#pipeline.isFull)) {
       this.#pipeline.holdBack(bytes);
@@ -277,7 +267,7 @@ export class Connection implements SocketUser {
       return noBytes;
     }
     const rest = all.subarray(reading.sizeBytes);
-    this.ground.take(this, reading.head, rest, rest.length === 0 ? plain : undefined);
+    this.ground.take(this, reading.head, rest);
     return rest;
   }
 

@@ -3,6 +3,7 @@
 import { type Fields, fieldLines, listMembers } from '../../http/fields.ts';
 import type { BodyStream, InterimResponse, ProxyRequest } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
+import { takesMovable } from '../descriptor.ts';
 import type { RequestHead } from '../listener.ts';
 import { ReceivedRequest, type RequestOwner } from '../received-request.ts';
 import type { RequestFraming } from '../request-framing.ts';
@@ -103,7 +104,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
       // Who expects to be told to go on, and has nothing to send, is not understood.
       if (this.#body === undefined) this.#connection.finish();
     }
-    return new ReceivedRequest(head, this.#body, sizeBytes, this);
+    return new ReceivedRequest(head, this.#body, sizeBytes, this, takesMovable(this.#connection.socket));
   }
 
   /** Aborted when the client is gone before its response is whole. */
@@ -170,7 +171,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     this.#writer.flushHead();
   }
 
-  move(content: BodyStream): number {
+  move(content: Pick<BodyStream, 'moveTo'>): number {
     return this.#writer.move(content);
   }
 
@@ -178,10 +179,10 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     return this.#writer.write(chunk);
   }
 
-  end(chunks: readonly Uint8Array[], trailers: Fields): void {
+  end(chunks: readonly Uint8Array[], trailers: Fields, giveBack?: () => void): void {
     // Only a client that says so expects them there.
     const sent = trailers.length > 0 && this.#isChunked && this.#acceptsTrailers ? trailers : [];
-    this.#writer.end(chunks, this.#isChunked ? formatLastChunk(sent) : '');
+    this.#writer.end(chunks, this.#isChunked ? formatLastChunk(sent) : '', giveBack);
   }
 
   whenSettled(callback: (isWhole: boolean) => void): void {

@@ -1,7 +1,7 @@
 /** Writes the pieces of one response to its connection, when its turn among the pipelined ones has come. */
 
 import type { Socket } from 'node:net';
-import type { BodyStream, MovableBytes } from '../../http/message.ts';
+import type { BodyStream } from '../../http/message.ts';
 import { descriptorOf } from '../descriptor.ts';
 import { hasTaken } from '../taken.ts';
 import { type Joint, joinedBytes } from './joint.ts';
@@ -91,7 +91,7 @@ export class ResponseWriter {
   }
 
   /** As `ResponseOutlet.move`. */
-  move(content: BodyStream): number {
+  move(content: Pick<BodyStream, 'moveTo'>): number {
     if (content.moveTo === undefined || !this.#hasTurn || this.#isChunked || this.#isCorked) return 0;
     const descriptor = descriptorOf(this.#place.socket);
     if (descriptor === undefined) return 0;
@@ -116,14 +116,16 @@ export class ResponseWriter {
     return this.#put('\r\n');
   }
 
-  /** Writes the rest of the content, and the text behind it. */
-  end(chunks: readonly Uint8Array[], last: string): void {
+  /** Writes the rest of the content, and the text behind it. `giveBack` is called if the kernel takes all of it at once. */
+  end(chunks: readonly Uint8Array[], last: string, giveBack?: () => void): void {
     const isAlone = this.#hasTurn && !this.#isCorked && !this.#isChunked && last === '';
     const head = this.#head ?? '';
     if (isAlone) {
       this.#head = undefined;
       this.#isEnded = true;
-      this.#awaitEnd(writeTogether(this.#place, head, chunks));
+      const isTaken = writeTogether(this.#place, head, chunks);
+      if (isTaken) giveBack?.();
+      this.#awaitEnd(isTaken);
       return;
     }
     for (const chunk of chunks) if (chunk.length > 0) this.write(chunk);
@@ -164,6 +166,8 @@ export class ResponseWriter {
   #writeWaiting(): void {
     this.#hasTurn = true;
     const pieces = this.#waiting ?? [];
+    // Most responses have their turn before anything of them was made.
+    if (pieces.length === 0 && this.#early === '' && !this.#isEnded) return;
     this.#waiting = undefined;
     this.#waitingBytes = 0;
     this.#cork();
@@ -231,16 +235,4 @@ export function writeTogether(
   for (const chunk of chunks) socket.write(chunk);
   socket.uncork();
   return hasTaken(socket);
-}
-
-/** Has the system put a head and bytes behind it into the socket. Gives how many of both, together, that took. */
-export function moveTogether(place: Omit<ResponsePlace, 'passTurn'>, head: string, bytes: MovableBytes): number {
-  const { socket, ground } = place;
-  const descriptor = descriptorOf(socket);
-  if (descriptor === undefined || head.length > joinedBytes) return 0;
-  const joined = ground.joint.join(head, [], head.length);
-  const takenBytes = bytes.move(descriptor, joined);
-  ground.joint.takeBack(joined);
-  place.movedBytes += takenBytes;
-  return takenBytes;
 }

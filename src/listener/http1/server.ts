@@ -2,7 +2,7 @@
 
 import type { Socket } from 'node:net';
 import { errorResponse } from '../../delivery/problem.ts';
-import type { Handler, Peer } from '../../http/message.ts';
+import type { Peer } from '../../http/message.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import type { RequestHead, Tunnel } from '../listener.ts';
 import { createPace } from '../pace.ts';
@@ -17,8 +17,6 @@ import { DateLine, formatKeepAlive } from './head-text.ts';
 import { Joint } from './joint.ts';
 import { Patience } from './patience.ts';
 import { isWebSocketHandshake, readConnectionWishes } from './persistence.ts';
-import type { PlainHead } from './plain-head.ts';
-import { canBeRemembered, PrecedentRoad } from './precedent-road.ts';
 import type { HeadReading, ParsedHead } from './request-head.ts';
 
 /** Creates what speaks HTTP/1.0 and HTTP/1.1 (RFC 9112). */
@@ -37,7 +35,6 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
   readonly #options: ProtocolOptions;
   readonly #parser: HeadParser;
   readonly #context: ResponseContext;
-  readonly #road: PrecedentRoad;
   readonly #connections = new Set<Connection>();
   readonly #rounds: Rounds;
   #ending: 'none' | 'retiring' | 'draining' = 'none';
@@ -55,7 +52,6 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     this.#parser = new HeadParser(limits);
     const pace = createPace({ limits, now, after });
     this.#context = { handler, now, pace };
-    this.#road = new PrecedentRoad({ now, pace, dateLine: this.dateLine, keepAlive: this.keepAlive });
     this.#rounds = createRounds(after, this.patience.periodMs, () => this.#look());
   }
 
@@ -101,11 +97,7 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     return this.#parser.read(bytes);
   }
 
-  follow(connection: Connection, plain: PlainHead): boolean {
-    return this.#road.follow(connection, plain);
-  }
-
-  take(connection: Connection, parsed: ParsedHead, rest: Buffer, plain: PlainHead | undefined): void {
+  take(connection: Connection, parsed: ParsedHead, rest: Buffer): void {
     const { scheme, tunnel } = this.#options;
     const { limits, now } = this;
     const { isLast, isUpgrade } = readConnectionWishes(parsed);
@@ -127,25 +119,12 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     }
     const { head, framing } = reception;
     const request = exchange.receive(head, framing, limits);
-    const mayRemember = plain !== undefined && framing.kind === 'none' && connection.isOpen;
-    const context = mayRemember ? this.#rememberingContext(parsed, plain) : this.#context;
-    answer(exchange, request, context);
+    answer(exchange, request, this.#context);
   }
 
   forget(connection: Connection): void {
     this.#connections.delete(connection);
     if (this.#connections.size === 0) this.#onEmpty?.();
-  }
-
-  /** What is answered in the same tick may leave a precedent. */
-  #rememberingContext(parsed: ParsedHead, plain: PlainHead): ResponseContext {
-    if (!canBeRemembered(parsed, plain)) return this.#context;
-    const handler: Handler = (request) => {
-      const response = this.#context.handler(request);
-      if (!('then' in response)) this.#road.remember(plain, parsed, response);
-      return response;
-    };
-    return { ...this.#context, handler };
   }
 
   #refuse(connection: Connection, exchange: Exchange, error: ProxyError): void {
@@ -175,9 +154,7 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     );
   }
 
-  /** Precedents hold for a second at most; those that nobody asks for again are not kept for longer than a round. */
   #look(): boolean {
-    this.#road.forgetAll();
     for (const connection of this.#connections) connection.look();
     return this.#connections.size > 0;
   }

@@ -13,9 +13,9 @@ import { bodyFiles, openTestStore } from '../../support/disk-store.ts';
 import { copyToSocket } from '../../support/moves.ts';
 import { type Carrier, openListener } from '../../support/open-listener.ts';
 import { patternBytes } from '../../support/pattern-body.ts';
-import { PrecedentGround } from '../../support/precedent-ground.ts';
 import { SteeredReads } from '../../support/quick-reads.ts';
 import type { RawClient } from '../../support/raw-client.ts';
+import { RoadGround } from '../../support/road-ground.ts';
 
 const sizeBytes = 3 * 1024 * 1024 + 4321;
 const content = Buffer.from(patternBytes(0, sizeBytes));
@@ -48,7 +48,7 @@ async function open(move: MoveToSocket, carrier: Carrier = 'tcp', memoryBytes = 
   const memory = createMemoryTier({ maxSizeBytes: memoryBytes });
   const store = createTieredStore(memory, disk, () => 0);
   const origin = createAnsweringOrigin({ bytes: content, fieldsOf: () => fields, hasRanges: true, asked: [] });
-  const ground = new PrecedentGround({ origin, isFollowing: true, createStore: () => store });
+  const ground = new RoadGround({ origin, createStore: () => store });
   onTestFinished(() => ground.close());
   const listener = await openListener(ground.handler, { carrier, now: ground.clock.now });
   onTestFinished(() => listener[Symbol.asyncDispose]());
@@ -196,38 +196,30 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
     expect(moved.bytes > 0).toBe(isMoved);
   });
 
-  it('are at most a MiB for who follows a precedent: a client that does not take them has them in memory', async () => {
+  it('are sent from the file for 32 KiB to 1 MiB at once; a client that does not take them has the rest in memory', async () => {
     const { ground } = await open(move);
-    const asked = { fields: { range: 'bytes=100-199' } };
-    await ground.ask(asked);
-    const precedent = await ground.leaves(asked);
-    const follow = (range: string) => {
-      const peer = { address: '192.0.2.7', port: 40_000 };
-      return precedent?.follow({ range, peer, receivedAt: ground.clock.now(), takesMovable: true });
-    };
-    expect(follow('bytes=3-32770')?.movable).toBeDefined();
-    expect(follow('bytes=3-32769')?.movable).toBeUndefined();
-    expect(follow(`bytes=3-${3 + 1024 * 1024 - 1}`)?.movable).toBeDefined();
-    expect(follow(`bytes=3-${3 + 1024 * 1024}`)).toBeUndefined();
-    expect(follow('bytes=0-')).toBeUndefined();
+    const kindOf = async (range: string) => (await ground.bodyFor({ fields: { range } })).kind;
+    await kindOf('bytes=100-199');
+    expect(await kindOf('bytes=3-32770')).toBe('file');
+    expect(await kindOf('bytes=3-32769')).toBe('bytes');
+    expect(await kindOf(`bytes=3-${3 + 1024 * 1024 - 1}`)).toBe('file');
+    expect(await kindOf(`bytes=3-${3 + 1024 * 1024}`)).toBe('stream');
+    expect(await kindOf('bytes=0-')).toBe('stream');
   });
 
   it('of less than 128 KiB are copied from memory, where it has them', async () => {
     const { ground, reads } = await open(move, 'tcp', 2 * sizeBytes);
-    const asked = { fields: { range: 'bytes=100-199' } };
-    await ground.ask(asked);
-    const precedent = await ground.leaves(asked);
-    const peer = { address: '192.0.2.7', port: 40_000 };
-    const follow = (range: string) => {
+    const ask = async (range: string) => {
       const before = reads.bytes;
-      const response = precedent?.follow({ range, peer, receivedAt: ground.clock.now(), takesMovable: true });
-      return [response?.movable === undefined ? 'copied' : 'moved', reads.bytes - before];
+      const { kind } = await ground.bodyFor({ fields: { range } });
+      return [kind, reads.bytes - before];
     };
-    expect([follow('bytes=65536-131071'), follow('bytes=2000000-2131070')]).toEqual([
-      ['copied', 0],
-      ['copied', 0],
+    await ask('bytes=100-199');
+    expect([await ask('bytes=65536-131071'), await ask('bytes=2000000-2131070')]).toEqual([
+      ['bytes', 0],
+      ['bytes', 0],
     ]);
-    expect(follow('bytes=2000000-2131071')).toEqual(['moved', 139_264]);
+    expect(await ask('bytes=2000000-2131071')).toEqual(['file', 139_264]);
   });
 
   it('are mended where a file was damaged, a minute after it was checked', async () => {

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
 import { Joint } from '../../../src/listener/http1/joint.ts';
-import { moveTogether, ResponseWriter } from '../../../src/listener/http1/response-writer.ts';
+import { ResponseWriter } from '../../../src/listener/http1/response-writer.ts';
 import { takenBytes } from '../../../src/listener/taken-bytes.ts';
 import { allRoom, MovingBody, type Room } from '../../support/moving-body.ts';
 import { type Carrier, openListener } from '../../support/open-listener.ts';
@@ -160,16 +160,6 @@ describe('a response writer', () => {
     const content = place.body({ headBytes: 1000, bodyBytes: 7 }, allRoom);
     expect([writer.move(content), writer.move(content), writer.move(content)]).toEqual([7, body.length - 7, 0]);
     expect(place.text).toBe(head + Buffer.from(body).toString('latin1'));
-  });
-});
-
-describe('a head and bytes that are moved together', () => {
-  it('are counted, and not tried for a head that is too long', () => {
-    const place = new Place();
-    expect(moveTogether(place, head, place.body(allRoom))).toBe(head.length + body.length);
-    expect(moveTogether(place, 'x'.repeat(9000), place.body(allRoom))).toBe(0);
-    expect(moveTogether(place, head, place.body({ headBytes: 3, bodyBytes: 0 }))).toBe(3);
-    expect(place.movedBytes).toBe(head.length + body.length + 3);
   });
 });
 

@@ -1,7 +1,7 @@
-/** Requests that follow a precedent whose bytes the system moves: what they get, and what is told of it. */
+/** Responses whose body the system sends from a file: what clients get, and what is told of it. */
 
 import { describe, expect, it } from 'vitest';
-import type { Delivery, EqualRequest, PrecedentResponse, ProxyResponse } from '../../../src/http/message.ts';
+import type { Delivery, ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
 import { allRoom, MovingBody, type Room } from '../../support/moving-body.ts';
 import { type Carrier, openListener, type TestListener } from '../../support/open-listener.ts';
 import { patternBytes } from '../../support/pattern-body.ts';
@@ -9,44 +9,34 @@ import { patternBytes } from '../../support/pattern-body.ts';
 const body = patternBytes(0, 60_000);
 const request = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';
 
-/** Gives the first response a precedent that is moved, with so much room, and what cannot be read then. */
+/** Answers with a body that is sent from a file, with so much room, and what cannot be read then. */
 class Ground {
   readonly deliveries: Delivery[] = [];
-  readonly followed: EqualRequest[] = [];
+  readonly asked: ProxyRequest[] = [];
   readonly bodies: MovingBody[] = [];
   rooms: readonly Room[] = [allRoom];
   isGone = false;
 
   async open(carrier: Carrier = 'tcp'): Promise<TestListener> {
-    return await openListener(() => this.#respond(), { carrier });
+    return await openListener((asked) => this.#respond(asked), { carrier });
   }
 
-  #respond(): ProxyResponse {
-    return {
-      status: 200,
-      fields: [['x-road', 'whole']],
-      body: { kind: 'bytes', sizeBytes: body.length, chunks: [body] },
-      precedent: { follow: (equal) => this.#follow(equal) },
-    };
-  }
-
-  #follow(equal: EqualRequest): PrecedentResponse {
-    this.followed.push(equal);
-    const movable = new MovingBody(body, this.rooms);
-    movable.isGone = this.isGone;
-    this.bodies.push(movable);
+  #respond(asked: ProxyRequest): ProxyResponse {
+    this.asked.push(asked);
+    const bytes = new MovingBody(body, this.rooms);
+    bytes.isGone = this.isGone;
+    this.bodies.push(bytes);
+    const sizeBytes = body.length;
     return {
       status: 200,
       fields: [],
-      contentRange: undefined,
-      sizeBytes: body.length,
-      ...(equal.takesMovable === true ? { chunks: [], movable } : { chunks: [body] }),
+      body: asked.takesMovable ? { kind: 'file', sizeBytes, bytes } : { kind: 'bytes', sizeBytes, chunks: [body] },
       onDelivered: (delivery) => this.deliveries.push(delivery),
     };
   }
 }
 
-describe('a request whose precedent is moved', () => {
+describe('a body that the system sends from a file', () => {
   it.each<[name: string, rooms: readonly Room[]]>([
     ['all of it', [allRoom]],
     ['a part of the head', [{ headBytes: 10, bodyBytes: 0 }]],
@@ -54,15 +44,13 @@ describe('a request whose precedent is moved', () => {
     ['a part of the body', [{ headBytes: 1000, bodyBytes: 777 }]],
     ['all but one byte', [{ headBytes: 1000, bodyBytes: body.length - 1 }]],
     ['nothing', []],
-  ])('gets head and body, the socket taking %s, and the next one does', async (_name, rooms) => {
+  ])('comes with its head, the socket taking %s at once, and the next one does', async (_name, rooms) => {
     const ground = new Ground();
     ground.rooms = rooms;
     await using listener = await ground.open();
     await using client = await listener.connect();
-    await client.exchange(request);
     for (let at = 0; at < 3; at += 1) {
       const response = await client.exchange(request);
-      expect(response.lines).not.toContainEqual(['X-Road', 'whole']);
       expect(response.body.equals(body)).toBe(true);
       await expect.poll(() => ground.deliveries).toHaveLength(at + 1);
     }
@@ -79,7 +67,6 @@ describe('a request whose precedent is moved', () => {
     Object.assign(ground, { rooms, isGone: true });
     await using listener = await ground.open();
     await using client = await listener.connect();
-    await client.exchange(request);
     client.send(request);
     expect((await client.response())?.isWhole ?? false).toBe(false);
     await client.closed;
@@ -97,19 +84,26 @@ describe('a request whose precedent is moved', () => {
     ground.rooms = [{ headBytes: 1000, bodyBytes: 10_000 }];
     await using listener = await ground.open(carrier);
     await using client = await listener.connect();
-    await client.exchange(request);
     expect((await client.exchange(request)).body.equals(body)).toBe(true);
-    expect(ground.followed).toMatchObject([{ takesMovable: isMoved }]);
+    expect(ground.asked).toMatchObject([{ takesMovable: isMoved }]);
     expect(ground.bodies.map(({ moves }) => moves)).toEqual([isMoved ? 1 : 0]);
   });
 
-  it('is not moved for HEAD', async () => {
+  it('is not sent for HEAD', async () => {
     const ground = new Ground();
     await using listener = await ground.open();
     await using client = await listener.connect();
     const head = request.replace('GET', 'HEAD');
-    await client.exchange(head);
     expect((await client.exchange(head)).lines).toContainEqual(['Content-Length', '60000']);
-    expect(ground.followed).toMatchObject([{ takesMovable: false }]);
+    expect(ground.bodies.map(({ moves }) => moves)).toEqual([0]);
+  });
+
+  it('waits for its turn behind the response before it', async () => {
+    const ground = new Ground();
+    await using listener = await ground.open();
+    await using client = await listener.connect();
+    client.send(request + request + request);
+    for (let at = 0; at < 3; at += 1) expect((await client.response())?.body.equals(body)).toBe(true);
+    await expect.poll(() => ground.deliveries).toHaveLength(3);
   });
 });

@@ -1,7 +1,4 @@
-/**
- * The whole road of a request without sockets, and a listener before it that follows precedents, or follows none: what one of
- * them gives and tells, the other one has to give and tell too.
- */
+/** The whole road of a request without sockets: the handler that listeners call, over a store and an origin of the test's. */
 
 import { ByteBudget } from '../../src/cache/byte-budget.ts';
 import { type Cache, createCache } from '../../src/cache/cache.ts';
@@ -10,11 +7,10 @@ import { type AccessRules, createAccess } from '../../src/guard/access.ts';
 import { type AllowanceRules, createAllowances } from '../../src/guard/allowances.ts';
 import { createGate } from '../../src/guard/gate.ts';
 import { createPresentation, type PresentationParts } from '../../src/guard/presentation.ts';
-import { type Field, type Fields, fieldLines } from '../../src/http/fields.ts';
-import type { Body, Handler, PrecedentResponse, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
+import type { Field, Fields } from '../../src/http/fields.ts';
+import type { Body, Handler, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { type ProxyError, toProxyError } from '../../src/http/proxy-error.ts';
 import { tellRequests } from '../../src/listener/beginnings.ts';
-import { Precedents } from '../../src/listener/precedents.ts';
 import type { Origin } from '../../src/origin/origin.ts';
 import { createRangeAbility } from '../../src/origin/range-ability.ts';
 import { createProxy } from '../../src/proxy.ts';
@@ -41,7 +37,7 @@ export interface Asked {
   readonly fields?: Readonly<Record<string, string>>;
 }
 
-/** What a client got, and by which road. */
+/** What a client got. */
 export interface Got {
   readonly status: number;
   /** In the order of their names. */
@@ -51,12 +47,10 @@ export interface Got {
   readonly bytes: Buffer;
   /** Why the body broke off, if it did. */
   readonly error: string | undefined;
-  readonly isFollowed: boolean;
 }
 
-export interface PrecedentGroundOptions {
+export interface RoadGroundOptions {
   readonly origin: Origin;
-  readonly isFollowing: boolean;
   readonly access?: Partial<AccessRules>;
   readonly limits?: Partial<AllowanceRules>;
   readonly cache?: Partial<Route['cache']>;
@@ -69,22 +63,18 @@ export interface PrecedentGroundOptions {
 export type Rules = Partial<PresentationParts>;
 
 /** One such road. */
-export class PrecedentGround {
+export class RoadGround {
   readonly clock: FakeClock;
   readonly store: Store;
   readonly cache: Cache;
   readonly events: ServerEvent[] = [];
-  readonly #options: PrecedentGroundOptions;
+  readonly #options: RoadGroundOptions;
   readonly #route: Route;
-  readonly #precedents = new Precedents();
   /** What a listener would call. */
   readonly handler: Handler;
-  /** Told what is paid back: the address of a client, the key and the bytes. */
-  onRepaid: (address: string, key: string, bytes: number) => void = () => {};
   #serving: Handler;
-  #service = { isServing: true };
 
-  constructor(options: PrecedentGroundOptions, rules: Rules = {}) {
+  constructor(options: RoadGroundOptions, rules: Rules = {}) {
     this.clock = options.clock ?? createFakeClock();
     const { now } = this.clock;
     const randomId = sequentialIds();
@@ -109,35 +99,24 @@ export class PrecedentGround {
 
   /** Goes on with other rules. */
   reload(rules: Rules): void {
-    this.#service.isServing = false;
-    this.#service = { isServing: true };
     this.#serving = this.#createHandler(rules);
   }
 
   /** Asks, and reads all of the response. */
   async ask(asked: Asked = {}): Promise<Got> {
     const request = requestOf(asked, this.clock.now());
-    const head = headOf(request);
-    const { peer, receivedAt } = request;
-    const [range] = fieldLines(request.fields, 'range');
-    const precedent = this.#options.isFollowing ? this.#precedents.find(head) : undefined;
-    const followed = precedent?.follow({ range, peer, receivedAt });
-    if (followed !== undefined) return this.#readFollowed(followed);
     const answered = this.handler(request);
-    const isAtOnce = !(answered instanceof Promise);
-    const response = await answered;
-    const got = await readResponse(response, request.method);
-    if (!isAtOnce) await turn();
-    if (response.precedent !== undefined && isAtOnce) this.#precedents.put(head, response.precedent);
+    const got = await readResponse(await answered, request.method);
+    if (answered instanceof Promise) await turn();
     return got;
   }
 
-  /** The precedent that a request leaves, if it leaves one. */
-  async leaves(asked: Asked): Promise<ProxyResponse['precedent']> {
-    const request = requestOf(asked, this.clock.now());
-    const response = await this.handler(request);
-    await readResponse(response, request.method);
-    return response.precedent;
+  /** The body of the response to a request whose client takes bytes from files. */
+  async bodyFor(asked: Asked): Promise<Body> {
+    const request = { ...requestOf(asked, this.clock.now()), takesMovable: true };
+    const { body } = await this.handler(request);
+    if (body.kind === 'stream') body.stream.close();
+    return body;
   }
 
   async close(): Promise<void> {
@@ -145,26 +124,13 @@ export class PrecedentGround {
     await this.store.close();
   }
 
-  #readFollowed(response: PrecedentResponse): Got {
-    const { status, fields, contentRange, sizeBytes, chunks } = response;
-    const bytes = Buffer.concat(chunks);
-    response.onDelivered({ bytesSent: bytes.length, complete: true });
-    const all: Fields = contentRange === undefined ? fields : [...fields, ['content-range', contentRange]];
-    return { status, fields: inOrder(all), sizeBytes, bytes, error: undefined, isFollowed: true };
-  }
-
   #createHandler(rules: Rules): Handler {
     const { access, limits } = this.#options;
-    const limited = createGate({
+    const gate = createGate({
       access: createAccess({ allow: undefined, deny: undefined, credentials: undefined, ...access }),
       allowances: createAllowances({ ...noLimits, ...limits }, this.clock),
       presentation: createPresentation({ cors: undefined, security: undefined, change: undefined, ...rules }),
     });
-    const repay: typeof limited.repay = (...paid) => {
-      this.onRepaid(...paid);
-      limited.repay(...paid);
-    };
-    const gate = { ...limited, repay };
     return createProxy({
       router: createRouter([this.#route]),
       cache: this.cache,
@@ -174,12 +140,11 @@ export class PrecedentGround {
       gateOf: () => gate,
       trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },
       random: (size) => new Uint8Array(size).fill(0xb0),
-      service: this.#service,
     });
   }
 }
 
-function createTestRoute({ origin, cache }: PrecedentGroundOptions, now: () => number): Route {
+function createTestRoute({ origin, cache }: RoadGroundOptions, now: () => number): Route {
   const forgetAfterMs = 600_000;
   return {
     name: 'main',
@@ -217,11 +182,6 @@ function requestOf({ method = 'GET', target = '/file', peer = '192.0.2.7', field
   return request;
 }
 
-/** All that a request says, but for the value of Range. */
-function headOf({ method, target, fields }: ProxyRequest): string {
-  return JSON.stringify([method, target, fields.map(([name, value]) => [name, name === 'range' ? '' : value])]);
-}
-
 async function readResponse({ status, fields, body, onDelivered }: ProxyResponse, method: string): Promise<Got> {
   const chunks: Uint8Array[] = [];
   const error = method === 'HEAD' ? undefined : await readInto(chunks, body);
@@ -229,14 +189,18 @@ async function readResponse({ status, fields, body, onDelivered }: ProxyResponse
   const bytes = Buffer.concat(chunks);
   onDelivered?.({ bytesSent: bytes.length, complete: error === undefined, error });
   const sizeBytes = body.kind === 'none' ? undefined : body.sizeBytes;
-  return { status, fields: inOrder(fields), sizeBytes, bytes, error: error?.code, isFollowed: false };
+  return { status, fields: inOrder(fields), sizeBytes, bytes, error: error?.code };
 }
 
 /** Tells why the body broke off, if it did. */
 async function readInto(chunks: Uint8Array[], body: Body): Promise<ProxyError | undefined> {
   if (body.kind === 'none') return undefined;
   try {
-    for await (const chunk of body.kind === 'bytes' ? body.chunks : body.stream) chunks.push(chunk);
+    const read = body.kind === 'file' ? (body.bytes.readFrom(0) ?? []) : undefined;
+    for await (const chunk of read ??
+      (body.kind === 'bytes' ? body.chunks : body.kind === 'stream' ? body.stream : [])) {
+      chunks.push(chunk);
+    }
     return undefined;
   } catch (thrown) {
     return toProxyError(thrown);
