@@ -7,12 +7,13 @@ import { ProxyError } from '../http/proxy-error.ts';
 import { type ExchangeOwner, Http2Exchange } from './http2-exchange.ts';
 import { FloodMeter } from './http2-flood.ts';
 import { receiveHttp2Head } from './http2-receive.ts';
-import { beginSession, streamWindowBytes } from './http2-session.ts';
+import { beginSession, catchProtocolErrors, streamWindowBytes } from './http2-session.ts';
 import { Http2Stride } from './http2-stride.ts';
+import type { Http2Windows } from './http2-writer.ts';
 import type { ProtocolOptions } from './protocol.ts';
 import { takenBytes } from './taken-bytes.ts';
 
-const { NGHTTP2_ENHANCE_YOUR_CALM } = constants;
+const { NGHTTP2_ENHANCE_YOUR_CALM, NGHTTP2_INTERNAL_ERROR, NGHTTP2_PROTOCOL_ERROR } = constants;
 
 /**
  * How long a connection that we have ended is still there when nothing more leaves, so that the client has read all (RFC 9112
@@ -51,6 +52,9 @@ export class Http2Connection implements ExchangeOwner {
   /** What had left at which time, after it had its last thing to do. */
   #leaving: Progress | undefined;
   #hadRequest = false;
+  /** Errors that nghttp2 has reported and for which no stream was reset yet, and the last of them. */
+  #protocolErrors = 0;
+  #protocolError: Error | undefined;
 
   constructor(socket: Socket, peer: Peer, options: ProtocolOptions, requests: Http2Requests) {
     this.#socket = socket;
@@ -60,6 +64,7 @@ export class Http2Connection implements ExchangeOwner {
     this.#since = options.now();
     this.#flood = new FloodMeter(options.limits.streamsPerConnection, this.#since);
     this.#session = beginSession(socket, options.limits);
+    catchProtocolErrors(this.#session, (error) => this.#noteProtocolError(error));
     this.#session.on('stream', (stream, headers, _flags, rawHeaders) => {
       this.#receive(stream, headers[':method'] ?? '', rawHeaders);
     });
@@ -70,6 +75,11 @@ export class Http2Connection implements ExchangeOwner {
 
   get isOpen(): boolean {
     return !this.#session.destroyed;
+  }
+
+  get windows(): Http2Windows {
+    const { state, remoteSettings } = this.#session;
+    return { stream: remoteSettings.initialWindowSize ?? 0, connection: state.remoteWindowSize ?? 0 };
   }
 
   /** Whether something runs on it. */
@@ -103,6 +113,7 @@ export class Http2Connection implements ExchangeOwner {
 
   settle(exchange: Http2Exchange): void {
     this.#exchanges.delete(exchange);
+    if (exchange.isMalformed) this.#noteMalformed();
     const now = this.#options.now();
     // What the client sends of a body before it learns that nobody wants it is no fault of its own.
     if (exchange.isReceiving) this.#flood.noteUse(streamWindowBytes);
@@ -121,6 +132,7 @@ export class Http2Connection implements ExchangeOwner {
     if (this.#flood.isFlooded({ receivedBytes: this.#socket.bytesRead, sentBytes }, now)) {
       this.#calm('too many bytes for nothing');
     } else if (this.#stage === 'open' && this.#isUnused(now)) this.drain();
+    this.#judgeProtocolErrors();
     for (const exchange of this.#exchanges) exchange.look(now, this.#options.limits);
     if (this.#session.destroyed) this.#stage = 'ended';
   }
@@ -131,6 +143,7 @@ export class Http2Connection implements ExchangeOwner {
     // It was reset with the same bytes that it came with.
     if (stream.destroyed || stream.closed) {
       stream.on('error', () => {});
+      if (stream.rstCode === NGHTTP2_PROTOCOL_ERROR) this.#noteMalformed();
       if (this.#flood.noteReset(receivedAt)) this.#calm('too many streams were reset');
       return;
     }
@@ -184,6 +197,25 @@ export class Http2Connection implements ExchangeOwner {
     this.#reportRefusal(error);
     this.#stage = 'ended';
     this.#session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM);
+  }
+
+  /** Whether it was an error of a stream or of the connection shows when nghttp2 has sent its answer. */
+  #noteProtocolError(error: Error): void {
+    this.#protocolErrors += 1;
+    this.#protocolError = error;
+    setImmediate(() => this.#judgeProtocolErrors());
+  }
+
+  /** nghttp2 has reset a stream. */
+  #noteMalformed(): void {
+    this.#protocolErrors = Math.max(0, this.#protocolErrors - 1);
+  }
+
+  /** Ends the connection where nghttp2 has reported more errors than it has reset streams. */
+  #judgeProtocolErrors(): void {
+    if (this.#protocolErrors === 0 || this.#session.destroyed) return;
+    const isAnswered = this.#session.state.outboundQueueSize === 0;
+    if (isAnswered) this.#session.destroy(this.#protocolError, NGHTTP2_INTERNAL_ERROR);
   }
 
   /** A connection error (RFC 9113 §5.4.1), of the client's or of the socket. */

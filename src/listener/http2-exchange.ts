@@ -6,14 +6,22 @@ import type { InterimResponse, ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { headersOf, http2Head, http2Lines } from './http2-head.ts';
 import type { Http2Stride } from './http2-stride.ts';
-import { Http2Writer } from './http2-writer.ts';
+import { type Http2Windows, Http2Writer } from './http2-writer.ts';
 import type { ListenerLimits, RequestHead } from './listener.ts';
 import { MessageBody } from './message-body.ts';
 import { ReceivedRequest, type RequestOwner } from './received-request.ts';
 import type { RequestFraming } from './request-framing.ts';
 import type { ResponseHead, ResponseOutlet } from './respond.ts';
 
-const { NGHTTP2_NO_ERROR } = constants;
+const {
+  NGHTTP2_NO_ERROR,
+  NGHTTP2_PROTOCOL_ERROR,
+  NGHTTP2_STREAM_STATE_HALF_CLOSED_LOCAL: endedByUs,
+  NGHTTP2_STREAM_STATE_HALF_CLOSED_REMOTE: endedByClient,
+} = constants;
+
+/** The largest status that `respond` takes. */
+const largestStatus = 599;
 
 /** With any error, Node resets a stream with INTERNAL_ERROR. */
 const brokenOff = new Error('the response broke off');
@@ -22,6 +30,7 @@ const brokenOff = new Error('the response broke off');
 export interface ExchangeOwner {
   /** Whether the connection is there. */
   readonly isOpen: boolean;
+  readonly windows: Http2Windows;
   /** Takes no further request. */
   drain(): void;
   /** Bytes of a request's body have come. */
@@ -43,6 +52,15 @@ export interface Http2ExchangeParts {
   readonly now: () => number;
 }
 
+type ResponseLines = ReturnType<typeof http2Head>;
+
+/** The head of a response that waits for the first byte of its content, or for its end. */
+interface HeldHead {
+  readonly head: ResponseLines;
+  /** Whether trailers may follow the content. */
+  readonly isTrailing: boolean;
+}
+
 /** Lives from the request's head until its stream is closed, by either side. */
 export class Http2Exchange implements RequestOwner, ResponseOutlet {
   readonly startedAt: number;
@@ -51,9 +69,15 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   readonly #stream: ServerHttp2Stream;
   readonly #writer: Http2Writer;
   readonly #now: () => number;
+  /** Whether the request is whole without a body. */
+  readonly #isBodiless: boolean;
+  #requestFields: Fields = [];
   #expectsContinue = false;
   #body: MessageBody | undefined;
+  #heldHead: HeldHead | undefined;
   #trailers: Fields = [];
+  /** Whether the rest of the request is to be refused once our side of the stream has ended. */
+  #isRefusingRest = false;
   #isEnded = false;
   #isBroken = false;
   #isSettled = false;
@@ -70,8 +94,9 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     this.#seenAt = startedAt;
     this.#owner = owner;
     this.#stream = stream;
-    this.#writer = new Http2Writer(stream, stride, now);
+    this.#writer = new Http2Writer(stream, owner, stride, now);
     this.#now = now;
+    this.#isBodiless = stream.endAfterHeaders || hasEndedEmpty(stream);
     // All that a response needs which is there at once: each listener of a stream has its price.
     stream.on('error', ignore);
     stream.on('close', () => this.#settle());
@@ -97,8 +122,13 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     return this.#isBroken;
   }
 
+  /** Whether its stream was reset because of what the client has sent on it. */
+  get isMalformed(): boolean {
+    return this.#stream.rstCode === NGHTTP2_PROTOCOL_ERROR;
+  }
+
   get isBehind(): boolean {
-    return this.#writer.isBehind;
+    return this.#writer.isBehind || (this.#isEnded && !this.#isSettled);
   }
 
   get takenBytes(): number {
@@ -107,7 +137,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
 
   /** Whether some of the request's body has yet to come. */
   get isReceiving(): boolean {
-    return !this.#stream.endAfterHeaders && this.#body?.isEnded !== true;
+    return !this.#isBodiless && this.#body?.isEnded !== true;
   }
 
   /** Whether only the client can bring it forward, by sending or by reading. */
@@ -123,7 +153,8 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   /** The request as a handler sees it. */
   receive(head: RequestHead, framing: RequestFraming): ProxyRequest {
     const sizeBytes = framing.kind === 'length' ? framing.sizeBytes : undefined;
-    if (!this.#stream.endAfterHeaders && sizeBytes !== 0) {
+    this.#requestFields = head.fields;
+    if (!this.#isBodiless && sizeBytes !== 0) {
       this.#expectsContinue = head.fields.some(([name]) => name === 'expect');
       this.#body = new MessageBody(this.#stream, {
         sizeBytes,
@@ -159,6 +190,9 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
       this.#seenProgress = progress;
       this.#seenAt = now;
     }
+    this.flushHead();
+    this.#writer.flush();
+    if (this.#isRefusingRest) this.#refuseRest();
     const isIdle = idleTimeoutMs > 0 && now - this.#seenAt >= idleTimeoutMs;
     const isLate = requestTimeoutMs > 0 && this.isReceiving && now - this.startedAt >= requestTimeoutMs;
     if (isIdle && this.isBehind) this.breakOff();
@@ -168,14 +202,29 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   writeHead({ status, fields, contentLength, content, mayTrail, now }: ResponseHead): void {
     const head = http2Head({ status, lines: http2Lines(fields), contentLength, now });
     if (!this.#isOpen) return;
-    this.#stream.respond(head, { endStream: content === 'none', waitForTrailers: mayTrail });
-    if (mayTrail) this.#stream.once('wantTrailers', () => this.#sendTrailers());
+    const isTrailing = mayTrail && this.#acceptsTrailers;
+    const isEmpty = content === 'none' || (contentLength === 0 && !isTrailing);
+    if (isEmpty || content === 'bytes' || status > largestStatus) this.#respond(head, isEmpty, isTrailing);
+    else this.#heldHead = { head, isTrailing };
   }
 
-  /** Node sends it in any case before the turn of the event loop is over. */
-  flushHead(): void {}
+  /**
+   * While the client's windows are used up, no content could follow the head, and neither could the empty frame that ends
+   * empty content: the head waits until it is known whether it ends the stream.
+   */
+  flushHead(): void {
+    if (this.#heldHead === undefined) return;
+    const { stream, connection } = this.#owner.windows;
+    if (stream === 0 || connection <= 0) return;
+    try {
+      this.#sendHead(false);
+    } catch {
+      this.breakOff();
+    }
+  }
 
   write(chunk: Uint8Array): boolean {
+    this.#sendHead(false);
     return this.#isOpen ? this.#writer.write(chunk) : true;
   }
 
@@ -186,6 +235,8 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   end(chunks: readonly Uint8Array[], trailers: Fields): void {
     this.#isEnded = true;
     this.#trailers = trailers;
+    const isTrailing = this.#heldHead?.isTrailing === true && trailers.length > 0;
+    this.#sendHead(!isTrailing && chunks.every(({ length }) => length === 0), isTrailing);
     if (this.#stream.writableFinished) this.#leaveRest();
     else if (this.#isOpen) this.#writer.end(chunks);
   }
@@ -193,6 +244,11 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   breakOff(): void {
     if (this.#isSettled) return;
     this.#isBroken = true;
+    try {
+      this.#sendHead(false);
+    } catch {
+      // A head that cannot be written; the stream is reset without one.
+    }
     // Not with `close`, which ends the content before it resets the stream, as if that were whole.
     setImmediate(() => this.#stream.destroy(brokenOff));
   }
@@ -232,6 +288,23 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     }
   }
 
+  /** RFC 9110 §10.1.4. In HTTP/2 the field has no other value than `trailers` (RFC 9113 §8.2.2). */
+  get #acceptsTrailers(): boolean {
+    return this.#requestFields.some(([name]) => name === 'te');
+  }
+
+  /** Sends the head that was held back, if there is one. It ends the stream where the content is empty. */
+  #sendHead(isEmpty: boolean, isTrailing = this.#heldHead?.isTrailing ?? false): void {
+    const held = this.#heldHead;
+    this.#heldHead = undefined;
+    if (held !== undefined && this.#isOpen) this.#respond(held.head, isEmpty, isTrailing);
+  }
+
+  #respond(head: ResponseLines, endStream: boolean, waitForTrailers: boolean): void {
+    this.#stream.respond(head, { endStream, waitForTrailers });
+    if (waitForTrailers) this.#stream.once('wantTrailers', () => this.#sendTrailers());
+  }
+
   /** RFC 9113 §8.1: a field section after the content. Without any fields Node ends the stream with an empty frame. */
   #sendTrailers(): void {
     this.#stream.sendTrailers(headersOf(http2Lines(this.#trailers)));
@@ -251,7 +324,17 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     this.#isWhole = true;
     if (!this.isReceiving) return;
     this.#body?.fail(new ProxyError('request_body_incomplete', { detail: 'the response was over before' }));
-    setImmediate(() => setImmediate(() => this.#stream.close(NGHTTP2_NO_ERROR)));
+    setImmediate(() => setImmediate(() => this.#refuseRest()));
+  }
+
+  /** A reset without an error may follow a response that is whole, and no other: the client must have been sent its end. */
+  #refuseRest(): void {
+    const stream = this.#stream;
+    this.#isRefusingRest = this.#isOpen && stream.state.state !== endedByUs;
+    if (this.#isRefusingRest) return;
+    stream.close(NGHTTP2_NO_ERROR);
+    // What has come of it goes by, so that the stream is over.
+    stream.resume();
   }
 
   #settle(): void {
@@ -264,6 +347,11 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     this.#onSettled?.(this.#isWhole);
     this.#owner.settle(this);
   }
+}
+
+/** Whether all that has followed the head of a request is an end (RFC 9113 §8.1: an empty DATA frame may tell it). */
+function hasEndedEmpty(stream: ServerHttp2Stream): boolean {
+  return stream.readableLength === 0 && stream.state.state === endedByClient;
 }
 
 /** The close that follows an error says enough. */

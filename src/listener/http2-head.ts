@@ -49,7 +49,7 @@ export function http2Head({
 export function http2Lines(fields: Fields): Http2Lines {
   const lines: string[] = [];
   for (const [name, value] of fields) {
-    if (isFramingField(name)) continue;
+    if (isFramingField(name) || name === 'http2-settings') continue;
     validateHeaderName(name);
     validateHeaderValue(name, value);
     const earlier = keptApart.has(name) ? -1 : indexOfName(lines, name);

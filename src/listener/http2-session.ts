@@ -39,6 +39,24 @@ export function beginSession(socket: Socket, limits: ListenerLimits): ServerHttp
   return session;
 }
 
+/** NGHTTP2_ERR_PROTO. */
+const protocolError = -505;
+
+/**
+ * Node destroys a session for every protocol error that nghttp2 reports. nghttp2 has answered each of them by then: most with
+ * GOAWAY, but content beyond Content-Length by resetting the stream alone (RFC 9113 §8.1.1). Such an error, whichever it was,
+ * comes to `onError` from now on, and the session goes on.
+ */
+export function catchProtocolErrors(session: ServerHttp2Session, onError: (error: Error) => void): void {
+  const destroy = session.destroy.bind(session);
+  Object.assign(session, {
+    destroy(error?: Error & { readonly errno?: number }, code?: number): void {
+      if (error?.errno === protocolError && code === undefined && !session.destroyed) onError(error);
+      else destroy(error, code);
+    },
+  });
+}
+
 type Limits = Pick<ListenerLimits, 'targetBytes' | 'fieldsBytes' | 'maxFieldCount' | 'streamsPerConnection'>;
 
 function sessionOptions({

@@ -6,25 +6,46 @@ import type { Http2Stride } from './http2-stride.ts';
 /** Pieces that Node is given before it has sent earlier ones, so that the connection does not run dry. */
 const piecesAhead = 2;
 
+/** How much content a client has room for (RFC 9113 §6.9), as far as Node tells it. In bytes. */
+export interface Http2Windows {
+  /** The first window of each stream. What the client has added to it since is not told. */
+  readonly stream: number;
+  /** What is left of the window that all streams share. */
+  readonly connection: number;
+}
+
 /**
  * Content that the client takes in one stride goes out at once; the rest follows the client's flow control (RFC 9113 §5.2),
  * piece by piece.
+ *
+ * nghttp2 sends no DATA frame into a window without room, not even the empty one that ends a stream, though it may be sent
+ * (§6.9.1). So a piece that fills a window goes together with the end, and waits until it is known whether it is the last.
  */
 export class Http2Writer {
   readonly #stream: ServerHttp2Stream;
   readonly #stride: Http2Stride;
   readonly #now: () => number;
   readonly #chunks: Uint8Array[] = [];
+  readonly #client: { readonly windows: Http2Windows };
   #piecesOut = 0;
+  #writtenBytes = 0;
   #takenBytes = 0;
+  /** Whether the piece that is left fills a window, and waits for what follows it. */
+  #isHolding = false;
   #isEnding = false;
   /** What went out at once, and when. */
   #lastBytes = 0;
   #lastAt = 0;
   #onRoom: (() => void) | undefined;
 
-  constructor(stream: ServerHttp2Stream, stride: Http2Stride, now: () => number) {
+  constructor(
+    stream: ServerHttp2Stream,
+    client: { readonly windows: Http2Windows },
+    stride: Http2Stride,
+    now: () => number,
+  ) {
     this.#stream = stream;
+    this.#client = client;
     this.#stride = stride;
     this.#now = now;
   }
@@ -60,6 +81,14 @@ export class Http2Writer {
     else this.#feed();
   }
 
+  /** Sends what waits for what follows it, because that does not come. */
+  flush(): void {
+    if (!this.#isHolding || this.#isEnding) return;
+    const [piece] = this.#chunks.splice(0);
+    this.#isHolding = false;
+    if (piece !== undefined) this.#send(piece);
+  }
+
   /** Resolves when more may be written, or `release` is called. */
   room(): Promise<void> {
     return new Promise((resolve) => {
@@ -81,7 +110,7 @@ export class Http2Writer {
   }
 
   get #hasRoom(): boolean {
-    return this.#chunks.length === 0 && this.#piecesOut < piecesAhead;
+    return (this.#chunks.length === 0 || this.#isHolding) && this.#piecesOut < piecesAhead;
   }
 
   /** Node puts what is written while it is corked into the frames of one write, and the end of the stream into the last. */
@@ -94,20 +123,59 @@ export class Http2Writer {
       this.#stream.cork();
       for (const chunk of chunks) this.#stream.write(chunk);
       this.#stream.end();
-    } else if (first === undefined) this.#stream.end();
+    } else if (first === undefined) this.#endAlone();
     else this.#stream.end(first);
     chunks.length = 0;
   }
 
   #feed(): void {
     while (this.#piecesOut < piecesAhead) {
-      const piece = this.#nextPiece();
+      this.#isHolding = this.#isLastFilling;
+      const piece = this.#isHolding ? undefined : this.#nextPiece();
       if (piece === undefined) break;
-      const sentAt = this.#now();
-      this.#piecesOut += 1;
-      this.#stream.write(piece, () => this.#noteTaken(piece.length, this.#now() - sentAt));
+      this.#send(piece);
     }
-    if (this.#isEnding && this.#chunks.length === 0 && !this.#stream.writableEnded) this.#stream.end();
+    if (this.#isHolding && this.#isEnding && this.#piecesOut === 0) setImmediate(() => this.#endFull());
+    if (this.#isEnding && this.#chunks.length === 0) this.#endAlone();
+  }
+
+  /**
+   * Ends the content, perhaps with an empty DATA frame, for which nghttp2 waits where the client's window is used up. Node
+   * would reset a stream that has nothing more to send before that frame is out, unless somebody reads or pauses its request.
+   */
+  #endAlone(): void {
+    if (this.#stream.writableEnded) return;
+    if (this.#stream.readableFlowing === null) this.#stream.pause();
+    this.#stream.end();
+  }
+
+  #send(piece: Uint8Array): void {
+    const sentAt = this.#now();
+    this.#piecesOut += 1;
+    this.#writtenBytes += piece.length;
+    this.#stream.write(piece, () => this.#noteTaken(piece.length, this.#now() - sentAt));
+  }
+
+  /** Whether all that is left is a piece after which a window has no room. */
+  get #isLastFilling(): boolean {
+    const [chunk] = this.#chunks;
+    if (chunk === undefined || this.#chunks.length > 1 || chunk.length > this.#stride.bytes) return false;
+    const { stream, connection } = this.#client.windows;
+    const outBytes = this.#writtenBytes - this.#takenBytes;
+    // Of what is on its way, some may have its room already.
+    const isConnectionFull = connection === chunk.length || connection === chunk.length + outBytes;
+    return isConnectionFull || this.#writtenBytes + chunk.length === stream;
+  }
+
+  /**
+   * Writes the last piece together with the end. Node puts both into one frame where nothing else is on its way, and where it
+   * is not called back by a write.
+   */
+  #endFull(): void {
+    if (this.#stream.destroyed || this.#stream.writableEnded) return;
+    const [piece] = this.#chunks.splice(0);
+    if (piece !== undefined) this.#send(piece);
+    this.#stream.end();
   }
 
   #noteTaken(sizeBytes: number, elapsedMs: number): void {

@@ -127,6 +127,11 @@ export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefi
   #start(): void {
     this.#state = 'reading';
     this.#options.onStart?.();
+    // Its end was told before anything listened for it: of an empty body, as soon as it came.
+    if (this.#message.readableEnded) {
+      this.#end();
+      return;
+    }
     if (this.#message.destroyed) {
       this.#breakOff();
       return;

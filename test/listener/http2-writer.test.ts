@@ -4,7 +4,7 @@ import type { ServerHttp2Stream } from 'node:http2';
 import { Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
 import { Http2Stride } from '../../src/listener/http2-stride.ts';
-import { Http2Writer } from '../../src/listener/http2-writer.ts';
+import { type Http2Windows, Http2Writer } from '../../src/listener/http2-writer.ts';
 
 const kibibyte = 1024;
 
@@ -34,14 +34,14 @@ class HeldStream extends Writable {
   }
 }
 
-function setUp(stride = new Http2Stride()) {
+function setUp(stride = new Http2Stride(), windows: Http2Windows = { stream: 65_535, connection: 1024 * kibibyte }) {
   const stream = new HeldStream();
   const clock = { now: 0 };
   return {
     stream,
     stride,
     clock,
-    writer: new Http2Writer(stream as unknown as ServerHttp2Stream, stride, () => clock.now),
+    writer: new Http2Writer(stream as unknown as ServerHttp2Stream, { windows }, stride, () => clock.now),
   };
 }
 
@@ -72,5 +72,24 @@ describe('content', () => {
     later.writer.end([Buffer.alloc(10 * kibibyte)]);
     await later.stream.takeAll();
     expect(later.stream.sizes[0]).toBe(4 * kibibyte);
+  });
+
+  it.each<[string, Http2Windows]>([
+    ['of the stream', { stream: 3, connection: 10 }],
+    ['of the connection', { stream: 10, connection: 3 }],
+  ])('that fills the window %s waits for what follows it', async (_name, windows) => {
+    for (const follow of ['more', 'end', 'nothing'] as const) {
+      const { stream, writer } = setUp(undefined, windows);
+      expect(writer.write(Buffer.alloc(3))).toBe(true);
+      expect(stream.sizes).toEqual([]);
+      if (follow === 'more') writer.write(Buffer.alloc(1));
+      if (follow === 'end') writer.end([]);
+      if (follow === 'nothing') writer.flush();
+      await new Promise((resolve) => setImmediate(resolve));
+      expect([stream.sizes, stream.writableEnded]).toEqual([[3], follow === 'end']);
+      await stream.takeAll();
+      expect(stream.sizes).toEqual(follow === 'more' ? [3, 1] : [3]);
+      expect(writer.isBehind).toBe(false);
+    }
   });
 });

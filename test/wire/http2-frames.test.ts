@@ -65,6 +65,7 @@ const streams: readonly Row[] = [
     asked: ['/wait'],
   },
   {
+    // §5.1.1 has a connection error; `reference/node-http2` says why it is not there.
     name: 'a stream lower than the last',
     send: (c) => {
       c.request(3, getFields('/3'));

@@ -5,8 +5,9 @@ import { connect } from 'node:http2';
 import { describe, expect, it } from 'vitest';
 import type { ProxyError } from '../../src/http/proxy-error.ts';
 import { streamWindowBytes } from '../../src/listener/http2-session.ts';
+import { encodeFields } from '../support/h2-hpack.ts';
 import { openH2Server } from '../support/h2-listener.ts';
-import { errorCode, getFields, postFields } from '../support/h2-raw-client.ts';
+import { errorCode, flag, frameBytes, frameType, getFields, postFields } from '../support/h2-raw-client.ts';
 import { testNow, textResponse } from '../support/open-listener.ts';
 import { untilQuiet } from '../support/until-quiet.ts';
 
@@ -93,6 +94,54 @@ describe('a request', () => {
     else client.data(1, rest, { endStream: true });
     await expect.poll(() => ends).toEqual(['request_body_incomplete']);
     expect(server.requests[0]?.signal.aborted).toBe(true);
+    // An error of the stream, and not of the connection (RFC 9113 §8.1.1).
+    client.request(3, getFields('/'));
+    expect((await client.whenOver(3)).status).toBe(200);
+    expect(client.outcome(1).resetCode).toBe(rest === '' ? undefined : code);
+  });
+
+  it('whose content is longer than it says before anybody has read it is reset alone', async () => {
+    await using server = await openH2Server(() => textResponse('well'));
+    await using client = await server.connect();
+    client.request(1, getFields('/other', [['content-length', '3']]), { endStream: false });
+    client.request(3, postFields('/', [['content-length', '0']]), { endStream: false });
+    client.data(3, 'more', { endStream: true });
+    client.data(1, 'four', { endStream: true });
+    client.request(5, getFields('/'));
+    expect((await client.whenOver(5)).body.toString()).toBe('well');
+    expect([client.outcome(1).resetCode, client.outcome(3).resetCode]).toEqual([
+      errorCode.protocol,
+      errorCode.protocol,
+    ]);
+    expect(client.goawayCode).toBeUndefined();
+  });
+
+  it('ends its connection by an error of the connection, though one of a stream came in the same write', async () => {
+    await using server = await openH2Server(() => textResponse('well'));
+    await using client = await server.connect();
+    const fields = postFields('/', [['content-length', '0']]);
+    const tooLong = frameBytes(frameType.data, flag.endStream, 1, Buffer.from('more'));
+    const onIdle = frameBytes(frameType.data, 0, 9, Buffer.from('x'));
+    const head = frameBytes(frameType.headers, flag.endHeaders, 1, encodeFields(fields));
+    client.send(Buffer.concat([head, tooLong, onIdle]));
+    await client.closed;
+    expect(client.goawayCode).toBe(errorCode.protocol);
+  });
+
+  it('has its empty body, whose end has come long before it is read', async () => {
+    const wanted = Promise.withResolvers<void>();
+    await using server = await openH2Server(async ({ body }) => {
+      await wanted.promise;
+      for await (const _chunk of body ?? []);
+      return textResponse('read');
+    });
+    await using client = await server.connect();
+    client.request(1, postFields(), { endStream: false });
+    await client.roundTrip();
+    client.data(1, '', { endStream: true });
+    await client.roundTrip();
+    wanted.resolve();
+    expect((await client.whenOver(1)).body.toString()).toBe('read');
   });
 
   it('whose client leaves in the middle of the body never looks whole', async () => {

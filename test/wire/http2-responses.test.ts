@@ -28,6 +28,7 @@ describe('a response', () => {
       ['keep-alive', 'timeout=5'],
       ['transfer-encoding', 'chunked'],
       ['upgrade', 'h3'],
+      ['http2-settings', 'AAMAAABk'],
       ['proxy-connection', 'x'],
       ['content-length', '99'],
       ['set-cookie', 'a=1'],
@@ -127,9 +128,9 @@ describe('a response', () => {
   it.each<[string, number | undefined]>([
     ['known', 4],
     ['unknown', undefined],
-  ])('is followed by trailers, its length %s', async (_name, sizeBytes) => {
+  ])('is followed by trailers where its client takes them, its length %s', async (_name, sizeBytes) => {
     const stream = {
-      ...chunks('body'),
+      ...chunks(Promise.resolve(), 'body'),
       trailers: () =>
         [
           ['x-sum', '1'],
@@ -145,7 +146,7 @@ describe('a response', () => {
       body: { kind: 'stream', sizeBytes, stream },
     }));
     await using client = await server.connect();
-    client.request(1, getFields());
+    client.request(1, getFields('/', [['te', 'trailers']]));
     const { body, trailers, isEnded } = await client.whenOver(1);
     expect([body.toString(), trailers, isEnded]).toEqual([
       'body',
@@ -155,6 +156,108 @@ describe('a response', () => {
       ],
       true,
     ]);
+    client.request(3, getFields('/'));
+    expect(await client.whenOver(3)).toMatchObject({ trailers: [], isEnded: true });
+  });
+
+  /** What has to be ended, while no content can be sent. `end` is when a stream of content ends. */
+  const empties: readonly (readonly [string, (end: Promise<void>) => ProxyResponse['body']])[] = [
+    ['none', () => ({ kind: 'none' })],
+    ['no bytes', () => textResponse('').body],
+    ['a stream of no bytes', () => streamResponse(chunksOf(), 0).body],
+    ['a stream of unknown length that is over', () => streamResponse(chunksOf(), undefined).body],
+    ['a stream of unknown length that ends later', (end) => streamResponse(chunksAfter(end), undefined).body],
+    [
+      'a stream that could have trailers',
+      (end) => ({ kind: 'stream', sizeBytes: undefined, stream: { ...chunks(end), trailers: () => [] } }),
+    ],
+  ];
+  const spent: readonly (readonly [string, readonly (readonly [number, number])[]])[] = [
+    ['by another stream', [[setting.windowSize, 1_000_000]]],
+    ['from the first', [[setting.windowSize, 0]]],
+  ];
+
+  it.each(spent.flatMap(([how, settings]) => empties.map(([what, body]) => [how, what, settings, body] as const)))(
+    'without content ends though the window is used up %s: %s',
+    async (_how, _what, settings, body) => {
+      const end = Promise.withResolvers<void>();
+      await using server = await openH2Server(({ target }) =>
+        target === '/large'
+          ? streamResponse(chunksOf('x'.repeat(100_000)), 100_000)
+          : { status: 200, fields: [], body: body(end.promise) },
+      );
+      await using client = await server.connect(settings);
+      client.request(1, getFields('/large', [['te', 'trailers']]));
+      await untilQuiet(() => client.outcome(1).body.length);
+      client.request(3, getFields('/', [['te', 'trailers']]));
+      await client.roundTrip();
+      end.resolve();
+      expect(await client.whenOver(3)).toMatchObject({ status: 200, isEnded: true, resetCode: undefined });
+      client.windowUpdate(0, 1_000_000);
+      client.windowUpdate(1, 1_000_000);
+      await client.whenOver(1);
+      expect(client.outcome(3).resetCode).toBeUndefined();
+    },
+  );
+
+  it('is told of its head, though nothing of its content comes, once the window has room again', async () => {
+    await using server = await openH2Server(({ target }) =>
+      target === '/large'
+        ? streamResponse(chunksOf('x'.repeat(100_000)), 100_000)
+        : streamResponse(chunksAfter(new Promise(() => {})), undefined),
+    );
+    await using client = await server.connect([[setting.windowSize, 1_000_000]]);
+    client.request(1, getFields('/large'));
+    await untilQuiet(() => client.outcome(1).body.length);
+    client.request(3, getFields('/'));
+    await client.roundTrip();
+    expect(client.outcome(3).status).toBeUndefined();
+    client.windowUpdate(0, 1_000_000);
+    expect(await client.until(() => client.outcome(3).status === 200)).toBe(true);
+  });
+
+  /** What fills a window of 65,535 bytes, and how it ends. */
+  const full = 'x'.repeat(65_535);
+  it.each<[string, (end: Promise<void>) => ProxyResponse['body'], readonly string[]]>([
+    ['bytes', () => textResponse(full).body, []],
+    ['a stream of known length', () => streamResponse(chunksOf(full), full.length).body, []],
+    ['a stream of unknown length', () => streamResponse(chunksOf(full), undefined).body, []],
+    ['pieces', () => streamResponse(chunksOf('x', full.slice(1)), undefined).body, []],
+  ])('ends with the content that fills the window: %s', async (_name, body) => {
+    await using server = await openH2Server(() => ({ status: 200, fields: [], body: body(Promise.resolve()) }));
+    await using client = await server.connect();
+    client.request(1, getFields('/'));
+    const { body: got, isEnded, resetCode } = await client.whenOver(1);
+    expect([got.length, isEnded, resetCode]).toEqual([full.length, true, undefined]);
+  });
+
+  it.each<[string, string, boolean]>([
+    ['content that fills the window', full, false],
+    ['content that fills the window, to an unfinished request', full, true],
+    ['trailers behind no content', '', false],
+    ['trailers behind no content, to an unfinished request', '', true],
+  ])('whose end has to wait for the window is not reset before: %s', async (_name, content, isUnfinished) => {
+    const deliveries: Delivery[] = [];
+    const end = Promise.withResolvers<void>();
+    const trailers = () => [['x-sum', '1']] as const;
+    await using server = await openH2Server(() => ({
+      status: 200,
+      fields: [],
+      body: { kind: 'stream', sizeBytes: undefined, stream: { ...chunks(end.promise, content), trailers } },
+      onDelivered: (delivery) => deliveries.push(delivery),
+    }));
+    await using client = await server.connect(content === '' ? [[setting.windowSize, 0]] : []);
+    client.request(1, postFields('/', [['te', 'trailers']]), { endStream: !isUnfinished });
+    await client.until(() => client.outcome(1).body.length === content.length);
+    end.resolve();
+    await untilQuiet(() => client.frames.length);
+    expect(client.outcome(1)).toMatchObject({ isEnded: false, resetCode: undefined });
+    client.windowUpdate(1, 100);
+    client.windowUpdate(0, 100);
+    await client.until(() => client.outcome(1).isEnded);
+    expect(client.outcome(1)).toMatchObject({ status: 200, trailers: [['x-sum', '1']] });
+    if (isUnfinished) await client.until(() => client.outcome(1).resetCode === errorCode.none);
+    await expect.poll(() => deliveries).toEqual([{ bytesSent: content.length, complete: true }]);
   });
 
   it.each<[string, AsyncIterable<Uint8Array>, number | undefined]>([
@@ -268,6 +371,11 @@ describe('a response', () => {
   );
 });
 
-function chunks(text: string): AsyncIterable<Uint8Array> & { close(): void } {
-  return { [Symbol.asyncIterator]: () => chunksOf(text), close: () => {} };
+async function* chunksAfter(end: Promise<void>, ...texts: string[]): AsyncGenerator<Uint8Array> {
+  yield* chunksOf(...texts);
+  await end;
+}
+
+function chunks(end: Promise<void>, ...texts: string[]): AsyncIterable<Uint8Array> & { close(): void } {
+  return { [Symbol.asyncIterator]: () => chunksAfter(end, ...texts), close: () => {} };
 }
