@@ -1,7 +1,7 @@
 /** An HTTP/1.1 origin over undici: one pool of connections, and nothing done to what travels over them. */
 
 import type { TLSSocket } from 'node:tls';
-import { buildConnector, type Dispatcher, Pool } from 'undici';
+import { buildConnector, type Dispatcher, errors, Pool } from 'undici';
 import { wireFieldName } from '../http/field-name.ts';
 import type { Fields } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
@@ -64,7 +64,11 @@ const connectionFields: ReadonlySet<string> = new Set([
  * `fetch` throws a `ProxyError`: see `originError` for the codes, and `client_gone` (or the signal's reason, where that
  * is a `ProxyError`) for a request that was aborted. `close` cuts what is running; who wants it finished waits before.
  *
- * Three limits. undici cuts an origin that sends a 100 nobody asked for, though RFC 9110 §15.2 would have it read over. It does
+ * A connection is kept after HEAD too, until the origin has once sent bytes that are no response, or that no request asked for:
+ * it may answer HEAD with content. Then each HEAD gets a connection of its own.
+ *
+ * Four limits. undici keeps a connection after HEAD only where the head has a length, a coding or `Connection: keep-alive`. It
+ * cuts an origin that sends a 100 nobody asked for, though RFC 9110 §15.2 would have it read over. It does
  * not tell HTTP/1.0 from 1.1, so that chunks of the former are taken for a body as they are (RFC 9112 §6.1), and the connection
  * closed. It closes an idle connection that speaks, but what comes in the moment in which a request leaves can only be taken
  * for its response.
@@ -73,8 +77,9 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
   const url = new URL(options.url);
   // The pool's own URL says only whether there is TLS; over a Unix socket there is none.
   const base = socketPathOf(url) === undefined ? url.origin : `http://${hostOfOrigin(url)}`;
-  const createPool = () =>
-    new Pool(base, {
+  let isKeptAfterHead = true;
+  const createPool = () => {
+    const pool = new Pool(base, {
       connect: createConnector(options, spare),
       connections: options.connections,
       pipelining: 1,
@@ -87,6 +92,11 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
       maxResponseSize: -1,
       strictContentLength: true,
     });
+    pool.on('disconnect', (_url, _targets, error) => {
+      if (isForStrayBytes(error)) isKeptAfterHead = false;
+    });
+    return pool;
+  };
   const pool = new PoolUntilRetired(createPool);
   const isTls = url.protocol === 'https:';
   const queue = new ConnectionQueue(options.connections);
@@ -96,7 +106,7 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
       refuseUnsendable(request);
       const turn = queue.join();
       const exchange = new Exchange(request, { isTls, version: '1.1' }, () => turn.leave());
-      const sent = dispatchOptions(request, url.hostname);
+      const sent = dispatchOptions(request, url.hostname, isKeptAfterHead);
       turn.begin(() => pool.dispatch(sent, exchange));
       return exchange.response;
     },
@@ -151,14 +161,24 @@ export function refuseUnsendable({ method, target, body }: OriginRequest): void 
   throw new ProxyError('method_refused', { detail: `${method} ${target} cannot be sent to an origin` });
 }
 
+/** Whether a connection was ended because of bytes that are no response, or that nothing asked for. */
+function isForStrayBytes(error: Error): boolean {
+  return (
+    error instanceof errors.HTTPParserError || (error instanceof errors.SocketError && error.message === 'bad response')
+  );
+}
+
 function dispatchOptions(
   request: OriginRequest,
   hostname: string,
+  isKeptAfterHead: boolean,
 ): Dispatcher.DispatchOptions & { servername: string } {
   const body = request.bodySizeBytes === 0 ? undefined : request.body;
   return {
     method: request.method,
     path: request.target,
+    // By itself undici closes the connection after HEAD.
+    reset: request.method === 'HEAD' && !isKeptAfterHead,
     headers: wireFields(request.fields, request.bodySizeBytes),
     // Any async iterable will do; undici's declaration does not say so.
     body: (body ?? null) as AsyncIterable<Uint8Array> as Dispatcher.DispatchOptions['body'] & object,

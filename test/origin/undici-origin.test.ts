@@ -493,6 +493,55 @@ describe('connections', () => {
     await origin.close();
   });
 
+  it.each<[string, string]>([
+    ['a length', 'Content-Length: 9'],
+    ['a coding', 'Transfer-Encoding: chunked'],
+    ['neither, where the origin says so', 'Connection: keep-alive'],
+  ])('are kept after HEAD: the head has %s', async (_name, field) => {
+    await using server = await openScriptedOrigin(({ request, send }) =>
+      send(request.method === 'HEAD' ? `HTTP/1.1 200 OK\r\n${field}\r\n\r\n` : good),
+    );
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1 }));
+    for (const method of ['HEAD', 'HEAD', 'GET', 'HEAD', 'GET']) {
+      const { bytes } = await readBody(await origin.fetch(originRequest({ method })));
+      expect(bytes.toString()).toBe(method === 'GET' ? 'good' : '');
+    }
+    expect([server.requests.length, server.connections]).toEqual([5, 1]);
+    await origin.close();
+  });
+
+  it.each<[string, string]>([
+    ['with it, like a response', 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'],
+    ['with it, like content', '<!doctype html>'],
+    ['later, like a response', 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'],
+    ['later, like content', '<!doctype html>'],
+  ])('are not kept after HEAD once content came behind the head: %s', async (name, content) => {
+    const barrier = Promise.withResolvers<void>();
+    await using server = await openScriptedOrigin(async ({ request, send, closed }) => {
+      if (request.method === 'GET') return await send(good);
+      const head = `HTTP/1.1 200 OK\r\nContent-Length: ${content.length}\r\n\r\n`;
+      if (name.startsWith('with')) return await send(head + content);
+      await send(head);
+      await barrier.promise;
+      await send(content);
+      return await closed;
+    });
+    const origin = createUndiciOrigin(originOptions({ url: server.url }));
+    await readBody(await origin.fetch(originRequest({ method: 'HEAD' })));
+    barrier.resolve();
+    await server.allClosed();
+    for (const method of ['GET', 'HEAD', 'GET', 'HEAD']) {
+      const { bytes } = await readBody(await origin.fetch(originRequest({ method })));
+      expect(bytes.toString()).toBe(method === 'GET' ? 'good' : '');
+    }
+    const headsLater = server.requests.filter(({ method }) => method === 'HEAD').slice(1);
+    expect(headsLater.map(({ fields }) => fields.find(([field]) => field === 'connection')?.[1])).toEqual([
+      'close',
+      'close',
+    ]);
+    await origin.close();
+  });
+
   it('are neither lost nor mixed up when many requests fail in many ways', async () => {
     const plays: Play[] = [
       ({ request, send }) =>
