@@ -302,6 +302,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
 
   #respond(head: ResponseLines, endStream: boolean, waitForTrailers: boolean): void {
     this.#stream.respond(head, { endStream, waitForTrailers });
+    this.#isEnded ||= endStream;
     if (waitForTrailers) this.#stream.once('wantTrailers', () => this.#sendTrailers());
   }
 

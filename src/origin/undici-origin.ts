@@ -177,8 +177,8 @@ function dispatchOptions(
   return {
     method: request.method,
     path: request.target,
-    // By itself undici closes the connection after HEAD.
-    reset: request.method === 'HEAD' && !isKeptAfterHead,
+    // By itself undici closes the connection after HEAD; after any request with content that it does not expect, it still does.
+    ...(request.method === 'HEAD' && body === undefined && isKeptAfterHead ? { reset: false } : {}),
     headers: wireFields(request.fields, request.bodySizeBytes),
     // Any async iterable will do; undici's declaration does not say so.
     body: (body ?? null) as AsyncIterable<Uint8Array> as Dispatcher.DispatchOptions['body'] & object,

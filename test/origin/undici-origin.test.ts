@@ -510,6 +510,19 @@ describe('connections', () => {
     await origin.close();
   });
 
+  it.each(['HEAD', 'GET'])('are not kept after %s with content', async (method) => {
+    await using server = await openScriptedOrigin(async ({ body, request, send }) => {
+      await body();
+      await send(request.method === 'HEAD' ? 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n' : good);
+    });
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1 }));
+    for (let sent = 0; sent < 2; sent += 1) {
+      await readBody(await origin.fetch(originRequest({ method, body: bodyOf('abc'), bodySizeBytes: 3 })));
+    }
+    expect(server.connections).toBe(2);
+    await origin.close();
+  });
+
   it.each<[string, string]>([
     ['with it, like a response', 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'],
     ['with it, like content', '<!doctype html>'],

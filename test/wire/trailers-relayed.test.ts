@@ -38,11 +38,13 @@ afterAll(async () => {
   origin.close();
 });
 
-it('are passed on over HTTP/2', async () => {
+it('are passed on over HTTP/2 to a client that takes them', async () => {
   await using client = await H2RawClient.open(port);
-  client.request(1, getFields('/relayed'));
+  client.request(1, getFields('/relayed', [['te', 'trailers']]));
   const { status, body, trailers } = await client.whenOver(1);
   expect([status, body.toString(), trailers]).toEqual([200, 'body', [['x-sum', '42']]]);
+  client.request(3, getFields('/relayed'));
+  expect(await client.whenOver(3)).toMatchObject({ body: Buffer.from('body'), trailers: [], isEnded: true });
 });
 
 it('are passed on over HTTP/1.1 to a client that takes them', async () => {
@@ -54,10 +56,16 @@ it('are passed on over HTTP/1.1 to a client that takes them', async () => {
 
 it('are not kept with what is stored (RFC 9111 §3.1), nor sent with a part', async () => {
   await using client = await H2RawClient.open(port);
-  client.request(1, getFields('/stored'));
+  client.request(1, getFields('/stored', [['te', 'trailers']]));
   expect((await client.whenOver(1)).body.toString()).toBe('body');
-  client.request(3, getFields('/stored'));
+  client.request(3, getFields('/stored', [['te', 'trailers']]));
   expect(await client.whenOver(3)).toMatchObject({ body: Buffer.from('body'), trailers: [] });
-  client.request(5, getFields('/stored', [['range', 'bytes=0-1']]));
+  client.request(
+    5,
+    getFields('/stored', [
+      ['te', 'trailers'],
+      ['range', 'bytes=0-1'],
+    ]),
+  );
   expect(await client.whenOver(5)).toMatchObject({ status: 206, trailers: [] });
 });
