@@ -7,7 +7,8 @@ import { isRefusedTo } from './beyond-limit.ts';
 import type { BlockKeeper } from './block-keeper.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import type { Failures } from './failures.ts';
-import type { FillPolicy } from './fill-policy.ts';
+import { openSpanBytes } from './fetch-decision.ts';
+import { type FillPolicy, growsOpenRanges } from './fill-policy.ts';
 import { ReadAhead } from './read-ahead.ts';
 import type { Visitor } from './readers.ts';
 import type { ByteReader } from './representation.ts';
@@ -21,7 +22,7 @@ const lossesPerByte = 3;
 export interface AccessParts {
   readonly blockSizeBytes: number;
   /** Absent bytes are asked for so far ahead of a reader that it need not pause. */
-  readonly policy: Pick<FillPolicy, 'seekAheadBytes' | 'seekAheadMs'>;
+  readonly policy: FillPolicy;
   readonly clock: Clock;
   /** What readers may have read of the store before they ask for it. */
   readonly readAhead: ByteBudget;
@@ -109,11 +110,13 @@ export class Access {
 
   /** Asks for the next absent bytes of a reader that is at `offset`, on the way to `end`, if it will soon be there. */
   lookAhead(offset: number, end: number, visitor: Visitor): void {
-    const { supply, keeper, failures, policy } = this.#parts;
+    const { supply, keeper, failures } = this.#parts;
     if (this.#host.dead !== undefined || !keeper.isStoring) return;
-    const absent = this.#firstAbsent(offset, Math.min(end, offset + policy.seekAheadBytes));
+    const limit = Math.min(end, offset + this.#aheadBytes(offset, visitor));
+    let absent = this.#firstAbsent(offset, limit);
+    while (absent !== undefined && supply.brings(absent)) absent = this.#firstAbsent(supply.comingEnd(absent), limit);
     if (absent !== undefined && failures.find(absent, visitor.since) === undefined) {
-      supply.demand(absent, end, visitor.client);
+      supply.demand(absent, end, visitor);
     }
   }
 
@@ -129,6 +132,15 @@ export class Access {
       if (!isPresent()) throwRefusal(supplied, visitor);
     }
     return isPresent();
+  }
+
+  /** How far ahead of a reader absent bytes are asked for: half a span where spans grow, so that it need not pause between two. */
+  #aheadBytes(offset: number, { openFrom }: Visitor): number {
+    const { blockSizeBytes, policy } = this.#parts;
+    const { seekAheadBytes } = policy;
+    const { sizeBytes } = this.#host;
+    if (openFrom === undefined || sizeBytes === undefined || !growsOpenRanges(policy, sizeBytes)) return seekAheadBytes;
+    return openSpanBytes(offset - openFrom, { blockSizeBytes, seekAheadBytes }) / 2;
   }
 
   #peekWith(blocks: ReadAhead, offset: number, end: number): Uint8Array | undefined {
@@ -188,8 +200,8 @@ export class Access {
   }
 
   /** Throws `ProxyError` `bytes_gone`. */
-  #demand(offset: number, end: number, { client }: Visitor): Supplied {
-    const supplied = this.#parts.supply.demand(offset, end, client);
+  #demand(offset: number, end: number, visitor: Visitor): Supplied {
+    const supplied = this.#parts.supply.demand(offset, end, visitor);
     if (supplied === 'gone') throw gone(offset);
     return supplied;
   }

@@ -61,7 +61,7 @@ export function hasPrecondition({ originFields }: Pick<Inquiry, 'originFields'>)
 }
 
 /** The ranges that can be obeyed; none for a Range that is ignored, which makes a request a plain one (RFC 9110 §14.2). */
-export function rangeSpecs({ request, originFields }: Pick<Inquiry, 'request' | 'originFields'>): readonly RangeSpec[] {
+export function rangeSpecs({ request, originFields }: Asking): readonly RangeSpec[] {
   if (request.method !== 'GET') return [];
   const [range, ...more] = fieldLines(originFields, 'range');
   if (range === undefined || more.length > 0) return [];
@@ -74,6 +74,17 @@ export function firstWanted(inquiry: Pick<Inquiry, 'request' | 'originFields'>):
   const [spec] = rangeSpecs(inquiry);
   if (spec === undefined) return 0;
   return spec.kind === 'suffix' ? undefined : spec.first;
+}
+
+/** What of a request its ranges are read from. */
+interface Asking extends Pick<Inquiry, 'originFields'> {
+  readonly request: Pick<Inquiry['request'], 'method'>;
+}
+
+/** Whether what is wanted is one range without an end of its own. */
+export function isOpenEnded(inquiry: Asking): boolean {
+  const [spec, ...more] = rangeSpecs(inquiry);
+  return spec?.kind === 'open' && more.length === 0;
 }
 
 /** Whether there is a Range that can be obeyed. */

@@ -23,6 +23,7 @@ export class AttachedRepresentation implements Representation {
   readonly #readers: Readers;
   readonly #access: Access;
   readonly #visitor: Visitor;
+  readonly #isOpenEnded: boolean;
 
   constructor(host: AttachedHost, readers: Readers, access: Access, visitor: Visitor, seat: Seat) {
     this.response = host.response;
@@ -32,6 +33,7 @@ export class AttachedRepresentation implements Representation {
     this.#readers = readers;
     this.#access = access;
     this.#visitor = visitor;
+    this.#isOpenEnded = seat.isOpenEnded;
   }
 
   get sizeBytes(): number | undefined {
@@ -43,11 +45,13 @@ export class AttachedRepresentation implements Representation {
   }
 
   async open(spans: readonly Span[], signal: AbortSignal): Promise<ByteReader> {
-    const reader = this.#readers.add(spans, this.#visitor);
+    const [first] = spans;
+    const visitor = this.#isOpenEnded ? { ...this.#visitor, openFrom: first?.start } : this.#visitor;
+    const reader = this.#readers.add(spans, visitor);
     // The seat would hold on to all bytes, though it is known now which ones are wanted.
     this.close();
     try {
-      if (spans[0] !== undefined) await this.#access.open(spans[0], this.#visitor, signal);
+      if (first !== undefined) await this.#access.open(first, visitor, signal);
       return reader;
     } catch (thrown) {
       reader.close();

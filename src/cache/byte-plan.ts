@@ -17,8 +17,11 @@ export interface BytePlan {
   readonly isCut: boolean;
 }
 
-/** Plans for a span with an end, as its reader would decide (see `decideFetch`), at most `maxPieces` of it. */
-export function planBytes(span: Span, outlook: Outlook, maxPieces: number): BytePlan {
+/**
+ * Plans for a span with an end, as its reader would decide (see `decideFetch`), at most `maxPieces` of it. `openFrom` is where an
+ * open-ended range begins.
+ */
+export function planBytes(span: Span, outlook: Outlook, maxPieces: number, openFrom?: number): BytePlan {
   const { present, blockSizeBytes, fills } = outlook;
   const pieces: BytePiece[] = [];
   const asked: Span[] = [];
@@ -31,7 +34,7 @@ export function planBytes(span: Span, outlook: Outlook, maxPieces: number): Byte
       continue;
     }
     const running = started === undefined ? fills : [...fills, started];
-    const decision = decideFetch({ ...outlook, fills: running, offset, end: span.end });
+    const decision = decideFetch({ ...outlook, fills: running, offset, end: span.end, openFrom });
     if (decision.kind === 'fetch') {
       asked.push(decision.span);
       const { start, end } = decision.span;

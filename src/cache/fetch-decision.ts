@@ -28,12 +28,16 @@ export interface Outlook {
   readonly seekAheadBytes: number;
   /** One that will be there within this time is waited for too, in milliseconds. */
   readonly seekAheadMs: number;
+  /** Whether an open-ended range is fetched in spans that grow with what its client has read. */
+  readonly growsOpenRanges: boolean;
 }
 
 /** What is known when a reader needs `[offset, end)`. */
 export interface Need extends Outlook {
   readonly offset: number;
   readonly end: number;
+  /** Where the reader of an open-ended range began; undefined for a reader that wants all of `[offset, end)`. */
+  readonly openFrom?: number | undefined;
 }
 
 /**
@@ -76,11 +80,29 @@ export function decideFetch(need: Need): FetchDecision {
   return { kind: 'fetch', span: missingSpan(need, sizeBytes) };
 }
 
+/**
+ * How many bytes are asked for at once for the reader of an open-ended range that has read `readBytes` in sequence. The client of
+ * such a range names the end of the whole, but a player leaves after a few seconds. So a span is as long as what was read before:
+ * one block at first, then twice as much each time. From `seekAheadBytes` on it grows slowly, to hold what was fetched in vain below
+ * a sixteenth. A long download needs a few dozen requests.
+ */
+export function openSpanBytes(
+  readBytes: number,
+  { blockSizeBytes, seekAheadBytes }: Pick<Outlook, 'blockSizeBytes' | 'seekAheadBytes'>,
+): number {
+  const grown = Math.min(readBytes, Math.max(seekAheadBytes, readBytes / 16));
+  return Math.max(1, Math.floor(grown / blockSizeBytes)) * blockSizeBytes;
+}
+
 /** From the block of the byte to the end of what the reader wants, or to where something is there or about to come. */
-function missingSpan({ offset, end, blockSizeBytes, present, fills }: Need, sizeBytes: number): Span {
+function missingSpan(need: Need, sizeBytes: number): Span {
+  const { offset, end, blockSizeBytes, present, fills, growsOpenRanges, openFrom } = need;
   const index = Math.floor(offset / blockSizeBytes);
   const start = index * blockSizeBytes;
-  const wanted = Math.min(sizeBytes, Math.ceil(Math.min(end, sizeBytes) / blockSizeBytes) * blockSizeBytes);
+  const isOpen = growsOpenRanges && openFrom !== undefined;
+  const most = isOpen ? start + openSpanBytes(Math.max(0, offset - openFrom), need) : Number.POSITIVE_INFINITY;
+  const aligned = Math.ceil(Math.min(end, sizeBytes) / blockSizeBytes) * blockSizeBytes;
+  const wanted = Math.min(sizeBytes, aligned, most);
   const missing = present.firstMissing({ start: index, end: Math.ceil(wanted / blockSizeBytes) });
   const nextStarts = fills.map((fill) => fill.frontier).filter((frontier) => frontier > start);
   const nextFill = Math.min(...nextStarts.map((frontier) => Math.floor(frontier / blockSizeBytes) * blockSizeBytes));

@@ -12,6 +12,8 @@ export interface FillPolicy {
   /** A reader this far ahead of a transfer gets one of its own, in bytes, unless the transfer is there in `seekAheadMs`. */
   readonly seekAheadBytes: number;
   readonly seekAheadMs: number;
+  /** How an open-ended range is fetched where the origin gives parts: in spans that grow as its client reads on, or all at once. */
+  readonly openRanges: 'grow' | 'whole';
   /** How often a broken transfer is taken up again without progress in between. */
   readonly resumeAttempts: number;
 }
@@ -33,6 +35,11 @@ export function decideUnwanted(
   if (policy.onAbort === 'stop') return 'stop';
   if (givesParts && !mayComplete(policy, sizeBytes)) return 'stop';
   return leftBytes > policy.finishMaxLeftBytes || sizeBytes > policy.finishMaxSizeBytes ? 'stop' : 'finish';
+}
+
+/** Whether the bytes of an open-ended range are fetched in growing spans: not where all of the representation is fetched anyway. */
+export function growsOpenRanges(policy: FillPolicy, sizeBytes: number): boolean {
+  return policy.openRanges === 'grow' && !mayComplete(policy, sizeBytes);
 }
 
 /** Whether the absent bytes of a generation are fetched for their own sake. */

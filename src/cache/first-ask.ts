@@ -5,10 +5,18 @@ import { type Fields, fieldValue } from '../http/fields.ts';
 import { parseContentRange } from '../semantics/content-range.ts';
 import type { RangeSpec } from '../semantics/range.ts';
 import { strongValidator } from '../semantics/validator.ts';
+import type { FillPolicy } from './fill-policy.ts';
 
-/** The block-aligned range around what a client asks for first; undefined for the whole. */
-export function selectFirstAsk(specs: readonly RangeSpec[], blockSizeBytes: number): RangeSpec | undefined {
-  const [spec] = specs;
+/**
+ * The block-aligned range around what a client asks for first; undefined for the whole. Of one open-ended range that is one block
+ * where the rest is fetched as the client reads on.
+ */
+export function selectFirstAsk(
+  specs: readonly RangeSpec[],
+  blockSizeBytes: number,
+  openRanges: FillPolicy['openRanges'],
+): RangeSpec | undefined {
+  const [spec, ...more] = specs;
   switch (spec?.kind) {
     case undefined:
       return undefined;
@@ -19,6 +27,9 @@ export function selectFirstAsk(specs: readonly RangeSpec[], blockSizeBytes: numb
     }
     case 'open': {
       const first = alignDown(spec.first, blockSizeBytes);
+      const last = first + blockSizeBytes - 1;
+      if (openRanges === 'grow' && more.length === 0 && Number.isSafeInteger(last))
+        return { kind: 'closed', first, last };
       return first === 0 ? undefined : { kind: 'open', first };
     }
     case 'suffix': {

@@ -5,7 +5,7 @@ import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { untilAborted } from './abandonable.ts';
-import { firstWanted } from './asked.ts';
+import { firstWanted, isOpenEnded } from './asked.ts';
 import type { Generation } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
 import type { Seat } from './readers.ts';
@@ -175,7 +175,7 @@ export class Flight implements Clearance {
 
   /** Waits for the landing, until the one who waits leaves. When the last one leaves, a flight of a `stop` route ends. */
   async wait(asking: Asking): Promise<Arrival> {
-    const seat = { client: asking.client, begin: firstWanted(asking) };
+    const seat = { client: asking.client, begin: firstWanted(asking), isOpenEnded: isOpenEnded(asking) };
     if (this.#landing !== undefined) return arrive(this.#landing, seat);
     const { tagCount } = this.#revocation;
     const isExpired = this.#expiredAt !== undefined;

@@ -6,6 +6,7 @@ import type { StoredResponse } from '../http/stored-response.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Outlook } from './fetch-decision.ts';
+import { growsOpenRanges } from './fill-policy.ts';
 import type { Generation } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
 import { createPartSource } from './part-source.ts';
@@ -35,13 +36,15 @@ export async function heldEntry(
 ): Promise<Held> {
   const { generation, metadata, sizeBytes, isComplete, pinnedUntil } = entry;
   const { blockSizeBytes } = store;
-  const { seekAheadBytes, seekAheadMs } = inquiry.policy.fill;
+  const { fill } = inquiry.policy;
+  const { seekAheadBytes, seekAheadMs } = fill;
   const source = createPartSource({ inquiry, response: metadata, sizeBytes, clock });
   const present = isComplete
     ? new SpanSet([{ start: 0, end: Math.ceil(sizeBytes / blockSizeBytes) }])
     : await readPresence(entry);
   const { mayAskForParts } = source;
-  const outlook = { sizeBytes, blockSizeBytes, present, fills: [], mayAskForParts, seekAheadBytes, seekAheadMs };
+  const asking = { mayAskForParts, seekAheadBytes, seekAheadMs, growsOpenRanges: growsOpenRanges(fill, sizeBytes) };
+  const outlook = { sizeBytes, blockSizeBytes, present, fills: [], ...asking };
   return { generation, response: metadata, isComplete, pinnedUntil, outlook };
 }
 

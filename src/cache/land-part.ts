@@ -36,7 +36,9 @@ export function selectPart(
 ): { readonly spec: RangeSpec; readonly isTail: boolean } | undefined {
   const tail = selectTail(inquiry, blockSizeBytes);
   if (tail !== undefined) return { spec: tail, isTail: true };
-  const spec = inquiry.rangeAbility.mayAsk ? selectFirstAsk(rangeSpecs(inquiry), blockSizeBytes) : undefined;
+  const { openRanges } = inquiry.policy.fill;
+  const { mayAsk } = inquiry.rangeAbility;
+  const spec = mayAsk ? selectFirstAsk(rangeSpecs(inquiry), blockSizeBytes, openRanges) : undefined;
   return spec === undefined ? undefined : { spec, isTail: false };
 }
 

@@ -10,12 +10,16 @@ export interface Visitor {
   readonly client: string;
   /** How many transfers had failed when it came: those are no matter of its own. */
   readonly since: number;
+  /** Where it began to read an open-ended range; undefined for every other reader. */
+  readonly openFrom?: number | undefined;
 }
 
 /** Who will read. */
 export interface Seat extends Pick<Visitor, 'client'> {
   /** Where it will begin, as an offset; undefined where that is not known. */
   readonly begin: number | undefined;
+  /** Whether an open-ended range was asked for: its client may leave long before the end. */
+  readonly isOpenEnded: boolean;
 }
 
 /** What a reader reads with, and who is told of it. */
@@ -54,7 +58,7 @@ export class Readers {
   }
 
   /** Takes a seat: what is asked for later begins anywhere. Gives the function that leaves it. */
-  sit({ client, begin }: Seat): () => void {
+  sit({ client, begin }: Omit<Seat, 'isOpenEnded'>): () => void {
     const everything = { start: 0, end: Number.POSITIVE_INFINITY };
     return this.#enter({ client, spans: [everything], at: 0, floor: undefined, begin });
   }

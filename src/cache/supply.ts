@@ -10,9 +10,10 @@ import type { BlockKeeper } from './block-keeper.ts';
 import { createErrand } from './errand.ts';
 import { decideFetch, type Outlook } from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, isFatal } from './fill.ts';
-import { decideUnwanted, type FillPolicy, mayComplete } from './fill-policy.ts';
+import { decideUnwanted, type FillPolicy, growsOpenRanges, mayComplete } from './fill-policy.ts';
 import type { FirstPart, Part, PartHead } from './part.ts';
 import type { PartSource } from './part-source.ts';
+import type { Visitor } from './readers.ts';
 import type { RetryRules } from './retry-budget.ts';
 import { Witness } from './witness.ts';
 
@@ -113,6 +114,11 @@ export class Supply implements FillHost {
     return this.#arrivals.bring(offset);
   }
 
+  /** Where the transfer ends that brings an absent byte. */
+  comingEnd(offset: number): number {
+    return this.#arrivals.nearest(offset)?.limit ?? offset;
+  }
+
   /** Whether what comes has come as far as `end`. */
   hasReached(end: number): boolean {
     return this.#arrivals.hasReached(end);
@@ -130,6 +136,7 @@ export class Supply implements FillHost {
       mayAskForParts: source.mayAskForParts,
       seekAheadBytes: policy.seekAheadBytes,
       seekAheadMs: policy.seekAheadMs,
+      growsOpenRanges: sizeBytes !== undefined && growsOpenRanges(policy, sizeBytes),
     };
   }
 
@@ -141,14 +148,14 @@ export class Supply implements FillHost {
   }
 
   /**
-   * Sees to it that an absent byte comes, for a client: by a fill that runs, or by one that was begun. One that is expected is
+   * Sees to it that an absent byte comes, for a reader on the way to `end`: by a fill that runs, or by one that was begun. One that is expected is
    * to be asked for again if it has not come by then. `gone` where the byte cannot be had any more, because the store took no
    * more and the bytes have passed, or because what follows could not be compared before they are given.
    */
-  demand(offset: number, end: number, client: string): Supplied | 'gone' {
+  demand(offset: number, end: number, { client, openFrom }: Visitor): Supplied | 'gone' {
     const { key, blockSizeBytes, source } = this.#rules;
     const { present, isStoring } = this.#host.keeper;
-    const decision = decideFetch({ ...this.outlook, offset, end });
+    const decision = decideFetch({ ...this.outlook, offset, end, openFrom });
     if (decision.kind !== 'fetch') {
       return { kind: decision.kind === 'wait' ? 'coming' : 'expected', fill: this.#arrivals.nearest(offset) };
     }

@@ -62,6 +62,12 @@ const fill = z
     completeBelowBytes: size({ min: '0B', max: '1000TB' })
       .prefault(1_048_576)
       .describe('With complete "whenSmaller": the length below which it applies.'),
+    openRanges: z
+      .enum(['grow', 'whole'])
+      .default('grow')
+      .describe(
+        'How a range without an end ("bytes=0-") is fetched where the origin gives parts: "grow" asks for one block first and then for spans that grow as the client reads on, because players ask for all and leave early; "whole" asks for all of it at once.',
+      ),
     resumeAttempts: count(0, 100)
       .default(6)
       .describe(

@@ -1,6 +1,7 @@
 /** Which response a request would get of a known representation, and where the bytes of its body would come from. */
 
 import { type Span, spanSize } from '../bytes/span.ts';
+import { isOpenEnded } from '../cache/asked.ts';
 import { type BytePiece, type BytePlan, planBytes } from '../cache/byte-plan.ts';
 import type { Subject } from '../cache/explanation.ts';
 import { formatPart } from '../cache/part-source.ts';
@@ -78,7 +79,11 @@ export function planRange(
     conditions,
     outcome: outcome.kind,
     isMultipart: isMultipart && !isTooCostly,
-    ...planBody(bodySpans(request, planned, outlook.sizeBytes), subject),
+    ...planBody(
+      bodySpans(request, planned, outlook.sizeBytes),
+      subject,
+      isOpenEnded({ request, originFields: request.fields }),
+    ),
   };
 }
 
@@ -154,8 +159,9 @@ function bodySpans({ method }: Asked, selection: Selection, sizeBytes: number | 
   }
 }
 
-function planBody(spans: readonly Span[], { outlook }: Subject): Pick<RangePlan, 'spans' | 'asked'> {
-  const plans = spans.map((span) => ({ span, plan: planBytes(span, outlook, MAX_PIECES) }));
+function planBody(spans: readonly Span[], { outlook }: Subject, isOpen: boolean): Pick<RangePlan, 'spans' | 'asked'> {
+  const openFrom = isOpen ? spans[0]?.start : undefined;
+  const plans = spans.map((span) => ({ span, plan: planBytes(span, outlook, MAX_PIECES, openFrom) }));
   const asked = plans.flatMap(({ plan }) => plan.asked).map((part) => formatAsked(part, outlook.sizeBytes));
   return { spans: plans.map(({ span, plan }) => tell(span, plan)), asked: [...new Set(asked)] };
 }

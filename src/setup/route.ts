@@ -59,7 +59,8 @@ export async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): 
 }
 
 function fillPolicy({ fill, origin }: RouteConfig): FillPolicy {
-  const { onAbort, finishMaxLeftBytes, finishMaxSizeBytes, complete, completeBelowBytes, resumeAttempts } = fill;
+  const { onAbort, finishMaxLeftBytes, finishMaxSizeBytes, complete, completeBelowBytes, openRanges, resumeAttempts } =
+    fill;
   return {
     onAbort,
     finishMaxLeftBytes: finishMaxLeftBytes ?? Number.POSITIVE_INFINITY,
@@ -67,6 +68,7 @@ function fillPolicy({ fill, origin }: RouteConfig): FillPolicy {
     complete: complete === 'whenSmaller' ? { smallerThanBytes: completeBelowBytes } : complete,
     seekAheadBytes: origin.seekAheadBytes,
     seekAheadMs: SEEK_AHEAD_MS,
+    openRanges,
     resumeAttempts,
   };
 }

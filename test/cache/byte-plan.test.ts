@@ -19,6 +19,7 @@ function outlookWith(part: Partial<Outlook> & { readonly blocks?: readonly (read
     mayAskForParts: true,
     seekAheadBytes: 20,
     seekAheadMs: 0,
+    growsOpenRanges: true,
     ...rest,
   };
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { SpanSet } from '../../src/bytes/span-set.ts';
-import { type Coming, decideFetch, isComing, type Need } from '../../src/cache/fetch-decision.ts';
+import { type Coming, decideFetch, isComing, type Need, openSpanBytes } from '../../src/cache/fetch-decision.ts';
 
 const blockSizeBytes = 10;
 
@@ -16,6 +16,7 @@ function need(part: Partial<Need> & { readonly offset: number; readonly blocks?:
     mayAskForParts: true,
     seekAheadBytes: 20,
     seekAheadMs: 0,
+    growsOpenRanges: true,
     ...rest,
   };
 }
@@ -79,6 +80,50 @@ describe('who waits', () => {
     ['not at all where nothing may be ahead', { offset: 41, seekAheadBytes: 0, fills: [coming(40)] }, '40-100'],
   ])('%s: %o', (_name, part, expected) => {
     expect(decided(part)).toBe(expected);
+  });
+});
+
+describe('what is fetched for the reader of an open-ended range, from blocks of 10 bytes', () => {
+  it.each<[string, Parameters<typeof need>[0], string]>([
+    ['one block at first', { offset: 0, openFrom: 0 }, '0-10'],
+    ['one block at first, wherever it begins', { offset: 37, openFrom: 37 }, '30-40'],
+    ['one more after the first', { offset: 10, openFrom: 0 }, '10-20'],
+    ['as much as was read before', { offset: 20, openFrom: 0 }, '20-40'],
+    ['not more than seekAheadBytes', { offset: 50, openFrom: 0 }, '50-70'],
+    ['not more than there is', { offset: 80, openFrom: 0, sizeBytes: 95 }, '80-95'],
+    ['up to where something is there', { offset: 50, openFrom: 0, blocks: [[6, 7]] }, '50-60'],
+    ['up to where a transfer is at work', { offset: 50, openFrom: 0, fills: [coming(60)] }, '50-60'],
+    ['all at once where spans do not grow', { offset: 0, openFrom: 0, growsOpenRanges: false }, '0-100'],
+    ['all at once where no part can be had', { offset: 0, openFrom: 0, mayAskForParts: false }, '0-Infinity'],
+  ])('%s: %o', (_name, part, expected) => {
+    expect(decided(part)).toBe(expected);
+  });
+});
+
+describe('the span of an open-ended range', () => {
+  const kib = 1024;
+  const mib = 1024 * kib;
+  it.each([
+    [0, 256 * kib],
+    [100 * kib, 256 * kib],
+    [256 * kib, 256 * kib],
+    [512 * kib, 512 * kib],
+    [700 * kib, 512 * kib],
+    [mib, mib],
+    [2 * mib, 2 * mib],
+    [20 * mib, 2 * mib],
+    [64 * mib, 4 * mib],
+    [1024 * mib, 64 * mib],
+  ])('after %i bytes has %i', (readBytes, expected) => {
+    expect(openSpanBytes(readBytes, { blockSizeBytes: 256 * kib, seekAheadBytes: 2 * mib })).toBe(expected);
+  });
+
+  it('makes some seventy requests of a gibibyte', () => {
+    let requests = 0;
+    for (let read = 0; read < 1024 * mib; requests += 1) {
+      read += openSpanBytes(read, { blockSizeBytes: 256 * kib, seekAheadBytes: 2 * mib });
+    }
+    expect(requests).toBeLessThan(80);
   });
 });
 

@@ -1,11 +1,18 @@
 import { describe, expect, it } from 'vitest';
-import { decideUnwanted, type FillPolicy, mayComplete, type Unwanted } from '../../src/cache/fill-policy.ts';
+import {
+  decideUnwanted,
+  type FillPolicy,
+  growsOpenRanges,
+  mayComplete,
+  type Unwanted,
+} from '../../src/cache/fill-policy.ts';
 
 const policy: FillPolicy = {
   onAbort: 'finish',
   finishMaxLeftBytes: 100,
   finishMaxSizeBytes: 1000,
   complete: 'never',
+  openRanges: 'grow',
   seekAheadBytes: 0,
   seekAheadMs: 0,
   resumeAttempts: 0,
@@ -50,5 +57,17 @@ describe('what is absent is fetched for its own sake', () => {
     [{ smallerThanBytes: 0 }, 0, false],
   ])('%o, of %i bytes: %s', (complete, sizeBytes, expected) => {
     expect(mayComplete({ ...policy, complete }, sizeBytes)).toBe(expected);
+  });
+});
+
+describe('an open-ended range', () => {
+  it.each<[boolean, Partial<FillPolicy>, number]>([
+    [true, {}, 1000],
+    [false, { openRanges: 'whole' }, 1000],
+    [false, { complete: 'always' }, 1000],
+    [false, { complete: { smallerThanBytes: 1001 } }, 1000],
+    [true, { complete: { smallerThanBytes: 1000 } }, 1000],
+  ])('is fetched in growing spans: %s (%o, %i bytes)', (expected, part, sizeBytes) => {
+    expect(growsOpenRanges({ ...policy, ...part }, sizeBytes)).toBe(expected);
   });
 });

@@ -34,36 +34,58 @@ describe('what is asked for first, in blocks of 100 bytes', () => {
     [`${max}-${max}`, `${max - (max % 100)}-`],
     [`-${max}`, undefined],
   ])('%s: %s', (range, expected) => {
-    const ask = selectFirstAsk(specsOf(range), 100);
+    const ask = selectFirstAsk(specsOf(range), 100, 'whole');
     expect(ask && formatRange([ask])).toBe(expected && `bytes=${expected}`);
   });
 
-  it('gives, of whatever length, a part that holds what the client wants first, from a block on', () => {
-    const position = fc.nat(3000);
-    const spec: fc.Arbitrary<RangeSpec> = fc.oneof(
-      fc.tuple(position, position).map(([a, b]) => ({
-        kind: 'closed' as const,
-        first: Math.min(a, b),
-        last: Math.max(a, b),
-      })),
-      position.map((first) => ({ kind: 'open' as const, first })),
-      fc.integer({ min: 1, max: 3000 }).map((length) => ({ kind: 'suffix' as const, length })),
-    );
-    fc.assert(
-      fc.property(spec, fc.integer({ min: 1, max: 3000 }), fc.integer({ min: 1, max: 400 }), (wanted, size, block) => {
-        const ask = selectFirstAsk([wanted], block);
-        const want = selectRanges([wanted], size, { coalesceGapBytes: 0 });
-        const given = selectRanges(ask === undefined ? [] : [ask], size, { coalesceGapBytes: 0 });
-        if (ask === undefined || want.kind !== 'partial') return;
-        const [span] = given.kind === 'partial' ? given.spans : [];
-        const [first] = want.spans;
-        if (span === undefined || first === undefined) expect.fail('nothing would be given');
-        expect(Math.ceil(span.start / block) * block).toBeLessThanOrEqual(first.start);
-        expect(span.end).toBeGreaterThanOrEqual(first.end);
-        expect(span.end % block === 0 || span.end === size).toBe(true);
-      }),
-    );
+  it.each([
+    ['0-', '0-99'],
+    ['99-', '0-99'],
+    ['250-', '200-299'],
+    [`${max}-`, `${max - (max % 100)}-`],
+    ['0-,500-', undefined],
+    ['0-0', '0-99'],
+  ])('%s: %s, where spans grow', (range, expected) => {
+    const ask = selectFirstAsk(specsOf(range), 100, 'grow');
+    expect(ask && formatRange([ask])).toBe(expected && `bytes=${expected}`);
   });
+
+  it.each(['grow', 'whole'] as const)(
+    'gives, of whatever length, a part that holds what the client wants first, from a block on, where open ranges %s',
+    (openRanges) => {
+      // The rest of an open-ended range is asked for when its client reads on.
+      const isLaterAsked = ({ kind }: RangeSpec) => kind === 'open' && openRanges === 'grow';
+      const position = fc.nat(3000);
+      const spec: fc.Arbitrary<RangeSpec> = fc.oneof(
+        fc.tuple(position, position).map(([a, b]) => ({
+          kind: 'closed' as const,
+          first: Math.min(a, b),
+          last: Math.max(a, b),
+        })),
+        position.map((first) => ({ kind: 'open' as const, first })),
+        fc.integer({ min: 1, max: 3000 }).map((length) => ({ kind: 'suffix' as const, length })),
+      );
+      fc.assert(
+        fc.property(
+          spec,
+          fc.integer({ min: 1, max: 3000 }),
+          fc.integer({ min: 1, max: 400 }),
+          (wanted, size, block) => {
+            const ask = selectFirstAsk([wanted], block, openRanges);
+            const want = selectRanges([wanted], size, { coalesceGapBytes: 0 });
+            const given = selectRanges(ask === undefined ? [] : [ask], size, { coalesceGapBytes: 0 });
+            if (ask === undefined || want.kind !== 'partial') return;
+            const [span] = given.kind === 'partial' ? given.spans : [];
+            const [first] = want.spans;
+            if (span === undefined || first === undefined) expect.fail('nothing would be given');
+            expect(Math.ceil(span.start / block) * block).toBeLessThanOrEqual(first.start);
+            expect(span.end).toBeGreaterThanOrEqual(isLaterAsked(wanted) ? first.start : first.end);
+            expect(span.end % block === 0 || span.end === size).toBe(true);
+          },
+        ),
+      );
+    },
+  );
 });
 
 describe('whether a range is the whole, and whether it is behind the end', () => {

@@ -10,7 +10,7 @@ const infinity = Number.POSITIVE_INFINITY;
 const span = (start: number, end: number): Span => ({ start, end });
 
 const visitor = { client: 'a', since: 0 };
-const seat = (client: string, begin?: number): Seat => ({ client, begin });
+const seat = (client: string, begin?: number): Seat => ({ client, begin, isOpenEnded: false });
 
 /** Readers over nothing: each read gives a byte, and what they are told is written down. */
 function createReaders() {

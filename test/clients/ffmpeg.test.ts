@@ -1,7 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect } from 'vitest';
+import { openCountingOrigin } from '../support/counting-origin.ts';
 import { itWith, runProgram } from '../support/programs.ts';
+import { startProxy } from '../support/rangeway-process.ts';
 import { wholeFileOrigins } from '../support/whole-file-origins.ts';
 import { withProxyBefore } from './proxied-file.ts';
 
@@ -48,3 +50,28 @@ describe.each(wholeFileOrigins)(
     );
   },
 );
+
+/** The video with so many unused bytes before its index (ISO/IEC 14496-12 §8.1.2): the offsets in the index stay right. */
+function withUnusedBytes(bytes: Buffer, unusedBytes: number): Buffer {
+  const index = bytes.indexOf('moov') - 4;
+  const unused = Buffer.alloc(unusedBytes);
+  unused.writeUInt32BE(unusedBytes);
+  unused.write('free', 4);
+  return Buffer.concat([bytes.subarray(0, index), unused, bytes.subarray(index)]);
+}
+
+describe('ffprobe, in front of an origin with ranges, of a long video with its index at the end', () => {
+  itWith(['ffprobe'], 'costs the origin a small part of the file', async () => {
+    const film = withUnusedBytes(await readFile(video), 24 * 1024 * 1024);
+    await using origin = await openCountingOrigin('parts', film.length, (at, end) =>
+      film.subarray(at, Math.min(end, at + 65_536)),
+    );
+    await using proxy = await startProxy(origin.url);
+    const args = ['-v', 'error', '-show_entries', 'format=duration', '-of', 'csv=p=0', `${proxy.url}/film.mp4`];
+    const { code, stdout, stderr } = await runProgram('ffprobe', args, '/');
+    expect(code, stderr).toBe(0);
+    expect(stdout.toString().trim()).toBe('60.000000');
+    // It reads the first megabytes for the formats of its streams, and three places besides.
+    expect(origin.bytes).toBeLessThan(film.length / 5);
+  });
+});

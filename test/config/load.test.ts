@@ -108,6 +108,7 @@ describe('checkConfig fills in', () => {
             onAbort: 'finish',
             complete: 'whenSmaller',
             completeBelowBytes: 1_048_576,
+            openRanges: 'grow',
             resumeAttempts: 6,
             lengthWaitSeconds: 10,
           },

@@ -26,6 +26,7 @@ const routes: Record<string, { cache?: object; fill?: object; origin?: object }>
   below: { fill: { complete: 'whenSmaller', completeBelowBytes: size + 1 } },
   notbelow: { fill: { complete: 'whenSmaller', completeBelowBytes: size } },
   never: { fill: { complete: 'never' } },
+  atonce: { fill: { complete: 'never', openRanges: 'whole' } },
   whole: { origin: { ranges: 'never' } },
   ahead: { origin: { seekAheadBytes: 0 }, fill: { complete: 'never' } },
   finished: { origin: { ranges: 'never' } },
@@ -184,6 +185,15 @@ describe('fill', () => {
     expectFar(await ask(path, { range: far }));
     await fillOf(path, isCompleted ? 'stored' : 'kept');
     expect((await ask(path, { range: 'bytes=0-9' })).isHit).toBe(isCompleted);
+  });
+
+  it.each([
+    ['/never/c', ['bytes=16384-32767', 'bytes=32768-49151', 'bytes=49152-81919']],
+    ['/atonce/c', ['bytes=16384-']],
+  ])('openRanges: how %s is asked for a range without an end', async (path, firstAsked) => {
+    const { bytes } = await ask(path, { range: 'bytes=16384-' });
+    expect(bytes.equals(bodyOf(version).subarray(block))).toBe(true);
+    expect(asked.get(path)?.slice(0, 3)).toEqual(firstAsked);
   });
 
   it.each([

@@ -85,6 +85,7 @@ const targets = fc.shuffledSubarray(Object.keys(resources), { minLength: 1, maxL
 const settings = fc.record({
   targets,
   hasRanges: fc.boolean(),
+  openRanges: fc.constantFrom('grow' as const, 'whole' as const),
   storeAfterUses: fc.constantFrom(1, 1, 2),
   ownEntityTags: fc.constantFrom('whenNone' as const, 'whenWeak' as const),
   bypass: fc.constant({ fields: [], cookies: ['session'], queryParameters: [] }),
@@ -162,7 +163,7 @@ describe('an explanation', () => {
       fc.asyncProperty(
         settings,
         fc.array(step, { minLength: 4, maxLength: 14 }),
-        async ({ targets: few, hasRanges, ...cache }, steps) => {
+        async ({ targets: few, hasRanges, openRanges, ...cache }, steps) => {
           const asked: OriginRequest[] = [];
           const origin = createAnsweringOrigin({
             bytes: patternBytes(0, size),
@@ -173,7 +174,7 @@ describe('an explanation', () => {
           const proxy = createWholeProxy({
             origin,
             originRanges: 'auto',
-            fill: { seekAheadBytes: 0 },
+            fill: { seekAheadBytes: 0, openRanges },
             route: { cache: { ...defaultCaching, ...cache } },
           });
           for (const { request: plain, which, afterMs } of steps) {

@@ -27,15 +27,22 @@ export interface CountingOrigin extends AsyncDisposable {
 
 const etag = '"v1"';
 
+/** Gives bytes from `at` on, at most up to `end`. */
+type PieceOf = (at: number, end: number) => Uint8Array;
+
 /** Every path is the same file of `sizeBytes`. What is below `/relayed` may not be stored. */
-export async function openCountingOrigin(habit: RangeHabit, sizeBytes: number): Promise<CountingOrigin> {
+export async function openCountingOrigin(
+  habit: RangeHabit,
+  sizeBytes: number,
+  pieceOf: PieceOf = periodicPiece,
+): Promise<CountingOrigin> {
   let bytes = 0;
   let running = 0;
   const asked: { method: string; target: string; range: string | undefined }[] = [];
 
   async function send(response: ServerResponse, start: number, end: number): Promise<void> {
     for (let at = start; at < end && !response.destroyed; ) {
-      const piece = periodicPiece(at, end);
+      const piece = pieceOf(at, end);
       bytes += piece.length;
       at += piece.length;
       if (!response.write(piece)) await Promise.race([once(response, 'drain'), once(response, 'close')]);

@@ -7,6 +7,7 @@ export const quietFillPolicy: FillPolicy = {
   finishMaxLeftBytes: Number.POSITIVE_INFINITY,
   finishMaxSizeBytes: Number.POSITIVE_INFINITY,
   complete: 'never',
+  openRanges: 'whole',
   seekAheadBytes: 2048,
   seekAheadMs: 0,
   resumeAttempts: 0,

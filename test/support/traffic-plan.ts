@@ -49,6 +49,7 @@ export interface Plan extends ContentRules {
   readonly ranges: (typeof rangeManners)[number];
   readonly complete: 'always' | 'never';
   readonly resumeAttempts: number;
+  readonly openRanges: 'grow' | 'whole';
   readonly seekAheadBytes: number;
   readonly onAbort: 'finish' | 'stop';
   readonly lifetime: string;
@@ -78,13 +79,13 @@ export interface Plan extends ContentRules {
 /** The proxy of a plan. */
 export function proxyOptions(plan: Plan): WholeProxyOptions {
   const { pinSeconds, staleIfErrorSeconds, staleWhileRevalidateSeconds, wantsDigest } = plan;
-  const { onAbort, complete, resumeAttempts, seekAheadBytes } = plan;
+  const { onAbort, complete, resumeAttempts, openRanges, seekAheadBytes } = plan;
   return {
     blockSizeBytes: plan.blockSizeBytes,
     windowBytes: plan.windowBytes,
     route: { cache: { pinSeconds, staleIfErrorSeconds, staleWhileRevalidateSeconds, digest: wantsDigest } },
     originRanges: plan.ranges === 'none' ? 'never' : 'auto',
-    fill: { onAbort, complete, resumeAttempts, seekAheadBytes },
+    fill: { onAbort, complete, resumeAttempts, openRanges, seekAheadBytes },
   };
 }
 
@@ -117,6 +118,7 @@ function createPlans({ unit, step, episode, steadyWeight }: PlanParts): fc.Arbit
     ranges: fc.constantFrom(...rangeManners),
     complete: fc.constantFrom('always' as const, 'never' as const),
     resumeAttempts: fc.constantFrom(0, 3),
+    openRanges: fc.constantFrom('grow' as const, 'whole' as const),
     seekAheadBytes: some(0, 600, 100_000),
     varies: fc.boolean(),
     isTold: fc.boolean(),
