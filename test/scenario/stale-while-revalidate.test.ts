@@ -166,7 +166,6 @@ describe('a validation meanwhile that brings what is not for others', () => {
     ['Vary: *', { fields: { ...second, vary: '*' } }],
     ['a 404', { status: 404 }],
     ['a redirection without a lifetime', { status: 302, fields: { location: '/login' } }],
-    ['a body that ends with its connection', { fields: second, framing: 'close' }],
   ])('(%s) keeps the old response from being used unseen, even if the origin fails', async (_name, head) => {
     proxy.clock.advance(120_000);
     const exchange = await stale(-20);
