@@ -8,6 +8,8 @@ export interface AnswerFacts {
   readonly outcome: 'hit' | 'stale' | 'revalidated' | 'miss' | 'uncacheable';
   /** Why it is not a hit, or why it is uncacheable. */
   readonly reason: string | undefined;
+  /** The fields and cookies that kept a stored response from this request because it was for equal requests only, if one was. */
+  readonly apartBy?: readonly string[] | undefined;
   /** Whether it came with a flight that another request had started. */
   readonly collapsed: boolean;
   readonly status: CacheStatus;

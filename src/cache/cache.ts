@@ -7,6 +7,7 @@ import { createUseCounts } from './admission.ts';
 import type { Answer } from './answer.ts';
 import { failedStatus } from './answers.ts';
 import { isHead, isOnlyIfCached, isPlain } from './asked.ts';
+import { Asker } from './asker.ts';
 import { BackgroundValidation } from './background-validation.ts';
 import { Company } from './company.ts';
 import { decideCourse, type FetchPlan, type StoredPlan } from './course.ts';
@@ -149,9 +150,12 @@ class StoreCache implements Cache {
       case 'refuse':
         throw new ProxyError('not_in_cache');
       case 'pass':
-        return this.#passing.pass(inquiry, course.plan.reason, course.reason);
+        return keptApart(this.#passing.pass(inquiry, course.plan.reason, course.reason), course.plan);
       case 'fetch':
-        return course.isAlone ? this.#lead(inquiry, course.plan) : this.#fetch(inquiry, course.plan);
+        return keptApart(
+          course.isAlone ? this.#lead(inquiry, course.plan) : this.#fetch(inquiry, course.plan),
+          course.plan,
+        );
     }
   }
 
@@ -203,6 +207,7 @@ class StoreCache implements Cache {
    */
   async #joinOrLead(inquiry: Inquiry, first: FetchPlan, lease: Lease): Promise<Answer> {
     let plan = first;
+    let apartBy: readonly string[] = [];
     const tried = new Set<Flight>();
     try {
       for (let flight = this.#nextFlight(inquiry, plan, tried); flight !== undefined; ) {
@@ -211,6 +216,7 @@ class StoreCache implements Cache {
         const isJoined = !isOfLeader(arrival, inquiry);
         const joined = isJoined ? await this.#landed.answer(arrival, inquiry, plan, true) : undefined;
         if (joined !== undefined) return joined;
+        if (arrival.kind === 'generation') apartBy = new Asker(inquiry).apartBy(arrival.generation.response);
         // What was waited for was not for this request; what is may have been stored meanwhile.
         const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
         if (again.kind === 'hit' || again.kind === 'fragment') return this.#hit(again, inquiry);
@@ -219,7 +225,8 @@ class StoreCache implements Cache {
           ? undefined
           : this.#nextFlight(inquiry, plan, tried);
       }
-      return isHead(inquiry) ? await this.#passHead(inquiry, plan) : await this.#lead(inquiry, plan);
+      const answer = isHead(inquiry) ? await this.#passHead(inquiry, plan) : await this.#lead(inquiry, plan);
+      return apartBy.length > 0 ? { ...answer, apartBy } : answer;
     } finally {
       lease.release();
     }
@@ -227,7 +234,8 @@ class StoreCache implements Cache {
 
   #nextFlight(inquiry: Inquiry, plan: FetchPlan, tried: ReadonlySet<Flight>): Flight | undefined {
     const untried = this.#flights.of(inquiry.key).filter((flight) => !tried.has(flight));
-    return selectFlight(untried, inquiry, plan, this.#context.clock.now());
+    const now = this.#context.clock.now();
+    return selectFlight(untried, inquiry, plan, now, this.#unshared.isBound(inquiry.key, now));
   }
 
   async #lead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
@@ -251,8 +259,17 @@ class StoreCache implements Cache {
   }
 
   #fly(inquiry: Inquiry, candidate: Candidate | undefined): Flight {
-    return this.#flights.start(inquiry.key, inquiry.policy.fill.onAbort, (clearance) =>
-      exchange(this.#context, inquiry, candidate, clearance),
+    return this.#flights.start(
+      inquiry.key,
+      inquiry.policy.fill.onAbort,
+      (clearance) => exchange(this.#context, inquiry, candidate, clearance),
+      { leader: new Asker(inquiry) },
     );
   }
+}
+
+/** Notes with an answer what kept a stored response from its request, if anything did. */
+function keptApart(answer: Promise<Answer>, plan: FetchPlan): Promise<Answer> {
+  const apartBy = plan.kind === 'fill' ? plan.apartBy : undefined;
+  return apartBy === undefined ? answer : answer.then((given) => ({ ...given, apartBy }));
 }

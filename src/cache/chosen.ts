@@ -5,7 +5,7 @@ import { fieldValue } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { lifetimeField } from '../semantics/freshness.ts';
 import { parseDateField } from '../semantics/http-date.ts';
-import { type ReuseTerms, reuseTerms } from '../semantics/reuse.ts';
+import { isForAll, type ReuseTerms, reuseTerms } from '../semantics/reuse.ts';
 import { conditionalFields } from '../semantics/revalidation.ts';
 import { effectiveEntityTag, parseEntityTag, strongLastModified, strongValidator } from '../semantics/validator.ts';
 import { hasRange } from './asked.ts';
@@ -37,6 +37,7 @@ export function explainChosen(held: Held, inquiry: Inquiry, now: number): Chosen
     isInvalid: response.isInvalid === true,
     expiredAt: response.expiredAt,
     tags: response.tags ?? [],
+    boundTo: isForAll(response, inquiry.policy) ? undefined : (response.identity?.names ?? []),
     receivedAt: response.responseAt,
     freshness: explainFreshness(termsOf(response, inquiry, now)),
     validators: explainValidators(response, now),

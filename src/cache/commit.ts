@@ -10,6 +10,12 @@ import { hasStrongTag } from './own-tag.ts';
  */
 const MAX_ENTRIES = 200;
 
+/**
+ * So many of them are for requests with a certain identity, so that a client with ever new fields does not push out what is for
+ * all others.
+ */
+const MAX_BOUND_ENTRIES = 100;
+
 /** A body whose last byte has come. */
 export interface WholeBody {
   readonly sizeBytes: number;
@@ -44,7 +50,7 @@ export async function commit(
   if (written.isRevoked() || isSuperseded(before, written, now)) return 'relayed';
   const confirmed = await confirm(store, written, body);
   const entry = confirmed ?? (await putInPlace(written, body, now));
-  if (before.length >= MAX_ENTRIES) await dropOldest(store, entry.key);
+  if (before.length >= MAX_BOUND_ENTRIES) await dropOldest(store, entry.key);
   // The writing took its time: the invalidation that came during it found nothing to remove.
   if (written.isRevoked()) {
     await store.removeEntry(entry);
@@ -58,7 +64,7 @@ export async function publish(store: Store, written: Written, now: number): Prom
   const before = await store.find(written.place.key);
   if (written.isRevoked() || isSuperseded(before, written, now)) return;
   await written.writer.publish(written.stored, pinUntil(written, now));
-  if (before.length >= MAX_ENTRIES) await dropOldest(store, written.place.key);
+  if (before.length >= MAX_BOUND_ENTRIES) await dropOldest(store, written.place.key);
   if (!written.isRevoked()) return;
   const entries = await store.find(written.place.key);
   const own = entries.find((entry) => entry.generation === written.writer.generation);
@@ -78,7 +84,10 @@ function isSuperseded(entries: readonly StoredEntry[], { writer, place, stored }
 /** Removes what was stored first of a key that has too much under it. */
 async function dropOldest(store: Store, key: string): Promise<void> {
   const entries = (await store.find(key)).filter(({ pinnedUntil }) => pinnedUntil === undefined);
-  for (const entry of entries.slice(MAX_ENTRIES)) await store.removeEntry(entry);
+  const isBound = ({ metadata: { identity } }: StoredEntry) => identity !== undefined && identity.digest !== '';
+  const tooMany = entries.filter(isBound).slice(MAX_BOUND_ENTRIES);
+  const kept = entries.filter((entry) => !tooMany.includes(entry));
+  for (const entry of [...tooMany, ...kept.slice(MAX_ENTRIES)]) await store.removeEntry(entry);
 }
 
 /** The stored generation with fresh metadata, if its bytes are the same. */

@@ -10,11 +10,11 @@ import { isOriginFailure } from '../semantics/staleness.ts';
 import { decideStoring, isForAuthorized, personalFields } from '../semantics/storing.ts';
 import { type StoredEntry, StoreFault } from '../store/store.ts';
 import { ask, askWhetherCurrent } from './ask.ts';
+import { isFor, withIdentity } from './asker.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Clearance, Landing } from './flight.ts';
 import { isFragment } from './fragments.ts';
 import type { Inquiry } from './inquiry.ts';
-import { isSameVariant } from './join.ts';
 import { askForPart } from './land-part.ts';
 import { landWhole } from './land-whole.ts';
 import { type Received, reopenGeneration } from './open-generation.ts';
@@ -109,7 +109,7 @@ async function freshen(
   };
   const isForAll = !isForAuthorized(originFields, merge(entry.metadata, fields).fields, policy);
   const told = isForAll ? withoutOriginEcho(originFields, fields) : validityFields(fields, policy);
-  const metadata = merge(entry.metadata, told);
+  const metadata = withIdentity(merge(entry.metadata, told), inquiry);
   if (!mayKeep(metadata, inquiry, clearance)) {
     if (isForAll) await context.store.removeEntry(entry);
     return undefined;
@@ -153,7 +153,7 @@ async function findAlike(
       other.generation !== generation &&
       other.pinnedUntil === undefined &&
       !isFragment(other.metadata) &&
-      isSameVariant(other.metadata, inquiry) &&
+      isFor(other.metadata, inquiry) &&
       isNamedBy(other.metadata, notModified),
   );
 }

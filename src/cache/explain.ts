@@ -1,10 +1,11 @@
 /** What would become of a request, told without asking the origin, starting anything, or counting anything as a use. */
 
 import type { NominatedField } from '../http/stored-response.ts';
-import { selectedValues, variantDifferences } from '../semantics/variant.ts';
+import { selectedValues } from '../semantics/variant.ts';
 import { nominatedFields } from '../semantics/vary.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { fillFields } from './asked.ts';
+import { Asker } from './asker.ts';
 import { explainChosen } from './chosen.ts';
 import type { EntryExplanation, Explained, FlightExplanation } from './explanation.ts';
 import type { Flight } from './flight.ts';
@@ -26,6 +27,7 @@ export async function explainInquiry(parts: LookedAt, inquiry: Inquiry): Promise
   const { decision, question, held, source, fragmentSpan } = await new WayFinder(parts, inquiry, now).find(stored);
   const entries = stored.slice(0, MAX_ENTRIES);
   const refusal = refusals.last(key);
+  const asker = new Asker(inquiry);
   const { isKnown, mayAsk, mayAskMore } = rangeAbility;
   return {
     explanation: {
@@ -34,7 +36,7 @@ export async function explainInquiry(parts: LookedAt, inquiry: Inquiry): Promise
       originQuestion: question,
       variant: explainVariant(entries, held, inquiry),
       entryCount: stored.length,
-      entries: entries.map((entry) => explainEntry(entry, held, inquiry, now)),
+      entries: entries.map((entry) => explainEntry(entry, held, asker, now)),
       chosen: held === undefined ? undefined : explainChosen(held, inquiry, now),
       flights: flights.of(key).map(explainFlight),
       origin: { isKnown, mayAsk, mayAskMore },
@@ -56,12 +58,7 @@ function explainVariant(
   return [...nominatedFields([], asked, names), ...(selectedValues(asked, policy.key) ?? [])];
 }
 
-function explainEntry(
-  entry: StoredEntry,
-  held: Held | undefined,
-  { originFields, policy }: Inquiry,
-  now: number,
-): EntryExplanation {
+function explainEntry(entry: StoredEntry, held: Held | undefined, asker: Asker, now: number): EntryExplanation {
   const { generation, metadata, sizeBytes, isComplete, pinnedUntil } = entry;
   return {
     generation,
@@ -70,7 +67,7 @@ function explainEntry(
     isComplete,
     isFragment: isFragment(metadata),
     pinnedUntil,
-    differs: variantDifferences(metadata, fillFields(originFields), policy.key),
+    differs: asker.differences(metadata),
     isUsable: isUsable(entry, now),
     isChosen: generation === held?.generation,
   };

@@ -84,6 +84,11 @@ export interface ChosenExplanation {
   /** When those who run the server have ended its lifetime, in epoch milliseconds. */
   readonly expiredAt?: number | undefined;
   readonly tags: readonly string[];
+  /**
+   * Where it does not state that it is for all, the fields and cookies that a request must send with the same values, and no
+   * others that tell who asks; undefined where it is for all.
+   */
+  readonly boundTo?: readonly string[] | undefined;
   /** When it was received or last validated, in epoch milliseconds. */
   readonly receivedAt: number;
   readonly freshness: FreshnessExplanation;

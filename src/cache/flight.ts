@@ -6,6 +6,7 @@ import type { StoredResponse } from '../http/stored-response.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { untilAborted } from './abandonable.ts';
 import { firstWanted, isOpenEnded } from './asked.ts';
+import type { Asker } from './asker.ts';
 import type { Generation } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
 import type { Seat } from './readers.ts';
@@ -84,6 +85,8 @@ export interface FlightOptions {
   readonly key: string;
   readonly onAbort: 'finish' | 'stop';
   readonly exchange: Exchange;
+  /** The request that has started it, where its response may be for equal requests only. */
+  readonly leader: Asker | undefined;
   /** The stored generation that the exchange is to open, where it is one. */
   readonly reopens: string | undefined;
   readonly mayPublish: boolean;
@@ -97,6 +100,8 @@ export class Flight implements Clearance {
   /** When it began, in epoch milliseconds. */
   readonly startedAt: number;
   readonly mayPublish: boolean;
+  /** The request that has started it; undefined where what it brings is known to be for those who may wait. */
+  readonly leader: Asker | undefined;
   /** Resolves when the response's head is there, or is known not to come. */
   readonly landed: Promise<Landing>;
   /** Resolves when nothing of it is under way any more. */
@@ -112,8 +117,9 @@ export class Flight implements Clearance {
   readonly #storing = new Steps();
   readonly #revocation = new Revocation();
 
-  constructor({ key, onAbort, exchange, reopens, mayPublish, startedAt }: FlightOptions) {
+  constructor({ key, onAbort, exchange, leader, reopens, mayPublish, startedAt }: FlightOptions) {
     this.key = key;
+    this.leader = leader;
     this.startedAt = startedAt;
     this.mayPublish = mayPublish;
     this.#onAbort = onAbort;

@@ -4,6 +4,7 @@ import type { Clock } from '../http/clock.ts';
 import type { ProxyError } from '../http/proxy-error.ts';
 import { ShortLivedMap, ShortLivedSet } from '../http/short-lived.ts';
 import type { StoredEntry } from '../store/store.ts';
+import type { Asker } from './asker.ts';
 import type { Fleet, Lease } from './fleet.ts';
 import { type Exchange, Flight, type Landing } from './flight.ts';
 import { Revocation } from './revocation.ts';
@@ -47,12 +48,17 @@ export class Flights {
    * that nobody else knows before it is whole, and of two that are stored the later response stays (`commit`), in whatever
    * processes they were received; this is what happens to two in one process.
    */
-  start(key: string, onAbort: 'finish' | 'stop', exchange: Exchange, reopens?: string): Flight {
+  start(
+    key: string,
+    onAbort: 'finish' | 'stop',
+    exchange: Exchange,
+    { leader, reopens }: { readonly leader?: Asker; readonly reopens?: string } = {},
+  ): Flight {
     const heeded: Exchange = (clearance) => exchange(clearance).then((landing) => this.#heed(landing));
     const lease = this.#hold(key);
     const startedAt = this.#context.clock.now();
     const mayPublish = lease !== undefined;
-    const flight = new Flight({ key, onAbort, exchange: heeded, reopens, mayPublish, startedAt });
+    const flight = new Flight({ key, onAbort, exchange: heeded, leader, reopens, mayPublish, startedAt });
     const number = this.#running.add(flight);
     this.#byKey.set(key, [...(this.#byKey.get(key) ?? []), flight]);
     void flight.ended.then(() => {

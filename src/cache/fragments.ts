@@ -10,9 +10,9 @@ import { formatContentRange } from '../semantics/content-range.ts';
 import { contentDigestFields } from '../semantics/digest.ts';
 import { formatRange, type RangeSpec, selectRanges } from '../semantics/range.ts';
 import { decideReuse } from '../semantics/reuse.ts';
-import { matchesVariant } from '../semantics/variant.ts';
 import type { StoredEntry } from '../store/store.ts';
-import { fillFields, hasPrecondition, rangeSpecs } from './asked.ts';
+import { hasPrecondition, rangeSpecs } from './asked.ts';
+import type { Asker } from './asker.ts';
 import type { Inquiry } from './inquiry.ts';
 import type { ByteReader, Representation } from './representation.ts';
 
@@ -38,6 +38,7 @@ export function findFragment(
   entries: readonly StoredEntry[],
   inquiry: Pick<Inquiry, 'request' | 'originFields' | 'policy'>,
   now: number,
+  asker: Asker,
 ): FoundFragment | undefined {
   if (!entries.some(({ metadata }) => isFragment(metadata)) || hasPrecondition(inquiry)) return undefined;
   const { originFields, policy } = inquiry;
@@ -45,7 +46,7 @@ export function findFragment(
   if (specs.length !== 1) return undefined;
   for (const entry of entries) {
     const { metadata } = entry;
-    if (!entry.isComplete || !matchesVariant(metadata, fillFields(originFields), policy.key)) continue;
+    if (!entry.isComplete || !asker.isFor(metadata)) continue;
     const span = spanWithin(entry, specs);
     if (span === undefined) continue;
     const reuse = decideReuse({ requestFields: originFields, hasRange: true, stored: metadata, now, policy });

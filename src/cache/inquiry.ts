@@ -5,6 +5,7 @@ import type { InterimResponse, ProxyRequest } from '../http/message.ts';
 import type { Origin } from '../origin/origin.ts';
 import type { RangeAbility } from '../origin/range-ability.ts';
 import type { BypassConditions } from '../semantics/bypass.ts';
+import type { IdentityRules } from '../semantics/identity.ts';
 import type { QuerySelection } from '../semantics/query.ts';
 import type { StalePolicy } from '../semantics/staleness.ts';
 import type { StoringPolicy } from '../semantics/storing.ts';
@@ -23,6 +24,8 @@ export interface CachePolicy extends StoringPolicy, StalePolicy {
   /** Whether anything may be stored or reused at all. */
   readonly isEnabled: boolean;
   readonly key: KeyPolicy;
+  /** Which parts of a request tell who asks, for responses that do not state that they are for all. */
+  readonly identityFields: IdentityRules;
   /** Which requests go past the cache: nothing stored is used for them, and nothing of theirs is stored. */
   readonly bypass: BypassConditions;
   /** How often a key must have been asked for lately before its response is stored; 1 stores it at once. */

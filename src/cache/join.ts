@@ -5,26 +5,36 @@ import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { readCacheControl } from '../semantics/cache-control.ts';
 import { ageTerms, freshnessLifetime, isStated } from '../semantics/freshness.ts';
-import { decideReuse } from '../semantics/reuse.ts';
-import { matchesVariant } from '../semantics/variant.ts';
-import { fillFields, hasRange } from './asked.ts';
+import { decideReuse, isForAll } from '../semantics/reuse.ts';
+import { hasRange } from './asked.ts';
+import { Asker, isFor } from './asker.ts';
 import { isBeyondLimit, isRefusedTo } from './beyond-limit.ts';
 import type { FetchPlan } from './course.ts';
 import type { Flight, Landing } from './flight.ts';
 import type { Generation } from './generation.ts';
 import type { CachePolicy, Inquiry } from './inquiry.ts';
 
-/** The flight that a request waits for, of those that run for its key and were not tried; undefined where it starts its own. */
+/**
+ * The flight that a request waits for, of those that run for its key and were not tried; undefined where it starts its own.
+ * `isBound` tells that the responses of the key are for equal requests only: then a request waits for no others, or all who
+ * ask would wait for each other in turn.
+ */
 export function selectFlight(
   flights: readonly Flight[],
   inquiry: Inquiry,
   plan: FetchPlan,
   now: number,
+  isBound: boolean,
 ): Flight | undefined {
-  const mayWait = plan.kind === 'fill' || isShareable(plan.entry.metadata, inquiry.policy);
-  return flights.findLast(({ generation }) =>
-    generation === undefined ? mayWait : mayJoinGeneration(generation, inquiry, now),
-  );
+  if (flights.length === 0) return undefined;
+  const { policy } = inquiry;
+  const mayWait = plan.kind === 'fill' || isShareable(plan.entry.metadata, policy);
+  const isForEquals = isBound || (plan.kind === 'revalidate' && !isForAll(plan.entry.metadata, policy));
+  const asker = new Asker(inquiry);
+  return flights.findLast(({ generation, leader }) => {
+    if (generation !== undefined) return mayJoinGeneration(generation, inquiry, now);
+    return mayWait && (!isForEquals || leader === undefined || leader.isEqualTo(asker));
+  });
 }
 
 /**
@@ -33,7 +43,7 @@ export function selectFlight(
  */
 export function mayJoinGeneration(generation: Pick<Generation, 'response'>, inquiry: Inquiry, now: number): boolean {
   const { originFields, policy } = inquiry;
-  if (!isSameVariant(generation.response, inquiry)) return false;
+  if (!isFor(generation.response, inquiry)) return false;
   const reuse = decideReuse({
     requestFields: originFields,
     hasRange: hasRange(inquiry),
@@ -49,7 +59,7 @@ export function mayJoinGeneration(generation: Pick<Generation, 'response'>, inqu
 
 /** Whether a response is given to a request that has waited for it, as it is then. */
 export function mayTakeAlong(response: StoredResponse, inquiry: Inquiry, now: number): boolean {
-  return isSameVariant(response, inquiry) && isShareable(response, inquiry.policy) && !isTooOld(response, inquiry, now);
+  return isFor(response, inquiry) && isShareable(response, inquiry.policy) && !isTooOld(response, inquiry, now);
 }
 
 /**
@@ -100,9 +110,4 @@ export function isWaitingVain(landing: Landing, inquiry: Inquiry, now: number): 
 export function isOfLeader(landing: Landing, { client }: Pick<Inquiry, 'client'>): boolean {
   if (landing.kind !== 'failed' || !(landing.failure instanceof ProxyError)) return false;
   return isBeyondLimit(landing.failure) && !isRefusedTo(client, landing.failure, landing.client);
-}
-
-/** Whether a response was selected by the values that this request presents (RFC 9111 §4.1). */
-export function isSameVariant(response: StoredResponse, { originFields, policy }: Inquiry): boolean {
-  return matchesVariant(response, fillFields(originFields), policy.key);
 }

@@ -38,6 +38,7 @@ export function keepFragment(
   const isSmall = sizeBytes !== undefined && sizeBytes > 0 && sizeBytes <= context.store.blockSizeBytes;
   if (decision.kind === 'refuse' || !isSmall) return undefined;
   const stored = { ...describe(inquiry, received), fragment };
+  context.unshared.noteBound(inquiry.key, stored.identity !== undefined, context.clock.now());
   const over = Promise.withResolvers<void>();
   let isRead = false;
   const giveUp = () => {

@@ -5,10 +5,10 @@ import { decideHeadEffect } from '../semantics/head.ts';
 import { withoutOriginEcho } from '../semantics/origin-echo.ts';
 import { decideStoring, isForOneClient } from '../semantics/storing.ts';
 import type { StoredEntry } from '../store/store.ts';
+import { isFor } from './asker.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Flights } from './flights.ts';
 import type { Inquiry } from './inquiry.ts';
-import { isSameVariant } from './join.ts';
 import type { Received } from './open-generation.ts';
 import { withTags } from './tags.ts';
 import { tellOfCookie } from './telling-of-cookies.ts';
@@ -25,7 +25,7 @@ export async function learnFromHead(
   if (response.status !== 200 || !isForOthers) return;
   using since = flights.watch(inquiry.key);
   const concerned = (await context.store.find(inquiry.key)).filter(
-    (entry) => entry.pinnedUntil === undefined && !isNewer(entry, received) && isSameVariant(entry.metadata, inquiry),
+    (entry) => entry.pinnedUntil === undefined && !isNewer(entry, received) && isFor(entry.metadata, inquiry),
   );
   for (const entry of concerned) {
     // It has been purged meanwhile, and what is learnt was asked for before.

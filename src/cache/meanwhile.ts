@@ -2,15 +2,15 @@
 
 import { traceFields, withoutTraceFields } from '../semantics/trace-context.ts';
 import type { StoredEntry } from '../store/store.ts';
+import { isFor } from './asker.ts';
 import type { Flight } from './flight.ts';
 import { changedInquiry, type Inquiry } from './inquiry.ts';
-import { isSameVariant } from './join.ts';
 
 /** Whether one of the flights of its key may bring what tells whether an entry is current: it is not asked for twice then. */
 export function isBeingValidated(flights: readonly Flight[], entry: StoredEntry, inquiry: Inquiry): boolean {
   return flights.some((flight) => {
     if (flight.hasOpen(entry.generation)) return false;
-    return flight.generation === undefined || isSameVariant(flight.generation.response, inquiry);
+    return flight.generation === undefined || isFor(flight.generation.response, inquiry);
   });
 }
 

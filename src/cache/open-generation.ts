@@ -7,7 +7,6 @@ import type { NominatedField, StoredResponse } from '../http/stored-response.ts'
 import type { Errand, OriginResponse } from '../origin/origin.ts';
 import { selectReprDigest } from '../semantics/digest.ts';
 import { freshened } from '../semantics/freshen.ts';
-import { freshnessLifetime } from '../semantics/freshness.ts';
 import { impliedVary } from '../semantics/implied-vary.ts';
 import { withoutOriginEcho } from '../semantics/origin-echo.ts';
 import { decideStoring, storableFields } from '../semantics/storing.ts';
@@ -15,6 +14,7 @@ import { selectedValues, variantName } from '../semantics/variant.ts';
 import { nominatedFields } from '../semantics/vary.ts';
 import type { EntryWriter, Store, StoredEntry, StoreFault } from '../store/store.ts';
 import { fillFields } from './asked.ts';
+import { withIdentity } from './asker.ts';
 import { BodyCheck } from './body-check.ts';
 import { commit, publish } from './commit.ts';
 import type { ExchangeContext } from './exchange-context.ts';
@@ -51,7 +51,7 @@ export async function openGeneration(
   first: FirstPart,
   clearance: Clearance,
 ): Promise<Generation> {
-  const { store, clock, refusals } = context;
+  const { store, clock, refusals, unshared } = context;
   const { key, policy } = inquiry;
   const { sizeBytes, status } = received.response;
   const described = describe(inquiry, received);
@@ -59,6 +59,7 @@ export async function openGeneration(
   const previous = validated?.variant === place.variant && validated.isComplete ? validated : undefined;
   const writer = await store.openWriter({ ...place, metadata: described, sizeBytes });
   refusals.forget(key);
+  unshared.noteBound(key, described.identity !== undefined, clock.now());
   tellOfCookie(context, key, received.response.fields, described.fields);
 
   const isOurs = mayHaveOwnTag(described, policy.ownEntityTags, clock.now());
@@ -221,27 +222,23 @@ async function findGeneration(store: Store, key: string, generation: string): Pr
 }
 
 /**
- * What is stored of a response besides its bytes. An origin that says nothing of freshness has not thought of caches: its
- * response may be for the one whose cookies came with the request, and is shared with those who send the same ones only,
- * unless the operator says which cookies matter.
+ * What is stored of a response besides its bytes. An origin that states no lifetime has not thought of caches: its response
+ * may be for the one who asked, and is kept for equal requests.
  */
 export function describe(inquiry: Inquiry, { response, requestAt, responseAt }: Received): StoredResponse {
   const { policy, originFields } = inquiry;
   const { status, fields } = response;
   const asked = fillFields(originFields);
-  const isUnspoken = freshnessLifetime({ status, fields, responseAt }, policy).source === 'none';
-  const isPersonal = isUnspoken && policy.key.cookies.length === 0;
   const selected = selectedValues(asked, policy.key);
-  const names = [...impliedVary(asked, fields), ...(isPersonal ? ['cookie'] : [])];
   const described = {
     status,
     fields: storableFields(fields, responseAt, policy),
-    nominated: ownValues(nominatedFields(fields, asked, names)),
+    nominated: ownValues(nominatedFields(fields, asked, impliedVary(asked, fields))),
     ...(selected === undefined ? {} : { selected: ownValues(selected) }),
     requestAt,
     responseAt,
   };
-  return withTags(described, inquiry);
+  return withIdentity(withTags(described, inquiry), inquiry);
 }
 
 /** They are stored, and nothing else of the request is to be kept by that. */

@@ -7,6 +7,7 @@ import { isSafeMethod } from '../semantics/method.ts';
 import type { Answer } from './answer.ts';
 import { generationAnswer, relayAnswer } from './answers.ts';
 import { passedFields } from './asked.ts';
+import { Asker } from './asker.ts';
 import { errandOf } from './errand.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Arrival } from './flight.ts';
@@ -61,8 +62,11 @@ export class Passing {
       }
       // What is kept belongs to no client.
       tether.release();
-      const flight = this.#flights.start(inquiry.key, posted.policy.fill.onAbort, (clearance) =>
-        landPosted(this.#context, posted, received, clearance),
+      const flight = this.#flights.start(
+        inquiry.key,
+        posted.policy.fill.onAbort,
+        (clearance) => landPosted(this.#context, posted, received, clearance),
+        { leader: new Asker(posted) },
       );
       return answerPosted(await flight.lead(inquiry));
     } finally {

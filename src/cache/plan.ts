@@ -6,9 +6,10 @@ import { hasDirectives, readRequestDirectives } from '../semantics/cache-control
 import { evaluatePreconditions } from '../semantics/precondition.ts';
 import { decideReuse, type ReuseInput } from '../semantics/reuse.ts';
 import { strongValidator } from '../semantics/validator.ts';
-import { comparePreference, matchesVariant } from '../semantics/variant.ts';
+import { comparePreference } from '../semantics/variant.ts';
 import type { StoredEntry } from '../store/store.ts';
-import { fillFields, hasRange, isOnlyIfCached } from './asked.ts';
+import { hasRange, isOnlyIfCached } from './asked.ts';
+import { Asker } from './asker.ts';
 import { type FoundFragment, findFragment, isFragment } from './fragments.ts';
 import type { Inquiry } from './inquiry.ts';
 
@@ -26,8 +27,12 @@ export type Plan =
       /** Until when it may be served all the same if the origin fails, in epoch milliseconds; 0 for never. */
       readonly serveStaleUntil: number;
     }
-  /** Nothing stored matches. */
-  | { readonly kind: 'fill'; readonly reason: 'uri-miss' | 'vary-miss' };
+  /** Nothing stored matches. `apartBy` names what kept a response from it that is for equal requests only, if one was. */
+  | {
+      readonly kind: 'fill';
+      readonly reason: 'uri-miss' | 'vary-miss';
+      readonly apartBy?: readonly string[] | undefined;
+    };
 
 /** Why a request is not for the cache; undefined where it is. */
 export function decideBypass({
@@ -48,7 +53,8 @@ export function planAnswer(
   inquiry: Pick<Inquiry, 'request' | 'originFields' | 'policy'>,
   now: number,
 ): Plan {
-  const matching = matchingEntries(entries, inquiry);
+  const asker = new Asker(inquiry);
+  const matching = entries.filter(({ metadata }) => !isFragment(metadata) && asker.isFor(metadata));
   const reuseOf = ({ metadata }: StoredEntry) => decideReuse(new ReuseQuestion(inquiry, metadata, now));
   for (const pinned of matching.filter((candidate) => isResumed(candidate, inquiry, now))) {
     // It is stale by nature: of no use where the response or the client forbids that.
@@ -59,10 +65,10 @@ export function planAnswer(
   const usable = matching.filter((candidate) => candidate.pinnedUntil === undefined && isUsable(candidate, now));
   const entry = usable.length < 2 ? usable[0] : usable.sort((a, b) => comparePreference(a.metadata, b.metadata))[0];
   if (entry === undefined) {
-    const fragment = findFragment(entries, inquiry, now);
+    const fragment = findFragment(entries, inquiry, now, asker);
     if (fragment !== undefined) return { kind: 'fragment', ...fragment };
     const isKnown = entries.some(({ pinnedUntil, metadata }) => pinnedUntil === undefined && !isFragment(metadata));
-    return { kind: 'fill', reason: isKnown ? 'vary-miss' : 'uri-miss' };
+    return { kind: 'fill', reason: isKnown ? 'vary-miss' : 'uri-miss', apartBy: findApart(entries, asker) };
   }
   const reuse = reuseOf(entry);
   if (reuse.kind !== 'validate') {
@@ -75,20 +81,13 @@ export function planAnswer(
 
 const noFields: Fields = [];
 
-/** Those that are for this request, and whole. What the origin would be sent is looked at only where something varies by it. */
-function matchingEntries(
-  entries: readonly StoredEntry[],
-  inquiry: Pick<Inquiry, 'request' | 'originFields' | 'policy'>,
-): readonly StoredEntry[] {
-  const { key } = inquiry.policy;
-  const isSelected =
-    key.fields.length > 0 || key.cookies.length > 0 || entries.some(({ metadata }) => varies(metadata));
-  const asked = isSelected ? fillFields(inquiry.originFields) : noFields;
-  return entries.filter(({ metadata }) => !isFragment(metadata) && matchesVariant(metadata, asked, key));
-}
-
-function varies({ nominated, selected }: StoredEntry['metadata']): boolean {
-  return nominated.length > 0 || selected !== undefined;
+/** What keeps the newest of the responses from this request that would be for it if they were for all. */
+function findApart(entries: readonly StoredEntry[], asker: Asker): readonly string[] | undefined {
+  const kept = entries.find(
+    ({ metadata, pinnedUntil }) =>
+      pinnedUntil === undefined && asker.isVariant(metadata) && !asker.isSharedWith(metadata),
+  );
+  return kept && asker.apartBy(kept.metadata);
 }
 
 /** What is asked of the reuse of a response. The fields for the origin are made where the client has directives only. */

@@ -6,6 +6,7 @@ import type { StoredEntry } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 import { completedAnswer, generationAnswer, hitAnswer, partialAnswer } from './answers.ts';
 import { isHead, isOnlyIfCached } from './asked.ts';
+import { Asker, isFor } from './asker.ts';
 import type { Company } from './company.ts';
 import type { StoredPlan } from './course.ts';
 import { reopenStored } from './exchange.ts';
@@ -89,11 +90,13 @@ export class StoredAnswers {
   async continued(entries: readonly StoredEntry[], inquiry: Inquiry, given: Version): Promise<Answer | undefined> {
     const now = this.#context.clock.now();
     const isGiven = ({ metadata: response, sizeBytes, generation }: StoredEntry) =>
-      isSameVersion(versionOf({ response, sizeBytes, generation }, now), given);
+      isSameVersion(versionOf({ response, sizeBytes, generation }, now), given) &&
+      (generation === given.generation || isFor(response, inquiry));
     const entry = entries.find((stored) => isGiven(stored) && isUsable(stored, now));
     if (entry !== undefined) return await this.hit({ kind: 'hit', entry, ttlMs: 0, isValidated: false }, inquiry);
     const flight = this.#flights.of(inquiry.key).findLast(({ generation }) => {
-      return generation !== undefined && isSameVersion(versionOf(ofGeneration(generation), now), given);
+      if (generation === undefined || !isSameVersion(versionOf(ofGeneration(generation), now), given)) return false;
+      return generation.name === given.generation || isFor(generation.response, inquiry);
     });
     const arrival = await flight?.wait(inquiry);
     if (arrival?.kind !== 'generation') return undefined;
@@ -135,7 +138,10 @@ export class StoredAnswers {
       await this.#flights.released(entry.generation);
       return await reopenStored(this.#context, inquiry, entry, clearance);
     };
-    return this.#flights.start(inquiry.key, 'finish', reopen, entry.generation);
+    return this.#flights.start(inquiry.key, 'finish', reopen, {
+      leader: new Asker(inquiry),
+      reopens: entry.generation,
+    });
   }
 
   /** Undefined where the origin, which has failed just now, would have to be asked for some of the bytes. */

@@ -15,6 +15,6 @@ export function tellOfCookie(
 ): void {
   if (!hasField(received, 'set-cookie') || !hasField(stored, 'set-cookie')) return;
   const message =
-    'A response with Set-Cookie and a lifetime is stored, and its cookie given to everybody who asks for it. Where that is not meant, set cache.setCookie of the route to "strip" or "refuse".';
+    'A response with Set-Cookie and a lifetime is stored, and its cookie is given to every client, because cache.setCookie of the route is "store". Where that is not meant, remove the option, or set it to "strip".';
   emit({ kind: 'store', level: telling.levelOf('set-cookie', clock.now()), message, detail: key });
 }

@@ -24,6 +24,8 @@ export type Unshared = 'unstorable' | 'personal';
 /** Remembers keys for a short time, a bounded number of them. */
 export class UnsharedKeys {
   readonly #known = new Map<string, { readonly until: number; readonly why: Unshared }>();
+  /** Until when each is remembered, in epoch milliseconds. */
+  readonly #bound = new Map<string, number>();
 
   /** Remembers a key whose response was refused for this reason, if the next one will probably be refused too. */
   note(key: string, reason: string, now: number): void {
@@ -44,6 +46,26 @@ export class UnsharedKeys {
     if (known === undefined || known.until > now) return known?.why;
     this.#known.delete(key);
     return undefined;
+  }
+
+  /**
+   * Remembers whether the last response for a key was for equal requests only, because it stated no lifetime: those that
+   * differ need not wait for each other then.
+   */
+  noteBound(key: string, isBound: boolean, now: number): void {
+    this.#bound.delete(key);
+    if (!isBound) return;
+    this.#bound.set(key, now + REMEMBERED_MS);
+    const [oldest] = this.#bound.keys();
+    if (this.#bound.size > MAX_KEYS && oldest !== undefined) this.#bound.delete(oldest);
+  }
+
+  /** Whether the responses for a key are for equal requests only, as far as the last one told. */
+  isBound(key: string, now: number): boolean {
+    const until = this.#bound.get(key);
+    if (until === undefined || until > now) return until !== undefined;
+    this.#bound.delete(key);
+    return false;
   }
 
   /** Whether the requests of a key go to the origin each for itself. */

@@ -112,7 +112,9 @@ export class WayFinder {
     const flights = this.#parts.flights.of(inquiry.key).filter(({ generation }) => {
       return generation === undefined || mayTakeAlong(generation.response, inquiry, this.#now);
     });
-    const flight = isAlone ? undefined : selectFlight(flights, inquiry, plan, this.#now);
+    const flight = isAlone
+      ? undefined
+      : selectFlight(flights, inquiry, plan, this.#now, this.#parts.unshared.isBound(inquiry.key, this.#now));
     if (flight !== undefined) {
       const { generation } = flight;
       if (generation === undefined) return { decision: this.#fetchDecision('join', plan), held };

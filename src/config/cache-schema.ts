@@ -6,6 +6,7 @@ import {
   cookiePattern,
   count,
   fieldName,
+  fieldPattern,
   names,
   parameterPattern,
   seconds,
@@ -92,6 +93,38 @@ const key = z
   .prefault({})
   .describe('What tells stored responses apart, besides host, path and Vary (RFC 9111 §2, §4.1).');
 
+const identityFields = z
+  .strictObject({
+    ignore: names(fieldPattern, 100)
+      .default([])
+      .describe(
+        'Fields that do not tell who asks, besides those that are known not to (Accept, User-Agent, tracing …); "X-App-*" stands for all that begin with "X-App-".',
+      ),
+    ignoreCookies: names(cookiePattern, 100)
+      .default([])
+      .describe(
+        'Cookies that do not tell who asks, besides those that only count visits (_ga, _fbp, _pk_id …); "theme_*" stands for all that begin with "theme_".',
+      ),
+    include: names(fieldPattern, 100)
+      .default([])
+      .describe('Fields that tell who asks although they usually do not, such as "X-Forwarded-For" or "User-Agent".'),
+    includeCookies: names(cookiePattern, 100)
+      .default([])
+      .describe('Cookies that tell who asks although they usually only count visits.'),
+  })
+  .superRefine(({ include }, context) => {
+    for (const [index, name] of include.entries()) {
+      if (!selectingFields.has(name)) continue;
+      const message =
+        'must be left out: what is stored is the whole representation, which is the same for all its values';
+      context.addIssue({ code: 'custom', path: ['include', index], message });
+    }
+  })
+  .prefault({})
+  .describe(
+    'Which parts of a request tell who asks. A response for which neither the origin nor defaultTtlSeconds states a lifetime is given only to requests that are equal in all of them; every field and cookie counts that is not known to say nothing about the client.',
+  );
+
 const bypass = z
   .strictObject({
     fields: names(fieldName('Authorization'), 100)
@@ -128,9 +161,9 @@ export const cacheSchema = z
       ),
     setCookie: z
       .enum(['store', 'strip', 'refuse'])
-      .default('store')
+      .default('refuse')
       .describe(
-        'What becomes of a response with Set-Cookie (RFC 9111 §7.3): "store" stores it and gives the cookie to everybody, "strip" stores it without the cookie, "refuse" does not store it.',
+        'What becomes of a response with Set-Cookie (RFC 9111 §7.3): "refuse" does not store it, "strip" stores it without the cookie, "store" stores it and gives the cookie to everybody. "strip" and "store" are for responses with an explicit lifetime only.',
       ),
     defaultTtlSeconds: seconds(0, yearSeconds)
       .default(0)
@@ -154,6 +187,7 @@ export const cacheSchema = z
         'How long past its lifetime a response is served at once while it is validated, where the origin does not say (RFC 5861 §3).',
       ),
     key,
+    identityFields,
     acceptEncoding: z
       .enum(['asSent', 'normalise'])
       .default('asSent')

@@ -118,6 +118,13 @@ export function fieldName(example: string) {
     .toLowerCase();
 }
 
+/** The name of a field, or the beginning of names and `*`, in lower case. */
+export const fieldPattern = z
+  .string()
+  .max(maxFieldName, { abort: true })
+  .regex(/^[!#$%&'+.^_`|~0-9A-Za-z-]+\*?$/, 'expected the name of a field, or the beginning of names such as "X-App-*"')
+  .toLowerCase();
+
 /** The value of a field (RFC 9110 §5.5), of what anybody can type. */
 export const fieldText = z
   .string()

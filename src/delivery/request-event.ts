@@ -20,7 +20,7 @@ export interface RequestCourse {
   readonly range: string | undefined;
   readonly status: number;
   readonly isMultipart: boolean;
-  readonly answer: Pick<AnswerFacts, 'outcome' | 'reason' | 'collapsed' | 'originBytes'> | undefined;
+  readonly answer: Pick<AnswerFacts, 'outcome' | 'reason' | 'apartBy' | 'collapsed' | 'originBytes'> | undefined;
   readonly receivedAt: number;
   readonly headAt: number;
   readonly endedAt: number;
@@ -58,6 +58,7 @@ export function requestEvent(
     isMultipart,
     outcome: answer?.outcome ?? 'none',
     reason: answer?.reason,
+    apartBy: answer?.apartBy,
     collapsed: answer?.collapsed ?? false,
     originBytes: answer?.originBytes() ?? 0,
     headMs: headAt - receivedAt,

@@ -46,8 +46,8 @@ export function describeAnswer(held: HeldAnswer | undefined): ToldAnswer {
   return { ...learned, kind: 'representation', facts, isReuse: answer.isReuse, response, generation, sizeBytes };
 }
 
-function factsOf({ outcome, reason, collapsed, status }: Answer): ToldFacts {
-  return { outcome, reason, collapsed, status };
+function factsOf({ outcome, reason, apartBy, collapsed, status }: Answer): ToldFacts {
+  return { outcome, reason, apartBy, collapsed, status };
 }
 
 function describeRelay({ response, requestAt, responseAt, evaluated }: Relay): ToldRelay {

@@ -15,6 +15,17 @@ export interface Fragment {
   readonly wholeBytes: number;
 }
 
+/**
+ * Who asked for a stored response, as far as the request said. The values are secrets, so only a digest of them is kept; the
+ * names are for people, the first of them where there are many.
+ */
+export interface StoredIdentity {
+  /** Empty for an anonymous client; equal for equal values only. */
+  readonly digest: string;
+  /** The fields and, as `cookie:name`, the cookies that the digest was made of. */
+  readonly names: readonly string[];
+}
+
 /** A stored response without its body. Plain data: it survives JSON. */
 export interface StoredResponse {
   readonly status: number;
@@ -24,6 +35,11 @@ export interface StoredResponse {
   readonly nominated: readonly NominatedField[];
   /** The presented values of what the operator selects besides; none where nothing is selected. */
   readonly selected?: readonly NominatedField[];
+  /**
+   * Who asked for it, where the response did not say that it is for all. While it does not say so, it is for requests of the
+   * same identity; for no request, where this is absent.
+   */
+  readonly identity?: StoredIdentity;
   /** Set where the bytes are a part that cannot be combined with others; absent where they are the representation. */
   readonly fragment?: Fragment;
   /** When the request that led to it was sent, and when its head arrived: epoch milliseconds (RFC 9111 §4.2.3). */

@@ -11,6 +11,7 @@ import {
   readRequestDirectives,
 } from './cache-control.ts';
 import { type AgeTerms, ageTerms, type Freshness, type FreshnessPolicy, freshnessLifetime } from './freshness.ts';
+import { permitsSharing } from './identity.ts';
 import {
   decideStaleness,
   mayServeStale,
@@ -105,6 +106,7 @@ interface StatedTerms {
   readonly policy: FreshnessPolicy;
   readonly control: CacheControl;
   readonly freshness: Freshness;
+  readonly isForAll: boolean;
 }
 
 /** The terms of each response under the policy that asked last: those of a route are one object. */
@@ -114,8 +116,14 @@ function statedTerms(stored: StoredResponse, policy: FreshnessPolicy): StatedTer
   const last = lastStated(stored);
   if (last.terms?.policy === policy) return last.terms;
   const control = readCacheControl(stored.fields, policy);
-  last.terms = { policy, control, freshness: freshnessLifetime(stored, policy, control) };
+  const freshness = freshnessLifetime(stored, policy, control);
+  last.terms = { policy, control, freshness, isForAll: permitsSharing(stored, policy, control, freshness) };
   return last.terms;
+}
+
+/** As `permitsSharing`, worked out once for each stored response and policy. */
+export function isForAll(stored: StoredResponse, policy: FreshnessPolicy): boolean {
+  return statedTerms(stored, policy).isForAll;
 }
 
 /**

@@ -15,7 +15,7 @@ export interface VariantPolicy {
 }
 
 /** What of a stored response names its variant. */
-export type Variant = Pick<StoredResponse, 'nominated' | 'selected' | 'fragment'>;
+export type Variant = Pick<StoredResponse, 'nominated' | 'selected' | 'fragment' | 'identity'>;
 
 /**
  * The selected parts with their values in this request: each field as Vary presents it, then each cookie as
@@ -66,10 +66,15 @@ function dateOf({ fields, responseAt }: StoredResponse): number {
   return parseDateField(fields, 'date', responseAt) ?? responseAt;
 }
 
-/** Names a variant for a store: equal for equal variants only, and empty where nothing tells variants apart. */
-export function variantName({ nominated, selected, fragment }: Variant): string {
-  if (fragment !== undefined) return JSON.stringify({ nominated, selected, range: fragment.range });
-  return selected === undefined ? formatVariant(nominated) : JSON.stringify({ nominated, selected });
+/**
+ * Names a variant for a store: equal for equal variants only, and empty where nothing tells variants apart. What an anonymous
+ * client was sent has the name of what is for all: one takes the place of the other.
+ */
+export function variantName({ nominated, selected, fragment, identity }: Variant): string {
+  const digest = identity?.digest === '' ? undefined : identity?.digest;
+  if (fragment !== undefined) return JSON.stringify({ nominated, selected, identity: digest, range: fragment.range });
+  if (selected === undefined && digest === undefined) return formatVariant(nominated);
+  return JSON.stringify({ nominated, selected, identity: digest });
 }
 
 /** No pair holds a `;`, so that the text has one reading. */

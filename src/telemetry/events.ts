@@ -28,6 +28,8 @@ export interface RequestEvent {
   readonly outcome: 'hit' | 'stale' | 'revalidated' | 'miss' | 'uncacheable' | 'none';
   /** Why the outcome is not a hit, in the words of Cache-Status where it has one. */
   readonly reason: string | undefined;
+  /** The fields and cookies that kept a stored response from the request, which was for equal requests only, if one was. */
+  readonly apartBy?: readonly string[] | undefined;
   /** Whether the request waited for a flight that another one had started. */
   readonly collapsed: boolean;
   /** Bytes of body that the origin sent because of this request, as far as they came before it ended. */

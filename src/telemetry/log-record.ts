@@ -134,6 +134,7 @@ function requestFields(event: RequestEvent) {
     complete: event.complete,
     outcome: event.outcome,
     reason: redactSome(event.reason),
+    apartBy: redactSome(event.apartBy?.join(', ')),
     collapsed: event.collapsed,
     originBytes: event.originBytes,
     headMs: roundMs(event.headMs),

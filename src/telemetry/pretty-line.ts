@@ -86,7 +86,8 @@ function formatRequest(line: Extract<LogLine, { event: 'request' }>, paint: Pain
 function formatOutcome(line: Extract<LogLine, { event: 'request' }>, paint: Paint): string[] {
   if (line.outcome === 'none') return [];
   const outcome = line.outcome === 'hit' ? paint.green(line.outcome) : line.outcome;
-  const remarks = [...some(line.reason), ...(line.collapsed ? ['collapsed'] : [])];
+  const apart = line.apartBy === undefined ? [] : [`apart by ${line.apartBy}`];
+  const remarks = [...some(line.reason), ...apart, ...(line.collapsed ? ['collapsed'] : [])];
   return [outcome, ...(remarks.length === 0 ? [] : [paint.dim(`(${remarks.join(', ')})`)])];
 }
 

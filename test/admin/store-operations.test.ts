@@ -153,6 +153,7 @@ describe('inspectEntry', () => {
   });
 
   it('tells fields and what selects it, and keeps the secrets of clients', async () => {
+    start({ route: { cache: { setCookie: 'store' } } });
     const sent = { cookie: 'session=hidden', 'accept-language': 'de', 'x-api-key': 'hidden' };
     const vary = 'cookie, accept-language, x-api-key, origin';
     const head = { ...fresh, 'set-cookie': 'sid=hidden; Path=/; HttpOnly', 'x-auth-token': 'hidden', vary };

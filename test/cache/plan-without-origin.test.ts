@@ -10,7 +10,7 @@ import { fieldsOf, sentAt, storedWith } from '../support/fields-of.ts';
 const lasting = ['Cache-Control: max-age=60'];
 
 function entryOf(lines: readonly string[], rest: Partial<StoredEntry['metadata']> = {}): StoredEntry {
-  const metadata = storedWith(lines, rest);
+  const metadata = storedWith(lines, { identity: { digest: '', names: [] }, ...rest });
   return { metadata, isComplete: true, pinnedUntil: undefined } as StoredEntry;
 }
 

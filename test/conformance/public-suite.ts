@@ -9,6 +9,12 @@ import type { TestKind, Verdict } from './verdicts.ts';
 
 const folder = 'test/conformance/suite';
 const name = 'http-cache-tests';
+
+/** The suite numbers its requests in these fields: they would tell each request from all others. */
+const countingFields = ['test-name', 'test-id', 'req-num'];
+
+/** What becomes of responses with Set-Cookie: the option of a route. */
+export type SetCookie = 'refuse' | 'strip' | 'store';
 const packageFolder = `${folder}/node_modules/${name}`;
 const packageDirectory = join(projectDirectory, packageFolder);
 
@@ -59,12 +65,12 @@ export async function installSuite(wait: Wait): Promise<void> {
 export type Wait = <T>(thing: Promise<T>) => Promise<T>;
 
 /** Runs the suite against the executable, and judges the results as the suite's own pages do. */
-export async function runSuite(wait: Wait): Promise<readonly Verdict[]> {
+export async function runSuite(wait: Wait, setCookie: SetCookie): Promise<readonly Verdict[]> {
   const dir = await mkdtemp(join(tmpdir(), 'rangeway-conformance-'));
   try {
     await using server = startServer(dir);
     const [, port = ''] = await wait(server.waitFor(/Listening on http:\S+:(\d+)\//));
-    await using proxy = await startInFront(dir, port);
+    await using proxy = await startInFront(dir, port, setCookie);
     const [, url = ''] = await wait(proxy.waitFor(/ready on (http:[^\s",]+),/));
     const resultsFile = join(dir, 'results.json');
     await using runner = startRunner(url, resultsFile);
@@ -100,14 +106,19 @@ function startServer(dir: string): RangewayProcess {
   });
 }
 
-/** As an operator would run it, with what is not the default: the suite speaks of Surrogate-Control, too. */
-async function startInFront(dir: string, port: string): Promise<RangewayProcess> {
+/** With what is not the default: the suite speaks of Surrogate-Control, and numbers its requests in fields of its own. */
+async function startInFront(dir: string, port: string, setCookie: SetCookie): Promise<RangewayProcess> {
   const file = join(dir, 'rangeway.json');
   const targetedFields = ['Rangeway-Cache-Control', 'CDN-Cache-Control', 'Surrogate-Control'];
   const config = {
     listen: '127.0.0.1:0',
     store: { type: 'memory' },
-    routes: [{ origin: `http://127.0.0.1:${port}`, cache: { targetedFields } }],
+    routes: [
+      {
+        origin: `http://127.0.0.1:${port}`,
+        cache: { targetedFields, setCookie, identityFields: { ignore: countingFields } },
+      },
+    ],
   };
   await writeFile(file, JSON.stringify(config));
   return startRangeway(['--config', file]);

@@ -2,6 +2,7 @@
  * `npm run conformance`: the public suite and our own rows, held against what is expected.
  *
  *     npm run conformance -- [--json FILE] [--report FILE]     run both; FILE gets the figures, or a report in vitest's form
+ *     npm run conformance -- --set-cookie store               the public suite with `cache.setCookie` as it is not by default
  *     npm run conformance -- --peers                           print what the suite's release was published with
  */
 
@@ -10,14 +11,19 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { projectDirectory } from '../support/rangeway-process.ts';
 import { runOwnRows } from './own-rows.ts';
-import { installSuite, publishedResults, runSuite, suiteVersion, type Wait } from './public-suite.ts';
-import { addScores, findDifferences, formatScore, scoreOf, type Verdict } from './verdicts.ts';
+import { installSuite, publishedResults, runSuite, type SetCookie, suiteVersion, type Wait } from './public-suite.ts';
+import { addScores, type Expectations, findDifferences, formatScore, scoreOf, type Verdict } from './verdicts.ts';
 
 /** How long all of it may take. */
 const patienceMs = 10 * 60 * 1000;
 
 const { values: options } = parseArgs({
-  options: { json: { type: 'string' }, report: { type: 'string' }, peers: { type: 'boolean' } },
+  options: {
+    json: { type: 'string' },
+    report: { type: 'string' },
+    peers: { type: 'boolean' },
+    'set-cookie': { type: 'string' },
+  },
 });
 
 /** What is waited for ends with the time that there is, or when the run is interrupted; then all that was started is stopped. */
@@ -36,8 +42,12 @@ else await runBoth();
 
 async function runBoth(): Promise<void> {
   const version = await suiteVersion();
-  const suite = await runSuite(wait);
-  const expectations = JSON.parse(await readFile(join(projectDirectory, 'test/conformance/expectations.json'), 'utf8'));
+  const setCookie = readSetCookie(options['set-cookie']);
+  const suite = await runSuite(wait, setCookie);
+  const expectations = expectationsFor(
+    JSON.parse(await readFile(join(projectDirectory, 'test/conformance/expectations.json'), 'utf8')),
+    setCookie,
+  );
   const differences = findDifferences(suite, expectations);
   const own = await runOwnRows(wait);
   for (const difference of differences) console.log(difference);
@@ -56,6 +66,18 @@ async function runBoth(): Promise<void> {
   if (options.report !== undefined)
     await writeFile(options.report, JSON.stringify(reportOf(version, suite, differences)));
   process.exitCode = differences.length === 0 && own.isGreen ? 0 : 1;
+}
+
+function readSetCookie(value = 'refuse'): SetCookie {
+  if (value === 'refuse' || value === 'strip' || value === 'store') return value;
+  throw new Error(`--set-cookie takes refuse, strip or store, and not ${value}`);
+}
+
+/** Without the tests that fail with another value of `cache.setCookie` only. */
+function expectationsFor(all: Expectations, setCookie: SetCookie): Expectations {
+  return Object.fromEntries(
+    Object.entries(all).filter(([, { onlyWith }]) => onlyWith === undefined || onlyWith.includes(setCookie)),
+  );
 }
 
 /** What was passed of the public suite, and each difference as a failure, in the form of vitest's reports. */

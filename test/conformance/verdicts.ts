@@ -16,6 +16,8 @@ export interface Verdict {
 export interface Expectation {
   readonly kind: TestKind;
   readonly reason: string;
+  /** The values of `cache.setCookie` with which it is not passed; absent where it never is. */
+  readonly onlyWith?: readonly string[];
 }
 
 /** The tests that are not to be passed, by their names. */

@@ -23,8 +23,13 @@ const sayings: Readonly<Record<string, { fields: Said['fields']; isShared: boole
   },
   nothing: { fields: {}, isShared: false },
   'a tag alone': { fields: { etag: '"1"' }, isShared: false },
-  // RFC 9111 §4.2.2: a page with a date is taken for a file. So is what the origin says is for all.
-  'Last-Modified alone': { fields: { 'last-modified': 'Wed, 01 Jan 2020 00:00:00 GMT' }, isShared: true },
+  // RFC 9111 §4.2.2: a page with a date is taken for a file, but for those alone who ask as the victim did.
+  'Last-Modified alone': { fields: { 'last-modified': 'Wed, 01 Jan 2020 00:00:00 GMT' }, isShared: false },
+  'Last-Modified and a tag': {
+    fields: { 'last-modified': 'Wed, 01 Jan 2020 00:00:00 GMT', etag: '"1"' },
+    isShared: false,
+  },
+  // What the origin says is for all.
   'max-age=60': { fields: { 'cache-control': 'max-age=60' }, isShared: true },
 };
 

@@ -185,6 +185,7 @@ describe('a range of what is stored in part', () => {
       status: 200,
       fields: [],
       nominated: [],
+      identity: { digest: '', names: [] },
       requestAt: proxy.clock.now(),
       responseAt: proxy.clock.now(),
     };

@@ -105,6 +105,7 @@ function chosenSections(chosen: ChosenExplanation): Section[] {
     { label: 'bytes', lines: isComplete ? [] : [present.runs === 0 ? bytes : `${bytes}: ${runsText(present.spans)}`] },
     { label: 'freshness', lines: freshnessLines(chosen) },
     { label: 'validators', lines: validatorLines(chosen) },
+    { label: 'shared', lines: [sharedLine(chosen)] },
     { label: 'tags', lines: tags.length === 0 ? [] : [tags.join(' ')] },
     {
       label: 'state',
@@ -114,6 +115,15 @@ function chosenSections(chosen: ChosenExplanation): Section[] {
       ],
     },
   ];
+}
+
+/** For whom a response is: a lifetime that the origin states is for all. */
+function sharedLine({ boundTo }: ChosenExplanation): string {
+  if (boundTo === undefined) return 'with all clients';
+  const names = boundTo.map(wireName).join(', ');
+  return names === ''
+    ? 'with anonymous clients: no lifetime is stated that permits more'
+    : `with requests that have the same ${names}: no lifetime is stated that permits more`;
 }
 
 function freshnessLines({ freshness }: ChosenExplanation): string[] {

@@ -56,7 +56,7 @@ const refusals: Readonly<Record<string, string>> = {
   provoked: 'it is an error that fields of the request may have provoked',
   request: 'the request has no-store',
   'lease-unavailable': 'another worker was fetching it, and could not be reached',
-  'set-cookie': 'it has Set-Cookie, and no lifetime of its own (cache.setCookie)',
+  'set-cookie': 'it has Set-Cookie (cache.setCookie)',
   status: 'its status is not stored',
   stopped: 'nobody waited for it any more',
   'store-unavailable': 'the store took no more',

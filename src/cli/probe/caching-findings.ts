@@ -4,6 +4,7 @@ import { wireFieldName } from '../../http/field-name.ts';
 import { fieldLines, fieldValue, hasField } from '../../http/fields.ts';
 import { readCacheControl } from '../../semantics/cache-control.ts';
 import { ageSeconds, type Freshness, freshnessLifetime, isExplicit, lifetimeField } from '../../semantics/freshness.ts';
+import { type IdentityRules, identityParts, permitsSharing } from '../../semantics/identity.ts';
 import { decideStoring, type StoringPolicy } from '../../semantics/storing.ts';
 import { effectiveEntityTag, parseEntityTag, strongValidator } from '../../semantics/validator.ts';
 import { varyNames } from '../../semantics/vary.ts';
@@ -163,6 +164,38 @@ function varyFinding(names: readonly string[], encoding: string | undefined): Fi
   return { topic, found: 'some', isLack: false, fact: told, ...options };
 }
 
+/** With whom a response is shared that is stored: with all, where it states so, and otherwise with equal requests. */
+export function findSharing(
+  { whole }: Observations,
+  policy: StoringPolicy & { readonly identityFields: IdentityRules },
+): Finding[] {
+  const decision = decideStoring({ request: { method: 'GET', fields: whole.asked }, response: whole, policy });
+  if (decision.kind === 'refuse') return [];
+  const topic = 'sharing';
+  if (permitsSharing(whole, policy)) {
+    return [{ topic, found: 'all', isLack: false, fact: 'with all clients: it states a lifetime' }];
+  }
+  const names = [...new Set(identityParts(whole.asked, policy.identityFields).map(([name]) => name))];
+  const asked = names.map(wirePartName).join(', ');
+  return [
+    {
+      topic,
+      found: 'equals',
+      isLack: names.length > 0,
+      fact: 'it states no lifetime that permits sharing, and may be for the client that asked',
+      remedy:
+        names.length === 0
+          ? 'shares it among clients that send nothing that tells who they are, and keeps others apart by their cookies and unknown fields'
+          : `gives it only to requests with the same ${asked}`,
+      options: ['cache.identityFields', 'cache.defaultTtlSeconds'],
+    },
+  ];
+}
+
+function wirePartName(name: string): string {
+  return name.startsWith('cookie:') ? `cookie ${name.slice('cookie:'.length)}` : wireFieldName(name);
+}
+
 /** Cookies that everybody would get. */
 export function findCookies({ whole }: Observations, policy: StoringPolicy): Finding[] {
   if (!hasField(whole.fields, 'set-cookie')) return [];
@@ -176,6 +209,6 @@ export function findCookies({ whole }: Observations, policy: StoringPolicy): Fin
     return [{ topic: 'cookies', found: 'shared', isLack: true, fact, remedy, options }];
   }
   if (decision.reason !== 'set-cookie') return [{ topic: 'cookies', found: 'relayed', isLack: false, fact }];
-  const remedy = 'does not store it: a cookie is for one client, unless the origin gives the response a lifetime';
+  const remedy = 'does not store it: a cookie is for one client; "strip" stores what has a lifetime without the cookie';
   return [{ topic: 'cookies', found: 'relayed', isLack: true, fact, remedy, options }];
 }

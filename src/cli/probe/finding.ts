@@ -13,6 +13,7 @@ export interface Finding {
     | 'freshness'
     | 'storing'
     | 'vary'
+    | 'sharing'
     | 'cookies'
     | 'digest'
     | 'tls'

@@ -2,9 +2,10 @@
 
 import { fieldValue } from '../../http/fields.ts';
 import { selectReprDigest } from '../../semantics/digest.ts';
+import type { IdentityRules } from '../../semantics/identity.ts';
 import type { StoringPolicy } from '../../semantics/storing.ts';
 import { sizeText } from '../text-sections.ts';
-import { findCaching, findCookies, findValidators, findVariants } from './caching-findings.ts';
+import { findCaching, findCookies, findSharing, findValidators, findVariants } from './caching-findings.ts';
 import type { Finding } from './finding.ts';
 import type { Observations } from './questions.ts';
 import { findRanges } from './range-findings.ts';
@@ -16,8 +17,11 @@ export interface Connection {
   readonly isVerified: boolean;
 }
 
+/** What the operator decided about caching, as far as it is told of. */
+export type CachingPolicy = StoringPolicy & { readonly identityFields: IdentityRules };
+
 /** Everything that was found. Of another answer than 200 there is little to tell. */
-export function findAll(observations: Observations, policy: StoringPolicy, connection: Connection): readonly Finding[] {
+export function findAll(observations: Observations, policy: CachingPolicy, connection: Connection): readonly Finding[] {
   const reached = [tlsFinding(connection), ...http2Findings(observations)];
   if (observations.whole.status !== 200) return [answerFinding(observations), ...reached];
   return [
@@ -27,6 +31,7 @@ export function findAll(observations: Observations, policy: StoringPolicy, conne
     ...findValidators(observations),
     ...findCaching(observations, policy),
     ...findVariants(observations),
+    ...findSharing(observations, policy),
     ...findCookies(observations, policy),
     ...digestFindings(observations),
     ...reached,

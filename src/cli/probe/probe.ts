@@ -156,6 +156,7 @@ const topicNames: Readonly<Record<Finding['topic'], string>> = {
   freshness: 'freshness',
   storing: 'storing',
   vary: 'variants',
+  sharing: 'sharing',
   cookies: 'cookies',
   digest: 'digest',
   tls: 'TLS',

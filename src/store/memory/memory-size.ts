@@ -24,6 +24,7 @@ export function entryWeight(key: string, variant: string, metadata: StoredRespon
   for (const [name, value] of [...metadata.nominated, ...(metadata.selected ?? [])]) {
     bytes += fieldOverheadBytes + name.length + (value?.length ?? 0);
   }
+  for (const name of metadata.identity?.names ?? []) bytes += fieldOverheadBytes + name.length;
   for (const tag of metadata.tags ?? []) bytes += tagOverheadBytes + tag.length;
   return bytes;
 }

@@ -182,6 +182,7 @@ validators   ETag "rw-g1": strong, Rangeway's own
              Last-Modified Wed, 01 Jan 2025 00:00:00 GMT: weak
              parts cannot be combined
              validated with If-Modified-Since: Wed, 01 Jan 2025 00:00:00 GMT
+shared       with all clients
 tags         http://a.example group
 conditions   If-Range: the response is sent
 range        bytes=500-8000: obeyed

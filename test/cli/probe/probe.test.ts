@@ -78,6 +78,7 @@ const nothingLacks = {
   validation: 'yes',
   freshness: 'max-age',
   vary: 'none',
+  sharing: 'all',
   digest: 'none',
   tls: 'none',
 };
@@ -95,6 +96,7 @@ describe('what is found', () => {
         validator: '!none',
         validation: undefined,
         freshness: '!none',
+        sharing: 'equals',
       },
     ],
     [
@@ -179,7 +181,7 @@ describe('what is found', () => {
     [
       'a lifetime of nothing',
       (request, response) => sendFilm(request, response, { ...good, 'cache-control': 'max-age=0' }),
-      { freshness: '!stale' },
+      { freshness: '!stale', sharing: 'equals' },
     ],
     [
       'a lifetime that is over when it comes',
@@ -190,27 +192,27 @@ describe('what is found', () => {
       'a guess',
       (request, response) =>
         sendFilm(request, response, { etag: '"v1"', 'last-modified': 'Thu, 01 Jan 2015 00:00:00 GMT' }),
-      { freshness: '!heuristic' },
+      { freshness: '!heuristic', sharing: 'equals' },
     ],
     [
       'what may not be stored',
       (request, response) => sendFilm(request, response, { ...good, 'cache-control': 'no-store' }),
-      { freshness: undefined, storing: '!no-store' },
+      { freshness: undefined, storing: '!no-store', sharing: undefined },
     ],
     [
-      'a cookie for everybody',
+      'a cookie with a lifetime',
       (request, response) => sendFilm(request, response, { ...good, 'set-cookie': 'a=b' }),
-      { cookies: '!shared' },
+      { freshness: undefined, storing: '!set-cookie', cookies: '!relayed', sharing: undefined },
     ],
     [
       'a cookie without a lifetime',
       (request, response) => sendFilm(request, response, { etag: '"v1"', 'set-cookie': 'a=b' }),
-      { freshness: undefined, storing: '!set-cookie', cookies: '!relayed' },
+      { freshness: undefined, storing: '!set-cookie', cookies: '!relayed', sharing: undefined },
     ],
     [
       'a cookie on what is private',
       (request, response) => sendFilm(request, response, { ...good, 'cache-control': 'private', 'set-cookie': 'a=b' }),
-      { freshness: undefined, storing: '!private', cookies: 'relayed' },
+      { freshness: undefined, storing: '!private', cookies: 'relayed', sharing: undefined },
     ],
     [
       'Vary',
@@ -225,7 +227,7 @@ describe('what is found', () => {
     [
       'Vary by all',
       (request, response) => sendFilm(request, response, { ...good, vary: '*' }),
-      { freshness: undefined, storing: '!vary-star', vary: '!any' },
+      { freshness: undefined, storing: '!vary-star', vary: '!any', sharing: undefined },
     ],
     [
       'gzip that Vary does not tell of',
