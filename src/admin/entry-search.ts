@@ -4,7 +4,7 @@ import type { PurgeChoice } from '../cache/purge.ts';
 import { normaliseAuthority } from '../routing/authority.ts';
 import type { ScopedRoute } from '../routing/cache-key.ts';
 import {
-  keysOf,
+  namesOfResource,
   type Place,
   parsePath,
   parsePlace,
@@ -17,7 +17,7 @@ import { isTag, maxTagLength, storedTag } from '../semantics/cache-tags.ts';
 import { type EntrySearch, OperationFault } from './operations.ts';
 
 /**
- * What a search means under the routes that serve now. A URL and a prefix are those of either scheme; see `keysOf` and
+ * What a search means under the routes that serve now. A URL and a prefix are those of either scheme; see `namesOfResource` and
  * `prefixesOf`. Where there is one route, a path alone is that path under whatever authority clients have asked for it.
  * Throws `OperationFault` `invalid`.
  */
@@ -27,7 +27,7 @@ export function resolveSearch(search: EntrySearch, routes: readonly ScopedRoute[
     case 'all':
       return { ...nothing, prefixes: [''] };
     case 'url':
-      return choosePath(search.url, routes, false) ?? { ...nothing, keys: keysOf(readPlace(search.url), routes) };
+      return choosePath(search.url, routes, false) ?? { ...nothing, ...namesOfResource(readPlace(search.url), routes) };
     case 'prefix':
       return (
         choosePath(search.url, routes, true) ?? { ...nothing, prefixes: prefixesOf(readPlace(search.url), routes) }

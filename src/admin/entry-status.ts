@@ -5,7 +5,7 @@ import { spanOfBlock, spanSize } from '../bytes/span.ts';
 import type { SpanSet } from '../bytes/span-set.ts';
 import { type Field, fieldValue } from '../http/fields.ts';
 import { splitKey } from '../routing/cache-key.ts';
-import { tagOfStored } from '../semantics/cache-tags.ts';
+import { isSpellingTag, tagOfStored } from '../semantics/cache-tags.ts';
 import { effectiveEntityTag } from '../semantics/validator.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { EntryDetails, EntryStatus } from './operations.ts';
@@ -36,7 +36,7 @@ export function describeEntry(entry: StoredEntry): EntryStatus {
     responseAt,
     etag: effectiveEntityTag(metadata),
     lastModified: fieldValue(fields, 'last-modified'),
-    tags: tags.map(readableTag),
+    tags: tags.filter((tag) => !isSpellingTag(tag)).map(readableTag),
   };
 }
 

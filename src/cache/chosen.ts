@@ -3,6 +3,7 @@
 import { type Span, spanOfBlock, spanSize } from '../bytes/span.ts';
 import { fieldValue } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
+import { isSpellingTag } from '../semantics/cache-tags.ts';
 import { lifetimeField } from '../semantics/freshness.ts';
 import { parseDateField } from '../semantics/http-date.ts';
 import { isForAll, type ReuseTerms, reuseTerms } from '../semantics/reuse.ts';
@@ -36,7 +37,7 @@ export function explainChosen(held: Held, inquiry: Inquiry, now: number): Chosen
     pinnedUntil,
     isInvalid: response.isInvalid === true,
     expiredAt: response.expiredAt,
-    tags: response.tags ?? [],
+    tags: response.tags?.filter((tag) => !isSpellingTag(tag)) ?? [],
     boundTo: isForAll(response, inquiry.policy) ? undefined : (response.identity?.names ?? []),
     receivedAt: response.responseAt,
     freshness: explainFreshness(termsOf(response, inquiry, now)),

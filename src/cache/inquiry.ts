@@ -45,11 +45,14 @@ export interface CachePolicy extends StoringPolicy, StalePolicy {
 /** A request, where its answer may come from, and under which rules. */
 export interface Inquiry {
   readonly request: ProxyRequest;
+  /** Names the target as it was sent. */
   readonly key: string;
+  /** Names the target in its normal form: the same for all its spellings. */
+  readonly normalKey: string;
   /** Scheme and authority of the target URI, in normal form: `https://example.com`. */
   readonly uriOrigin: string;
-  /** The key of a target of the same scheme and authority, whatever its route; undefined when it has none. */
-  readonly keyOf: (target: string) => string | undefined;
+  /** Both keys of a target of the same scheme and authority, whatever its route; undefined when it has none. */
+  readonly keysOf: (target: string) => Pick<Inquiry, 'key' | 'normalKey'> | undefined;
   readonly policy: CachePolicy;
   readonly origin: Origin;
   /** On whose account it is asked: a name of the client, for those who limit what one may cost. */
@@ -69,13 +72,15 @@ export interface Inquiry {
 
 /** An inquiry with other values in some places; not by a spread, which would leave out what is made when it is asked for. */
 export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inquiry {
-  const { request, key, uriOrigin, keyOf, policy, origin, client, rangeAbility, originTarget, onInterim } = inquiry;
+  const { request, key, normalKey, uriOrigin, keysOf, policy, origin, client, rangeAbility, originTarget, onInterim } =
+    inquiry;
   const { isUnattended, causedBy } = inquiry;
   return {
     request,
     key,
+    normalKey,
     uriOrigin,
-    keyOf,
+    keysOf,
     policy,
     origin,
     client,

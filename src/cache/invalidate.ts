@@ -2,6 +2,7 @@
 
 import type { OriginResponse } from '../origin/origin.ts';
 import { groupsToInvalidate, groupTag } from '../semantics/cache-groups.ts';
+import { spellingTag } from '../semantics/cache-tags.ts';
 import { targetsToInvalidate } from '../semantics/invalidation.ts';
 import type { Store } from '../store/store.ts';
 import type { ExchangeContext } from './exchange-context.ts';
@@ -21,12 +22,16 @@ interface Invalid {
 export async function invalidate(
   { store, fleet }: Pick<ExchangeContext, 'store' | 'fleet'>,
   flights: Flights,
-  { request, keyOf, uriOrigin }: Inquiry,
+  { request, keysOf, uriOrigin }: Inquiry,
   response: OriginResponse,
 ): Promise<void> {
   const targets = targetsToInvalidate({ ...request, response });
-  const keys = targets.map(keyOf).filter((key) => key !== undefined);
-  const tags = groupsToInvalidate({ ...request, response }).map((group) => groupTag(uriOrigin, group));
+  const named = targets.map(keysOf).filter((each) => each !== undefined);
+  // A URI is the same resource in all its spellings (RFC 9110 §4.2.3).
+  const keys = [...new Set(named.flatMap(({ key, normalKey }) => [key, normalKey]))];
+  const spellings = [...new Set(named.map(({ normalKey }) => spellingTag(normalKey)))];
+  const groups = groupsToInvalidate({ ...request, response }).map((group) => groupTag(uriOrigin, group));
+  const tags = [...groups, ...spellings];
   for (const key of keys) flights.invalidate(key);
   for (const tag of tags) flights.invalidateTagged(tag);
   await remove(store, { keys, tags });

@@ -15,5 +15,7 @@ export interface KeyPattern {
 export function hasPattern(key: string, { start, rest, isPrefix }: KeyPattern): boolean {
   if (!key.startsWith(start)) return false;
   const at = key.indexOf('/', start.length);
-  return at >= 0 && key.startsWith(rest, at) && (isPrefix || key.length === at + rest.length);
+  const end = at + rest.length;
+  // Behind `#` stands another spelling of the same path (see `targetKeys`).
+  return at >= 0 && key.startsWith(rest, at) && (isPrefix || key.length === end || key[end] === '#');
 }

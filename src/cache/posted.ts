@@ -18,14 +18,14 @@ const contentFields = new Set(['content-encoding', 'content-language', 'content-
  * asks for being taken for another method is none. What breaks off is not asked for again: nobody has asked for it by GET.
  */
 export function selectPosted(inquiry: Inquiry, { response, responseAt }: Received): Inquiry | undefined {
-  const { request, policy, key, keyOf, originFields } = inquiry;
+  const { request, policy, key, keysOf, originFields } = inquiry;
   if (request.method !== 'POST' || response.status !== 200) return undefined;
   if (request.fields.some(([name]) => isMethodOverride(name))) return undefined;
   const dated = { status: response.status, fields: response.fields, responseAt };
   const control = readCacheControl(dated.fields, policy);
   if (!isExplicit(freshnessLifetime(dated, policy, control).source)) return undefined;
   const named = fieldLines(dated.fields, 'content-location').map((reference) => resolveOwn(reference, request));
-  if (named.length !== 1 || named[0] === undefined || keyOf(named[0]) !== key) return undefined;
+  if (named.length !== 1 || named[0] === undefined || keysOf(named[0])?.key !== key) return undefined;
   const fields = withoutFields(originFields, contentFields);
   if (decideStoring({ request: { method: 'GET', fields }, response: dated, policy }).kind === 'refuse')
     return undefined;

@@ -5,7 +5,7 @@ import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { Routed } from '../routing/inquiry.ts';
-import { normaliseTarget } from '../routing/target.ts';
+import { splitTarget } from '../routing/target.ts';
 import { type BasicCredentials, parseBasic, readAuthorization, singleLine } from './authorization.ts';
 import type { BasicCheck } from './basic.ts';
 import { credentialsRefusal, type Shown } from './challenge.ts';
@@ -138,7 +138,7 @@ function pass(
   const { target } = signature;
   return {
     request: changedRequest(request, { fields, target }),
-    routed: { ...routed, target: normaliseTarget(target) },
+    routed: { ...routed, target: splitTarget(target) },
     user,
   };
 }

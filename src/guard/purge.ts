@@ -6,7 +6,8 @@ import { type Fields, fieldLines, hasField, listMembers } from '../http/fields.t
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { Routed } from '../routing/inquiry.ts';
-import { keysOf, type Place, prefixesOf } from '../routing/key-search.ts';
+import { namesOfResource, prefixesOf } from '../routing/key-search.ts';
+import { normaliseTarget } from '../routing/target.ts';
 import { hasTagField, parseTags, storedTag } from '../semantics/cache-tags.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { isForwarded } from './claims.ts';
@@ -39,8 +40,8 @@ const purgeField = 'rangeway-purge';
 const options: ReadonlySet<string> = new Set(['soft', 'prefix']);
 
 /**
- * What a request that has passed is to purge; undefined where it is for the origin. It is about its own URL, in either scheme
- * and in all variants, as far as its route stores it; with `Rangeway-Purge: prefix` about all URLs that begin so; with
+ * What a request that has passed is to purge; undefined where it is for the origin. It is about its own URL, in either scheme,
+ * in all spellings (`/a~`, `/a%7e`) and in all variants, as far as its route stores it; with `Rangeway-Purge: prefix` about all URLs that begin so; with
  * Surrogate-Key or Cache-Tag about all that has one of these tags, of whatever route. Throws `ProxyError`:
  * `client_forbidden`, `malformed_request`.
  */
@@ -62,9 +63,11 @@ export function selectPurge(
     if (tags.length === 0) throw malformed('it names no tag');
     return { order: { ...nothing, tags: tags.map(storedTag) }, subject: describeTags(tags), peer };
   }
-  const place: Place = { authority, target: target.path + target.query };
-  const subject = `${isPrefix ? 'all URLs that begin with ' : ''}${request.scheme}://${authority}${place.target}`;
-  const chosen = isPrefix ? { prefixes: prefixesOf(place, [route]) } : { keys: keysOf(place, [route]) };
+  const sent = target.path + target.query;
+  const subject = `${isPrefix ? 'all URLs that begin with ' : ''}${request.scheme}://${authority}${sent}`;
+  const chosen = isPrefix
+    ? { prefixes: prefixesOf({ authority, target: normalForm(sent) }, [route]) }
+    : namesOfResource({ authority, target: sent }, [route]);
   return { order: { ...nothing, ...chosen }, subject, peer };
 }
 
@@ -119,6 +122,12 @@ function selectKind(fields: Fields, isPrefix: boolean): PurgeKind {
   if (!hasTagField(fields)) return isPrefix ? 'prefix' : 'url';
   if (isPrefix) throw malformed('it is about tags and about a prefix');
   return 'tag';
+}
+
+/** A request names a whole URL: dots at its end are a segment, and not the beginning of a name. */
+function normalForm(target: string): string {
+  const { path, query } = normaliseTarget(target);
+  return path + query;
 }
 
 function malformed(detail: string): ProxyError {

@@ -1,10 +1,11 @@
 /** The primary cache key: what a stored response is an answer to. */
 
 import { onceForEach } from '../http/once-for-each.ts';
-import type { QuerySelection } from '../semantics/query.ts';
+import { type QuerySelection, selectParameters } from '../semantics/query.ts';
 import type { Route, RouteCaching } from './route.ts';
+import { normaliseTarget, type Target } from './target.ts';
 
-/** What a key is made of: where the response comes from, and the target URI, each part in its normal form. */
+/** What the key of a target in its normal form is made of: where the response comes from, and the target URI. */
 export interface CacheKeyParts {
   /** Keeps apart what different origins answer for one URI: see `originScope`. */
   readonly originScope: string;
@@ -14,6 +15,14 @@ export interface CacheKeyParts {
   readonly path: string;
   /** The part of it that counts. */
   readonly query: string;
+}
+
+/** The keys of a target. */
+export interface TargetKeys {
+  /** What its responses are stored under: another one for each spelling of the target. */
+  readonly key: string;
+  /** What the target has in its normal form: the same for all spellings. */
+  readonly normalKey: string;
 }
 
 /** What of a route is in the keys of its responses. */
@@ -28,6 +37,28 @@ export type ScopedRoute = Pick<Route, 'originUrl' | 'match' | 'stripPathPrefix' 
  */
 export function cacheKey({ originScope, scheme, authority, path, query }: CacheKeyParts): string {
   return `${escaped(originScope, /[% ]/g)} ${scheme}://${escaped(authority, /[^\w.:[\]~-]/g)}${rooted(path)}${query}`;
+}
+
+/**
+ * The keys of a target as it was sent. Two spellings of one URI (`/~a`, `/%7Ea`, `/b/../a`) reach the origin as they are, and an origin
+ * may tell them apart, so each has a key of its own (RFC 9111 §2). All of them begin with the key of the normal form, so that who
+ * removes a resource by the beginning of its URL removes all its spellings. A spelling that is not normal follows after `#`,
+ * which no target holds.
+ */
+export function targetKeys(
+  route: ScopedRoute,
+  scheme: 'http' | 'https',
+  authority: string,
+  { path, query }: Target,
+): TargetKeys {
+  const selection = route.cache.key.query;
+  const normal = normaliseTarget(path + query);
+  const counted = selectParameters(query, selection);
+  const normalCounted = selectParameters(normal.query, selection);
+  const parts = { originScope: originScope(route), scheme, authority };
+  const normalKey = cacheKey({ ...parts, path: normal.path, query: normalCounted });
+  const isNormal = path === normal.path && counted === normalCounted;
+  return { key: isNormal ? normalKey : `${normalKey}#${path}${counted}`, normalKey };
 }
 
 /**
@@ -52,10 +83,12 @@ function formatSelection(selection: QuerySelection): string {
   return kind + JSON.stringify(names.toSorted());
 }
 
-/** The two parts that a key reads as: the scope, escaped as it stands there, and the URI. */
+/** The two parts that a key reads as: the scope, escaped as it stands there, and the URI as it was sent. */
 export function splitKey(key: string): { readonly scope: string; readonly uri: string } {
   const space = key.indexOf(' ');
-  return { scope: key.slice(0, Math.max(0, space)), uri: key.slice(space + 1) };
+  const [uri = '', spelling] = key.slice(space + 1).split('#', 2);
+  const [place = ''] = /^\w*:\/\/[^/ ]*/.exec(uri) ?? [];
+  return { scope: key.slice(0, Math.max(0, space)), uri: spelling === undefined ? uri : place + spelling };
 }
 
 /** A path that is no path (`*`) must not run into the authority. */

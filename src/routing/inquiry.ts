@@ -5,13 +5,20 @@ import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { onceForEach } from '../http/once-for-each.ts';
 import { ProxyError } from '../http/proxy-error.ts';
-import { selectParameters } from '../semantics/query.ts';
 import { normaliseAuthority } from './authority.ts';
-import { cacheKey, originScope } from './cache-key.ts';
+import { targetKeys } from './cache-key.ts';
 import { Remembered } from './remembered.ts';
 import type { Route } from './route.ts';
-import { originTarget, type Router } from './router.ts';
-import { hidesStepUp, lenientPath, normaliseTarget, type Target } from './target.ts';
+import { originTarget, prefixOf, type Router } from './router.ts';
+import {
+  hasOneReading,
+  hidesStepUp,
+  normaliseTarget,
+  pathReadings,
+  splitTarget,
+  stepsOut,
+  type Target,
+} from './target.ts';
 
 /** Where a request goes. */
 export interface Routed {
@@ -19,6 +26,7 @@ export interface Routed {
   readonly scheme: ProxyRequest['scheme'];
   /** Normalised; empty for a request without one. */
   readonly authority: string;
+  /** As the client sent it. */
   readonly target: Target;
 }
 
@@ -27,7 +35,7 @@ export type Destination = Pick<ProxyRequest, 'scheme' | 'authority' | 'target'>;
 
 /**
  * Finds the route of a request; what was found lately for the same one, if it was. Throws `ProxyError`: `malformed_request` for an
- * authority that is none, or a path of which the origin may take another way than routing; `no_route`.
+ * authority that is none, a target with a fragment, or a path that some origin may read as one of another route; `no_route`.
  */
 export function routeRequest(destination: Destination, router: Router): Routed {
   const remembered = rememberedBy(router);
@@ -47,29 +55,34 @@ function findRoute(destination: Destination, router: Router): Routed {
   const { scheme } = destination;
   const authority = destination.authority === '' ? '' : normaliseAuthority(destination.authority, scheme);
   if (authority === undefined) throw new ProxyError('malformed_request', { detail: 'the authority is not valid' });
-  const target = normaliseTarget(destination.target);
-  if (hidesStepUp(target.path)) throw new ProxyError('malformed_request', { detail: 'the path hides a step up' });
-  const route = router(authority, target.path);
-  if (route === undefined) throw new ProxyError('no_route');
-  // What guards a path has to guard it however it is written.
-  const lenient = lenientPath(target.path);
-  if (lenient !== target.path && router(authority, lenient) !== route) {
-    throw new ProxyError('malformed_request', { detail: 'the path may be one of another route' });
+  // A listener lets none pass; what embeds the handler may.
+  if (destination.target.includes('#')) throw malformed('the target has a fragment');
+  const target = splitTarget(destination.target);
+  const { path } = target;
+  if (hasOneReading(path)) {
+    const route = router(authority, path);
+    if (route === undefined) throw new ProxyError('no_route');
+    return { route, scheme, authority, target };
   }
+  if (hidesStepUp(path)) throw malformed('the path hides a step up');
+  // The origin gets the path as it is: what guards a path has to guard it however the origin reads it.
+  const [route, ...others] = pathReadings(path).map((reading) => router(authority, reading));
+  if (route === undefined) throw new ProxyError('no_route');
+  if (others.some((other) => other !== route)) throw malformed('the path may be one of another route');
+  if (stepsOut(path, prefixOf(route))) throw malformed('the path may lead out of its route');
   return { route, scheme, authority, target };
+}
+
+function malformed(detail: string): ProxyError {
+  return new ProxyError('malformed_request', { detail });
 }
 
 /** How the cache and the origin name where a request goes: the same for all that go there. */
 const namesOf = onceForEach(({ route, scheme, authority, target }: Routed) => ({
-  key: keyAt(route, scheme, authority, target),
+  ...targetKeys(route, scheme, authority, target),
   uriOrigin: `${scheme}://${authority}`,
   originTarget: originTarget(route, target.path, target.query),
 }));
-
-function keyAt(route: Route, scheme: Routed['scheme'], authority: string, { path, query }: Target): string {
-  const counted = selectParameters(query, route.cache.key.query);
-  return cacheKey({ originScope: originScope(route), scheme, authority, path, query: counted });
-}
 
 /** Which way a request goes to the origin, and what comes back before the final response. */
 export interface Forwarding extends Pick<Inquiry, 'origin' | 'client' | 'onInterim'> {
@@ -86,8 +99,9 @@ export function createInquiry(request: ProxyRequest, routed: Routed, router: Rou
 class RoutedInquiry implements Inquiry {
   readonly request: ProxyRequest;
   readonly key: string;
+  readonly normalKey: string;
   readonly uriOrigin: string;
-  readonly keyOf: Inquiry['keyOf'];
+  readonly keysOf: Inquiry['keysOf'];
   readonly policy: CachePolicy;
   readonly origin: Inquiry['origin'];
   readonly client: string;
@@ -104,17 +118,17 @@ class RoutedInquiry implements Inquiry {
     { origin, client, originFields, onInterim }: Forwarding,
   ) {
     const { route, scheme, authority } = routed;
-    const { key, uriOrigin, originTarget: target } = namesOf(routed);
+    const { key, normalKey, uriOrigin, originTarget: target } = namesOf(routed);
     this.request = request;
     this.key = key;
+    this.normalKey = normalKey;
     this.uriOrigin = uriOrigin;
-    const keyOf = (other: string) => {
-      const normal = normaliseTarget(other);
-      const owner = router(authority, normal.path);
-      return owner === undefined ? undefined : keyAt(owner, scheme, authority, normal);
+    const keysOf = (other: string) => {
+      const owner = router(authority, normaliseTarget(other).path);
+      return owner === undefined ? undefined : targetKeys(owner, scheme, authority, splitTarget(other));
     };
     // Not at once: a function that is written where it is assigned to a property is old from the beginning (see docs/performance.md).
-    this.keyOf = keyOf;
+    this.keysOf = keysOf;
     this.policy = policyOf(route);
     this.origin = origin;
     this.client = client;

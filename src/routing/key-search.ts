@@ -1,10 +1,11 @@
 /** From what an operator names, a URL, the beginning of some, or a host, to the keys that responses for it are stored under. */
 
 import type { KeyPattern } from '../cache/key-pattern.ts';
+import { spellingTag } from '../semantics/cache-tags.ts';
 import { selectParameters } from '../semantics/query.ts';
 import { normaliseAuthority } from './authority.ts';
-import { cacheKey, originScope, type ScopedRoute } from './cache-key.ts';
-import { normaliseTarget } from './target.ts';
+import { cacheKey, originScope, type ScopedRoute, targetKeys } from './cache-key.ts';
+import { normaliseTarget, splitTarget } from './target.ts';
 
 /** What of a URL names a resource whatever the scheme: the authority in its normal form, and the target as it is written. */
 export interface Place {
@@ -34,20 +35,29 @@ function encodeTarget(text: string): string {
   return text.toWellFormed().replace(/[^\x21-\x7e]/gu, encodeURIComponent);
 }
 
-/** The keys of a resource, by those of these routes; each once. */
-export function keysOf({ authority, target }: Place, routes: readonly ScopedRoute[]): readonly string[] {
-  const { path, query } = normaliseTarget(target);
-  return under(routes, authority, (scope, name, route) =>
-    schemes.map((scheme) => {
-      const counted = selectParameters(query, route.cache.key.query);
-      return cacheKey({ originScope: scope, scheme, authority: name, path, query: counted });
-    }),
+/** What the responses of a resource are found by, in whatever spelling of its URL they were asked for. */
+export interface ResourceNames {
+  /** Of the URL in its normal form. */
+  readonly keys: readonly string[];
+  /** Those that the store knows all other spellings by. */
+  readonly tags: readonly string[];
+}
+
+/**
+ * The names of a resource by these routes, each once. `/a~`, `/a%7e` and `/b/../a~` are one resource (RFC 9110 §4.2.3), each spelling
+ * of it stored by itself.
+ */
+export function namesOfResource(place: Place, routes: readonly ScopedRoute[]): ResourceNames {
+  const target = splitTarget(place.target);
+  const keys = under(routes, place.authority, (_scope, name, route) =>
+    schemes.map((scheme) => targetKeys(route, scheme, name, target).normalKey),
   );
+  return { keys, tags: keys.map(spellingTag) };
 }
 
 /**
  * What the keys of all resources begin with whose URI begins like this one. The target is a text of any end: `/a` is for
- * `/ab` too, `/a/` only for what is below; and what a route leaves out of a query is in no key.
+ * `/ab` too, `/a/` only for what is below; it counts in its normal form, as do the URLs that were asked for; and what a route leaves out of a query is in no key.
  */
 export function prefixesOf({ authority, target }: Place, routes: readonly ScopedRoute[]): readonly string[] {
   // The last segment is only begun: dots at its end remove nothing.

@@ -3,9 +3,12 @@
 import { basePathOf } from '../origin/place.ts';
 import { hostOf } from './authority.ts';
 import type { Route } from './route.ts';
-import { normaliseTarget } from './target.ts';
+import { normaliseTarget, withUpperDigits } from './target.ts';
 
-/** Finds the route for a normalised authority (empty for none) and a normalised path; undefined when no route serves them. */
+/**
+ * Finds the route for a normalised authority (empty for none) and a path in one of its readings (see `pathReadings`); undefined when
+ * no route serves them.
+ */
 export type Router = (authority: string, path: string) => Route | undefined;
 
 /** A route under one of its hosts. */
@@ -15,6 +18,8 @@ interface Candidate {
   readonly host: string;
   readonly hostKind: 'exact' | 'suffix' | 'any';
   readonly prefix: string;
+  /** The prefix as the operator has written it, which is what clients may send; most often the same. */
+  readonly writtenPrefix: string;
 }
 
 const hostKinds: readonly Candidate['hostKind'][] = ['exact', 'suffix', 'any'];
@@ -28,29 +33,50 @@ export function createRouter(routes: readonly Route[]): Router {
   return (authority, path) => {
     // With a dot at its end a name is the same one to an origin (RFC 1034 §3.1).
     const host = hostOf(authority).replace(/\.$/, '');
-    return candidates.find((candidate) => hasHost(candidate, host) && hasPrefix(path, candidate.prefix))?.route;
+    return candidates.find((candidate) => hasHost(candidate, host) && hasEitherPrefix(path, candidate))?.route;
   };
 }
 
 /**
  * The target that the origin is asked for (origin-form): the path without the route's prefix if that is stripped, below the
- * path of the origin's URL, and the query as it is. `path` is normalised and matches the route.
+ * path of the origin's URL, and the query; each byte of them as the client has sent it (RFC 9110 §7.7). `path` matches the route.
  */
 export function originTarget(route: Route, path: string, query: string): string {
   if (!path.startsWith('/')) return path;
-  const below = route.stripPathPrefix ? path.slice(withoutFinalSlash(prefixOf(route)).length) : path;
+  const below = route.stripPathPrefix ? path.slice(withoutFinalSlash(sentPrefix(route, path)).length) : path;
   return `${basePathOf(route.originUrl)}${below.startsWith('/') ? below : `/${below}`}${query}`;
+}
+
+/** The prefix of a route in normal form. */
+export function prefixOf(route: Pick<Route, 'match'>): string {
+  return normaliseTarget(route.match.pathPrefix).path;
+}
+
+/** The prefix that a path begins with, as long as it is there. */
+function sentPrefix(route: Route, path: string): string {
+  const prefix = prefixOf(route);
+  return hasPrefix(withUpperDigits(path), prefix) ? prefix : writtenPrefixOf(route);
+}
+
+/** Dot segments in it are no prefix of anything. */
+function writtenPrefixOf(route: Route): string {
+  const { pathPrefix } = route.match;
+  return hasDotSegment(pathPrefix) ? prefixOf(route) : withUpperDigits(pathPrefix);
+}
+
+function hasDotSegment(path: string): boolean {
+  return /\/(?:\.|%2e){1,2}(?:\/|$)/i.test(path);
 }
 
 function candidatesOf(route: Route): Candidate[] {
   const hosts = route.match.hosts.length === 0 ? ['*'] : route.match.hosts;
   return hosts.map((name) => {
-    const prefix = prefixOf(route);
-    if (name === '*') return { route, host: '', hostKind: 'any', prefix };
+    const prefixes = { prefix: prefixOf(route), writtenPrefix: writtenPrefixOf(route) };
+    if (name === '*') return { route, host: '', hostKind: 'any', ...prefixes };
     const host = name.toLowerCase();
     return host.startsWith('*.')
-      ? { route, host: host.slice(1), hostKind: 'suffix', prefix }
-      : { route, host, hostKind: 'exact', prefix };
+      ? { route, host: host.slice(1), hostKind: 'suffix', ...prefixes }
+      : { route, host, hostKind: 'exact', ...prefixes };
   });
 }
 
@@ -74,14 +100,13 @@ function hasHost(candidate: Candidate, host: string): boolean {
   }
 }
 
+function hasEitherPrefix(path: string, { prefix, writtenPrefix }: Candidate): boolean {
+  return hasPrefix(path, prefix) || (writtenPrefix !== prefix && hasPrefix(path, writtenPrefix));
+}
+
 function hasPrefix(path: string, prefix: string): boolean {
   if (prefix === '/' || path === prefix) return true;
   return path.startsWith(prefix.endsWith('/') ? prefix : `${prefix}/`);
-}
-
-/** The prefix in the form that paths have. */
-function prefixOf(route: Route): string {
-  return normaliseTarget(route.match.pathPrefix).path;
 }
 
 function withoutFinalSlash(path: string): string {

@@ -1,11 +1,17 @@
-/** The request target in its normal form, the only one that routing, the key and the origin see. */
+/** The request target as the client sent it, and the forms in which routes and origins may read it. */
 
-/** A normalised target: `path + query` is the target in origin-form. */
+/** A target in its two parts: `path + query` is the target in origin-form. */
 export interface Target {
   /** Begins with `/`, or is `*` (OPTIONS). Holds no `?`. */
   readonly path: string;
   /** Empty, or begins with `?`. `?` alone is another target than none (RFC 3986 §6.2.3). */
   readonly query: string;
+}
+
+/** The parts of a target, byte for byte: what the origin gets (RFC 9110 §7.7). */
+export function splitTarget(target: string): Target {
+  const mark = target.indexOf('?');
+  return mark < 0 ? { path: target, query: '' } : { path: target.slice(0, mark), query: target.slice(mark) };
 }
 
 /**
@@ -14,30 +20,83 @@ export interface Target {
  * order of a query, a percent sign that begins no valid sequence. Normalising twice is normalising once. Never throws.
  */
 export function normaliseTarget(target: string): Target {
-  const mark = target.indexOf('?');
-  const path = decodeUnreserved(mark < 0 ? target : target.slice(0, mark));
-  const query = mark < 0 ? '' : decodeUnreserved(target.slice(mark));
-  return { path: path.startsWith('/') ? removeDotSegments(path) : path, query };
+  const { path, query } = splitTarget(target);
+  return { path: normalisePath(path), query: decodeUnreserved(query) };
+}
+
+/** Whether each reader understands a path as it is written: it has no encoded byte, dot segment, parameter or empty segment. */
+export function hasOneReading(path: string): boolean {
+  return !/[%\\;]|\/[./]/.test(path);
 }
 
 /**
- * Whether a normalised path hides a step up: a segment `..` beside an encoded slash or a backslash, or with a parameter. Some
+ * Whether a path hides a step up: a segment `..` beside an encoded slash or a backslash, or with a parameter. Some
  * origins take it for one after they have decoded the path, so that `/public/..%2Fadmin` is of one route here and of another
- * there, and what it brings is kept under a name that looks harmless.
+ * there, and what it brings is kept under a name that looks harmless. A plain `..` hides nothing.
  */
 export function hidesStepUp(path: string): boolean {
-  return path.includes('..') && /(?:[/\\]|%2F|%5C)\.\.(?:$|[/\\;]|%2F|%5C|%3B)/.test(path);
+  if (!/\.|%2e/i.test(path)) return false;
+  const decoded = decodeUnreserved(path);
+  return /(?:\\|%2F|%5C)\.\.(?:$|[/\\;]|%2F|%5C|%3B)|\/\.\.(?:[\\;]|%2F|%5C|%3B)/.test(decoded);
 }
 
 /**
- * A normalised path as the most lenient origins read it, after they have decoded it: slashes that are encoded or turned round
- * separate segments, those that are repeated count as one, and parameters of a segment count as nothing. `path` hides no
- * step up.
+ * The forms in which origins may read a path, each once; the first one is the normal form. Some readers compare the text as it was
+ * sent (with the digits of encoded bytes in upper case), some decode it first, and some remove dot segments before or after that.
+ * The most lenient ones take slashes that are encoded or turned round for slashes, ignore parameters of a segment, and count
+ * repeated slashes as one; each of these may come alone. `path` hides no step up.
  */
-export function lenientPath(path: string): string {
-  if (!/[\\;]|\/\/|%2F|%5C|%3B/.test(path)) return path;
-  const plain = path.replace(/\\|%2F|%5C/g, '/').replace(/(?:;|%3B)[^/]*/g, '');
-  return removeDotSegments(plain).replace(/\/{2,}/g, '/');
+export function pathReadings(path: string): readonly string[] {
+  const sent = withUpperDigits(path);
+  const decoded = decodeUnreserved(path);
+  const readings = new Set([normalisePath(path), sent, withoutDotSegments(sent)]);
+  const lenient = new Set([decoded]);
+  for (const read of lenientReaders) for (const form of [...lenient]) lenient.add(read(form));
+  for (const form of lenient) {
+    readings.add(form);
+    const plain = withoutDotSegments(form);
+    readings.add(plain).add(plain.replace(repeatedSlashes, '/'));
+  }
+  return [...readings];
+}
+
+/**
+ * Whether the steps up (`..`) of a path may lead out of what it begins with, for some reader: above the root where `prefix` is `/`. A
+ * segment that some readers take for none counts as none. Without its dot segments, encoded ones too, the path begins with
+ * `prefix`, and it hides no step up.
+ */
+export function stepsOut(path: string, prefix: string): boolean {
+  const decoded = decodeUnreserved(path);
+  if (!decoded.includes('/..')) return false;
+  let depth = 0;
+  for (const segment of decoded.slice(prefix.length).split('/')) {
+    if (segment === '..') depth -= 1;
+    else if (lenientSegments(segment).some((part) => part !== '' && part !== '.')) depth += 1;
+    if (depth < 0) return true;
+  }
+  return false;
+}
+
+/** The same path with the digits of its encoded bytes in upper case (RFC 3986 §6.2.2.1); as long as it was. */
+export function withUpperDigits(path: string): string {
+  return path.includes('%') ? path.replace(/%[0-9a-f]{2}/gi, (triplet) => triplet.toUpperCase()) : path;
+}
+
+const repeatedSlashes = /\/{2,}/g;
+/** What lenient readers do to a decoded path, in this order. */
+const lenientReaders: readonly ((path: string) => string)[] = [
+  (path) => path.replace(/%2F/g, '/'),
+  (path) => path.replace(/\\|%5C/g, '/'),
+  (path) => path.replace(/(?:;|%3B)[^/]*/g, ''),
+  (path) => path.replace(repeatedSlashes, '/'),
+];
+
+function lenientSegments(segment: string): readonly string[] {
+  return segment.split(/\\|%5C|%2F/).map((part) => part.replace(/(?:;|%3B).*/, ''));
+}
+
+function normalisePath(path: string): string {
+  return withoutDotSegments(decodeUnreserved(path));
 }
 
 /**
@@ -66,9 +125,9 @@ function decodeUnreserved(text: string): string {
   return normal;
 }
 
-/** RFC 3986 §5.2.4, for a path that begins with `/`. */
-function removeDotSegments(path: string): string {
-  if (!path.includes('/.')) return path;
+/** RFC 3986 §5.2.4; what is no path stays as it is. */
+function withoutDotSegments(path: string): string {
+  if (!path.startsWith('/') || !path.includes('/.')) return path;
   const kept: string[] = [];
   const segments = path.slice(1).split('/');
   for (const [index, segment] of segments.entries()) {

@@ -45,6 +45,19 @@ export function storedTag(tag: string): string {
   return `tag:${tag}`;
 }
 
+/**
+ * What a store knows the spellings of one URI by that are not its normal form; `normalKey` is the key of that form. Never what it
+ * knows a tag or a group by.
+ */
+export function spellingTag(normalKey: string): string {
+  return `uri:${normalKey}`;
+}
+
+/** Whether a store knows the spellings of a URI by this text. */
+export function isSpellingTag(text: string): boolean {
+  return text.startsWith('uri:');
+}
+
 /** The tag that a store knows by this text; undefined for that of a group. */
 export function tagOfStored(text: string): string | undefined {
   return text.startsWith('tag:') ? text.slice(4) : undefined;

@@ -17,12 +17,18 @@ const under = (...texts: readonly string[]) =>
     [scope, other].flatMap((each) => texts.map((text) => `${each} ${text.replace('a.test', name)}`)),
   );
 
+const inAllSpellings = (keys: readonly string[]) => ({ keys, tags: keys.map((key) => `uri:${key}`) });
+
 describe('resolveSearch', () => {
   it.each<[EntrySearch, unknown]>([
     [{ kind: 'all' }, { ...nothing, prefixes: [''] }],
     [
       { kind: 'url', url: 'https://A.test/x' },
-      { ...nothing, keys: under('http://a.test/x', 'https://a.test/x') },
+      { ...nothing, ...inAllSpellings(under('http://a.test/x', 'https://a.test/x')) },
+    ],
+    [
+      { kind: 'url', url: 'https://A.test/y/../%78' },
+      { ...nothing, ...inAllSpellings(under('http://a.test/x', 'https://a.test/x')) },
     ],
     [
       { kind: 'prefix', url: 'http://a.test/x' },

@@ -59,7 +59,9 @@ const nothing = { keys: [], prefixes: [], tags: [], mode: 'hard' };
 /** Under either scheme and either spelling of the name. */
 const under = (text: string, names = ['a.test', 'a.test.']) =>
   names.flatMap((name) => ['http', 'https'].map((scheme) => `http://origin.test/ ${scheme}://${name}${text}`));
-const url = { ...nothing, keys: under('/a') };
+/** One URL in all its spellings. */
+const named = (keys: readonly string[]) => ({ keys, tags: keys.map((key) => `uri:${key}`) });
+const url = { ...nothing, ...named(under('/a')) };
 
 describe('who may purge', () => {
   it.each<[string, Asked, 'may' | 'may not']>([
@@ -117,10 +119,11 @@ describe('what a request purges', () => {
   it.each<[Asked, unknown]>([
     [{}, url],
     [{ authority: 'A.test:80', target: '/x/../%61' }, url],
-    [{ target: '/a?b=1' }, { ...nothing, keys: under('/a?b=1') }],
+    [{ target: '/a?b=1' }, { ...nothing, ...named(under('/a?b=1')) }],
+    [{ target: '/a?%62=1' }, { ...nothing, ...named(under('/a?b=1')) }],
     [
       { authority: '', target: '/a' },
-      { ...nothing, keys: under('/a', ['']) },
+      { ...nothing, ...named(under('/a', [''])) },
     ],
     [{ fields: ['Rangeway-Purge: soft'] }, { ...url, mode: 'soft' }],
     [{ fields: ['Rangeway-Purge: prefix'] }, { ...nothing, prefixes: under('/a') }],

@@ -26,7 +26,7 @@ const passedTargets: readonly HostileRow[] = [
   '/"<>^`{|}',
   '/x?http://evil/',
   '/x?q=/../y',
-].map((text) => [text, target(text), passed(`GET ${text.replaceAll('%0d%0a', '%0D%0A').replace('%2f%2e', '%2F.')}`)]);
+].map((text) => [text, target(text), passed(`GET ${text}`)]);
 
 judgeAll({
   'a request line': [

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { splitKey } from '../../src/routing/cache-key.ts';
 import { createInquiry, routeRequest } from '../../src/routing/inquiry.ts';
-import { keysOf, parsePlace, prefixesOf, prefixesOfHost } from '../../src/routing/key-search.ts';
+import { namesOfResource, parsePlace, prefixesOf, prefixesOfHost } from '../../src/routing/key-search.ts';
 import type { Route } from '../../src/routing/route.ts';
 import { createRouter } from '../../src/routing/router.ts';
 import { defaultCaching } from '../support/default-caching.ts';
@@ -15,13 +15,18 @@ const query = (selection: Route['cache']['key']['query']) => ({
   cache: { ...defaultCaching, key: { ...defaultCaching.key, query: selection } },
 });
 
-/** The key that a request is stored under. */
-function keyOfRequest(route: Route, scheme: 'http' | 'https', authority: string, target: string): string {
+/** The keys that a request has. */
+function routedNames(route: Route, scheme: 'http' | 'https', authority: string, target: string) {
   const router = createRouter([route]);
   const request = { scheme, authority, target };
   const rest = { origin: route.origin, client: '', originFields: () => [], onInterim: () => {} };
   // No more of a request is looked at for its key.
-  return createInquiry(request as Parameters<typeof createInquiry>[0], routeRequest(request, router), router, rest).key;
+  return createInquiry(request as Parameters<typeof createInquiry>[0], routeRequest(request, router), router, rest);
+}
+
+/** The key that a request is stored under. */
+function keyOfRequest(...request: Parameters<typeof routedNames>): string {
+  return routedNames(...request).key;
 }
 
 /** And the same of the name with the dot of the root at its end, by which routes do not tell it apart. */
@@ -69,7 +74,10 @@ describe('parsePlace', () => {
   });
 });
 
-describe('keysOf', () => {
+const keysOf: (...resource: Parameters<typeof namesOfResource>) => readonly string[] = (...resource) =>
+  namesOfResource(...resource).keys;
+
+describe('namesOfResource', () => {
   it.each<[string, string, Partial<Route>]>([
     ['https://a.test/x', 'https://a.test/x', {}],
     ['https://A.test:443/%7ex/./y', 'https://a.test/~x/y', {}],
@@ -81,11 +89,21 @@ describe('keysOf', () => {
     const place = parsePlace(url);
     const keys = place && keysOf(place, [route]);
     expect(keys?.map((key) => splitKey(key).uri)).toEqual(withDot([uri.replace('https:', 'http:'), uri]));
-    const { pathname, search } = new URL(url);
     for (const name of ['a.test', 'A.TEST.', 'a.test.:443']) {
-      expect(keys).toContain(keyOfRequest(route, 'https', name, pathname + search));
+      const names = routedNames(route, 'https', name, place?.target ?? '');
+      expect(keys).toContain(names.normalKey);
+      expect(splitKey(names.key).uri.endsWith(place?.target ?? '')).toBe(route.cache.key.query === 'all');
     }
   });
+
+  it.each(['/x/~a', '/x/%7ea', '/x/y/../~a', '/%78/~a'])(
+    '%s is found by the same names as all its spellings',
+    (target) => {
+      const names = namesOfResource({ authority: 'a.test', target }, [plain]);
+      expect(names).toEqual(namesOfResource({ authority: 'a.test', target: '/x/~a' }, [plain]));
+      expect(names.tags).toContain('uri:http://origin.test/ https://a.test/x/~a');
+    },
+  );
 
   it('are of each route once', () => {
     const other = routeWith({ originUrl: new URL('http://other.test/') });

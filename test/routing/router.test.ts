@@ -27,6 +27,10 @@ describe('createRouter', () => {
     [['any /media/'], 'a.test', '/media/', 'any /media/'],
     [['any /media/'], 'a.test', '/media/x', 'any /media/'],
     [['any /%7euser'], 'a.test', '/~user/x', 'any /%7euser'],
+    [['any /%7euser'], 'a.test', '/%7Euser/x', 'any /%7euser'],
+    [['any /~user'], 'a.test', '/%7Euser/x', undefined],
+    [['any /x/../a'], 'a.test', '/a/x', 'any /x/../a'],
+    [['any /x/../a'], 'a.test', '/x/../a', undefined],
     // the longest prefix
     [['any /', 'any /a', 'any /a/b'], 'a.test', '/a/b/c', 'any /a/b'],
     [['any /a/b', 'any /a', 'any /'], 'a.test', '/a/c', 'any /a'],
@@ -84,6 +88,12 @@ describe('originTarget', () => {
     ['http://o.test', '/media/', true, '/media/', '', '/'],
     ['http://o.test', '/', true, '/a', '', '/a'],
     ['http://o.test', '/%7eu', true, '/~u/a', '', '/a'],
+    ['http://o.test', '/%7eu', true, '/%7Eu/a', '', '/a'],
+    ['http://o.test', '/%7eu', false, '/%7eu/a', '', '/%7eu/a'],
+    ['http://o.test', '/%c3%a9', true, '/%C3%a9/%61', '?%61', '/%61?%61'],
+    // As it was sent, dot segments and all.
+    ['http://o.test', '/', false, '/a/../b/./%7e', '?', '/a/../b/./%7e?'],
+    ['http://o.test/base', '/media', true, '/media/a/../%2f', '', '/base/a/../%2f'],
     ['http://o.test/base', '/', false, '/a', '?b', '/base/a?b'],
     ['http://o.test/base/', '/', false, '/a', '', '/base/a'],
     ['http://o.test/base/', '/', false, '/', '', '/base/'],

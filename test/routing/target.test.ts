@@ -1,8 +1,15 @@
-/** The normal form of request targets. */
+/** The normal form of request targets, and how else their paths may be read. */
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { hidesStepUp, lenientPath, normaliseTarget } from '../../src/routing/target.ts';
+import {
+  hasOneReading,
+  hidesStepUp,
+  normaliseTarget,
+  pathReadings,
+  splitTarget,
+  stepsOut,
+} from '../../src/routing/target.ts';
 
 describe('normaliseTarget', () => {
   it.each([
@@ -142,7 +149,9 @@ describe('hidesStepUp', () => {
     ['/a/..;x=1', true],
     ['/a/..;', true],
     ['/a/..%3bb', true],
+    ['/a/..%2fb/../c', true],
     ['/a/../b', false],
+    ['/a/..', false],
     ['/a/%2e%2e/b', false],
     ['/a/..b', false],
     ['/a/b..', false],
@@ -155,42 +164,78 @@ describe('hidesStepUp', () => {
     ['/a?x=/..%2Fb', false],
     ['/a;../b', false],
     ['*', false],
-  ])('%s: %s', (target, want) => expect(hidesStepUp(normaliseTarget(target).path)).toBe(want));
+  ])('%s: %s', (target, want) => expect(hidesStepUp(splitTarget(target).path)).toBe(want));
 });
 
-describe('lenientPath', () => {
-  it.each([
-    ['/', '/'],
-    ['/a/b', '/a/b'],
-    ['/a/', '/a/'],
-    ['/a.b/.c', '/a.b/.c'],
-    ['/a%20b', '/a%20b'],
-    ['//a', '/a'],
-    ['/a///b//', '/a/b/'],
-    ['//', '/'],
-    ['/a%2fb', '/a/b'],
-    ['/a%2f', '/a/'],
-    ['/%2Fa', '/a'],
-    ['/a\\b', '/a/b'],
-    ['/%5ca', '/a'],
-    ['/.%2fa', '/a'],
-    ['/a%2f.', '/a/'],
-    ['/.;/a', '/a'],
-    ['/;x/a', '/a'],
-    ['/a;x=1/b', '/a/b'],
-    ['/a;x', '/a'],
-    ['/a%3bx/b', '/a/b'],
-    ['/a/;', '/a/'],
-    ['*', '*'],
-  ])('%s: %s', (target, want) => expect(lenientPath(normaliseTarget(target).path)).toBe(want));
+describe('pathReadings', () => {
+  it.each<[path: string, readings: string[]]>([
+    ['/', ['/']],
+    ['/a.b/.c', ['/a.b/.c']],
+    ['/a%20b', ['/a%20b']],
+    ['*', ['*']],
+    // What is encoded, and need not be.
+    ['/%7ea', ['/~a', '/%7Ea']],
+    ['/%c3%a9', ['/%C3%A9']],
+    // Dot segments, left or removed, before a path is decoded or after that.
+    ['/a/../b', ['/b', '/a/../b']],
+    ['/a/./b', ['/a/b', '/a/./b']],
+    ['/%61/../b', ['/b', '/%61/../b', '/a/../b']],
+    ['/a/%2e%2e/b', ['/b', '/a/%2E%2E/b', '/a/../b']],
+    // What the most lenient origins do.
+    ['//a', ['//a', '/a']],
+    ['//', ['//', '/']],
+    ['/a%2fb', ['/a%2Fb', '/a/b']],
+    ['/a\\b', ['/a\\b', '/a/b']],
+    ['/%5ca', ['/%5Ca', '//a', '/a']],
+    ['/.%2fa', ['/.%2Fa', '/./a', '/a']],
+    ['/a;x/b', ['/a;x/b', '/a/b']],
+    ['/a%3bx', ['/a%3Bx', '/a']],
+    ['/.;/a', ['/.;/a', '/./a', '/a']],
+    ['/a//../b', ['/a/b', '/a//../b', '/a/../b', '/b']],
+  ])('%s', (path, readings) => {
+    const [normal] = readings;
+    const found = pathReadings(path);
+    expect(found[0]).toBe(normal);
+    expect(found.toSorted()).toEqual(readings.toSorted());
+  });
 
-  it('is the same for itself', () => {
-    const path = fc.array(fc.constantFrom('a', 'b', '.', '/', '%2F', '%5C', '\\', ';', '%3B'), { maxLength: 12 });
+  it('are one, the path itself, where it says so', () => {
+    const path = fc.array(fc.constantFrom('a', '.', '/', '%2F', '%41', '\\', ';'), { maxLength: 8 });
     fc.assert(
       fc.property(path, (parts) => {
-        const once = lenientPath(`/${parts.join('')}`);
-        expect(lenientPath(once)).toBe(once);
+        const text = `/${parts.join('')}`;
+        if (hasOneReading(text)) expect(pathReadings(text)).toEqual([text]);
       }),
     );
   });
+});
+
+describe('stepsOut', () => {
+  it.each<[path: string, prefix: string, want: boolean]>([
+    ['/a/../b', '/', false],
+    ['/a/..', '/', false],
+    ['/..', '/', true],
+    ['/../a', '/', true],
+    ['/%2e%2E/a', '/', true],
+    ['/a/../../b', '/', true],
+    ['/a/../../a', '/', true],
+    ['/./../a', '/', true],
+    // What some readers take for no segment.
+    ['/a//../../b', '/', true],
+    ['//../b', '/', true],
+    ['/;x/../b', '/', true],
+    ['/.;x/../b', '/', true],
+    ['/%2F/../b', '/', true],
+    ['/a%2Fb/../../c', '/', true],
+    ['/a;x/../b', '/', false],
+    // The prefix of a route.
+    ['/media/a/../b', '/media', false],
+    ['/media/../media/b', '/media', true],
+    ['/media/..', '/media', true],
+    ['/media/a/..', '/media/', false],
+    ['/media/../a', '/media/', true],
+    ['/media/a/b/../../../a', '/media', true],
+    ['/a..b/..c', '/', false],
+    ['*', '/', false],
+  ])('%s below %s: %s', (path, prefix, want) => expect(stepsOut(path, prefix)).toBe(want));
 });

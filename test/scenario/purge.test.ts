@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type News, noFleet } from '../../src/cache/fleet.ts';
 import type { PurgeChoice } from '../../src/cache/purge.ts';
-import { keysOf, prefixesOf } from '../../src/routing/key-search.ts';
+import { namesOfResource, prefixesOf } from '../../src/routing/key-search.ts';
 import { storedTag } from '../../src/semantics/cache-tags.ts';
 import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { patternBytes } from '../support/pattern-body.ts';
@@ -33,7 +33,7 @@ const ways: readonly By[] = ['key', 'prefix', 'tag'];
 function orderBy(by: By): PurgeChoice {
   const place = { authority: 'files.example', target: '/file' };
   return {
-    keys: by === 'key' ? keysOf(place, [proxy.route]) : [],
+    keys: by === 'key' ? namesOfResource(place, [proxy.route]).keys : [],
     prefixes: by === 'prefix' ? prefixesOf({ ...place, target: '/f' }, [proxy.route]) : [],
     tags: by === 'tag' ? [storedTag('red')] : [],
   };

@@ -8,7 +8,7 @@ import { createTokenTable } from '../../src/guard/tokens.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { Routed } from '../../src/routing/inquiry.ts';
-import { normaliseTarget } from '../../src/routing/target.ts';
+import { splitTarget } from '../../src/routing/target.ts';
 import { routeWith } from '../routing/route-sample.ts';
 import { fieldsOf } from './fields-of.ts';
 
@@ -81,7 +81,7 @@ export function requestWith(lines: readonly string[], target = '/film', method =
 
 /** Where it goes, by the only route. */
 export function routedOf(request: ProxyRequest): Routed {
-  return { route, scheme: request.scheme, authority: 'media.example', target: normaliseTarget(request.target) };
+  return { route, scheme: request.scheme, authority: 'media.example', target: splitTarget(request.target) };
 }
 
 /** What goes on of a request, or its refusal. */
