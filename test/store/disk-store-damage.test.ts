@@ -1,11 +1,16 @@
 /** What damage to the bodies on the disk costs: the damaged blocks, told once; never a wrong byte, never the rest. */
 
-import { readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
+import { execFileSync } from 'node:child_process';
+import { readSync } from 'node:fs';
+import { mkdir, readdir, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { readFileInto } from '../../src/setup/read-file-into.ts';
 import type { Store } from '../../src/store/store.ts';
 import { flipBit } from '../support/damage.ts';
-import { bodyFiles, openTestStore } from '../support/disk-store.ts';
+import { bodyFiles, openTestStore, temporaryDirectory } from '../support/disk-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import {
   blockOf,
@@ -28,6 +33,12 @@ async function storeWithFiles() {
   await storeSample(opened.store, { key: 'k', sizeBytes, seed: 1 });
   const [body = '', sums = ''] = await bodyFiles(opened.dir);
   return { ...opened, body, sums };
+}
+
+/** The names of all that is where bodies are kept. */
+async function namesIn(dir: string): Promise<string[]> {
+  const entries = await readdir(join(dir, 'blocks'), { recursive: true });
+  return entries.filter((name) => name.includes('.'));
 }
 
 /** Reads block after block until one is refused; every one before must be right. Gives the first refused, or undefined. */
@@ -154,6 +165,93 @@ describe('a damaged body', () => {
     expect(files.events).toHaveLength(1);
     await storeSample(files.store, { key: 'k', sizeBytes, seed: 2 });
     expect(await readKey(files.store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 2)));
+  });
+
+  describe('what is no file in the place of', () => {
+    const kinds: [string, (path: string) => Promise<unknown> | Buffer][] = [
+      ['a directory', (path) => mkdir(path)],
+      ['a pipe', (path) => execFileSync('mkfifo', [path])],
+      ['a link to a file', (path) => symlink(fileURLToPath(import.meta.url), path)],
+      ['a link to a device', (path) => symlink('/dev/zero', path)],
+      ['a link to nothing', (path) => symlink('/nowhere', path)],
+    ];
+    // Only root may make one.
+    if (process.getuid?.() === 0) kinds.push(['a device', (path) => execFileSync('mknod', [path, 'c', '1', '5'])]);
+    const rows = kinds.flatMap(([kind, put]) => (['body', 'sums'] as const).map((which) => ({ kind, put, which })));
+
+    it.each(rows)('the $which, $kind: the entry is dropped, the thing removed, and storing goes on', async (row) => {
+      const files = await storeWithFiles();
+      await rm(files[row.which]);
+      await row.put(files[row.which]);
+      await expect((await findFirst(files.store, 'k'))?.open()).rejects.toMatchObject({ code: 'bytes_gone' });
+      expect(await files.store.find('k')).toEqual([]);
+      await expect.poll(() => namesIn(files.dir)).toEqual([]);
+      await storeSample(files.store, { key: 'k', sizeBytes, seed: 2 });
+      expect(await readKey(files.store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 2)));
+      expect(files.events).toMatchObject([{ message: 'A stored entry was damaged and has been removed.' }]);
+      await expect(readFile(fileURLToPath(import.meta.url))).resolves.toBeDefined();
+    });
+
+    it.each(kinds)('a body of one block, %s: the entry is dropped, and the thing removed', async (_, put) => {
+      const elapsed = () => performance.now();
+      const quick = { elapsed, readSync, readFileInto, after: () => () => {} };
+      const { store, dir, events } = await openTestStore({ blockSizeBytes: 256 * 1024, quickReads: quick });
+      await storeSample(store, { key: 'k', sizeBytes: 100_000, seed: 1 });
+      const [body = ''] = await bodyFiles(dir);
+      await rm(body);
+      await put(body);
+      const entry = await findFirst(store, 'k');
+      expect(entry?.readBlockNow?.(0, true)).toBeUndefined();
+      await expect(entry?.open()).rejects.toMatchObject({ code: 'bytes_gone' });
+      await expect.poll(() => namesIn(dir)).toEqual([]);
+      expect(events).toHaveLength(1);
+    });
+
+    it.each(rows)(
+      'the $which, $kind, of a part that is written on: it is dropped, and storing goes on',
+      async (row) => {
+        const { store, dir, events } = await openTestStore();
+        const entry = await storePart(store, sample, [1]);
+        // A reader has it open.
+        const reader = await entry.open();
+        const [body = '', sums = ''] = await bodyFiles(dir);
+        const path = row.which === 'body' ? body : sums;
+        await rm(path);
+        await row.put(path);
+        const writer = await store.resume(entry);
+        await expect(writer?.writeBlock(0, blockOf(sample, block, 0))).rejects.toMatchObject({ reason: 'removed' });
+        await writer?.[Symbol.asyncDispose]();
+        reader.close();
+        expect(await store.find('k')).toEqual([]);
+        await storeSample(store, sample);
+        expect(await readKey(store, 'k')).toEqual(bytes);
+        expect(events).toMatchObject([{ message: 'A stored entry was damaged and has been removed.' }]);
+      },
+    );
+
+    it('a directory with something in it: that stays, and is told', async () => {
+      const files = await storeWithFiles();
+      await rm(files.body);
+      await mkdir(files.body);
+      await writeFile(join(files.body, 'NOTES.txt'), 'mine');
+      await expect((await findFirst(files.store, 'k'))?.open()).rejects.toMatchObject({ code: 'bytes_gone' });
+      await expect.poll(() => files.events).toHaveLength(2);
+      expect(files.events[1]).toMatchObject({ message: 'Something in the directory of the store cannot be removed.' });
+      expect(await readFile(join(files.body, 'NOTES.txt'), 'utf8')).toBe('mine');
+    });
+
+    it('a directory of bodies, a link: what it leads to is not swept', async () => {
+      const { store, dir } = await openTestStore();
+      await store.close();
+      const elsewhere = await temporaryDirectory();
+      await writeFile(join(elsewhere, 'de-ad.body'), 'mine');
+      await symlink(elsewhere, join(dir, 'blocks', 'de'));
+      await mkdir(join(dir, 'blocks', 'be'));
+      await writeFile(join(dir, 'blocks', 'be', 'be-ef.body'), '');
+      const { events } = await openTestStore({ dir });
+      await expect.poll(() => events).toMatchObject([{ detail: '1 bodies' }]);
+      expect(await readdir(elsewhere)).toEqual(['de-ad.body']);
+    });
   });
 
   it('is told once, although many read it, and takes nothing else along', async () => {

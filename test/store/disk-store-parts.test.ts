@@ -117,8 +117,11 @@ describe('the room that is counted', () => {
     await cp(dir, copy, { recursive: true });
     await writer[Symbol.asyncDispose]();
     await (await openTestStore({ dir: copy })).store.close();
-    expect(countedBytes(copy)).toBeGreaterThan(16 * 1024 * 1024);
-    expect(countedBytes(copy)).toBeLessThanOrEqual((await takenBytes(copy)) + 64 * 1024);
+    const taken = await takenBytes(copy);
+    expect(taken).toBeGreaterThan(16 * 1024 * 1024);
+    expect(countedBytes(copy)).toBeGreaterThanOrEqual(taken);
+    // The row counts a step ahead of the files.
+    expect(countedBytes(copy)).toBeLessThanOrEqual(taken + 64 * 1024 * 1024 * (1 / 256) + 64 * 1024);
   });
 
   it('keeps within the size of the store, whatever is there in part', async () => {

@@ -21,6 +21,7 @@ export class CountedFileSystem {
       open,
       mkdir: this.#following(below.mkdir),
       readdir: this.#following(below.readdir),
+      rmdir: this.#following(below.rmdir),
       stat: this.#following(below.stat),
       statfs: this.#following(below.statfs),
       unlink: this.#following(below.unlink),

@@ -1,7 +1,7 @@
 /** A file system whose disk fills up, fails or is slow when a test says so. */
 
 import * as promises from 'node:fs/promises';
-import type { FileSystem } from '../../src/store/disk/file-system.ts';
+import { type FileSystem, readFlags } from '../../src/store/disk/file-system.ts';
 
 /** The real file system, but for the faults that are switched on. */
 export class FailingFileSystem {
@@ -24,7 +24,7 @@ export class FailingFileSystem {
   readonly fileSystem: FileSystem = {
     ...promises,
     open: async (path, flags, mode) => {
-      if (flags === 'r') {
+      if (flags === readFlags) {
         this.opens += 1;
         failWith(this.openFault);
         return this.#failing(await promises.open(path, flags, mode));

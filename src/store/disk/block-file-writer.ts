@@ -2,7 +2,7 @@
 
 import { BlockFile, type BlockFileOptions } from './block-file.ts';
 import { encodeSum, sumsSizeBytes } from './block-sums.ts';
-import { type OpenFile, writeFully } from './file-system.ts';
+import { type OpenFile, openFile, writeFully } from './file-system.ts';
 import { Sidecar } from './sidecar.ts';
 
 /**
@@ -27,7 +27,10 @@ export class BlockFileWriter {
 
   /** Creates the files of a new generation. Its `file` is the caller's to close. Throws the system's error. */
   static async create(options: BlockFileOptions, sizeBytes: number | undefined): Promise<BlockFileWriter> {
-    const [body, sums] = await openBoth(options, 'wx+', 'wx').catch(async (error: unknown) => {
+    const { fileSystem, paths } = options;
+    const create = (path: string, flags: string) => fileSystem.open(path, flags, 0o600);
+    const opened = openBoth(create(paths.body, 'wx+'), () => create(paths.sums, 'wx'));
+    const [body, sums] = await opened.catch(async (error: unknown) => {
       await options.fileSystem.unlink(options.paths.body).catch(() => {});
       throw error;
     });
@@ -37,7 +40,9 @@ export class BlockFileWriter {
 
   /** Opens the files of a generation that is being read for writing too. Throws the system's error. */
   static async open(options: BlockFileOptions, file: BlockFile): Promise<BlockFileWriter> {
-    const [body, sums] = await openBoth(options, 'r+', 'r+');
+    const { fileSystem, paths } = options;
+    const open = (path: string) => openFile(fileSystem, path, 'write');
+    const [body, sums] = await openBoth(open(paths.body), () => open(paths.sums));
     return new BlockFileWriter(file, options.blockSizeBytes, body, sums, false);
   }
 
@@ -58,13 +63,12 @@ export class BlockFileWriter {
 }
 
 async function openBoth(
-  { fileSystem, paths }: BlockFileOptions,
-  bodyFlags: string,
-  sumsFlags: string,
+  opening: Promise<OpenFile>,
+  openSums: () => Promise<OpenFile>,
 ): Promise<[body: OpenFile, sums: OpenFile]> {
-  const body = await fileSystem.open(paths.body, bodyFlags, 0o600);
+  const body = await opening;
   try {
-    return [body, await fileSystem.open(paths.sums, sumsFlags, 0o600)];
+    return [body, await openSums()];
   } catch (error) {
     await body.close();
     throw error;

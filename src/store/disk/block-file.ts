@@ -4,10 +4,13 @@ import { spanOfBlock, spanSize } from '../../bytes/span.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import { type BlockSum, encodeSum, isSameSum, sumOf, sumsSizeBytes, tracedSumOf } from './block-sums.ts';
 import { type BodyListeners, gone, isPassing, lostBody } from './body-fault.ts';
-import { type FileSystem, type OpenFile, readFully, versionOf, writeFully } from './file-system.ts';
+import { type FileSystem, type OpenFile, openFile, readFully, versionOf, writeFully } from './file-system.ts';
 import { QuickFile } from './quick-file.ts';
 import type { QuickReads } from './quick-reads.ts';
 import { Sidecar } from './sidecar.ts';
+
+/** The unit in which stat(2) tells what a file takes on the disk, in bytes. */
+const statBlockBytes = 512;
 
 /** Where the two files of a generation are. */
 export interface BlockFilePaths {
@@ -87,7 +90,7 @@ export class BlockFile {
     const { fileSystem, paths, blockSizeBytes, isShared } = options;
     let file: OpenFile | undefined;
     try {
-      file = await fileSystem.open(paths.body, 'r');
+      file = await openFile(fileSystem, paths.body, 'read');
       const sums = await Sidecar.open(fileSystem, paths.sums, Math.ceil(sizeBytes / blockSizeBytes), isShared);
       // Only what is moved is noted as checked.
       const version = options.quickReads?.move && (await versionOf(file));
@@ -101,7 +104,7 @@ export class BlockFile {
   /** Opens a body that is one block, the sum of which is known, for reading. Throws `ProxyError` `bytes_gone`. */
   static async openLone(options: BlockFileOptions, sum: BlockSum): Promise<BlockFile> {
     try {
-      const file = await options.fileSystem.open(options.paths.body, 'r');
+      const file = await openFile(options.fileSystem, options.paths.body, 'read');
       const sums = Sidecar.empty();
       sums.set(0, sum);
       return new BlockFile(options, file, sums, sum.sizeBytes);
@@ -124,6 +127,12 @@ export class BlockFile {
   /** Whether a block is there, as far as is known without reading it; needs `loadSums` in a file that was opened. */
   has(index: number): boolean {
     return this.#fits(index, this.#sums.get(index));
+  }
+
+  /** What it takes on the disk now, in bytes; 0 where the system cannot tell. */
+  async allocatedBytes(): Promise<number> {
+    const stats = await this.#file.stat().catch(() => undefined);
+    return (stats?.blocks ?? 0) * statBlockBytes;
   }
 
   /** Whether it is, or may be, of more than one block. */
@@ -227,7 +236,7 @@ export class BlockFile {
   /** Learns which blocks another process has written since. What cannot be learned stays absent here. */
   async #learn(start: number, end: number): Promise<void> {
     const { fileSystem, paths } = this.#options;
-    const reopen = () => fileSystem.open(paths.sums, 'r');
+    const reopen = () => openFile(fileSystem, paths.sums, 'read');
     const sums = await this.#sums.readAgain(start, end, reopen).catch(() => undefined);
     for (let index = start; sums !== undefined && index < end; index += 1) {
       const sum = sums.get(index - start);
@@ -284,7 +293,7 @@ export class BlockFile {
 }
 
 async function eraseSum(fileSystem: FileSystem, path: string, index: number): Promise<void> {
-  const file = await fileSystem.open(path, 'r+');
+  const file = await openFile(fileSystem, path, 'write');
   try {
     await writeFully(file, encodeSum(undefined), sumsSizeBytes(index));
   } finally {

@@ -19,6 +19,11 @@ export interface BodyFilesOptions extends Omit<BlockFileOptions, 'generation' | 
 const shardPattern = /^[0-9a-zA-Z_-]{2}$/;
 const filePattern = /^([0-9a-zA-Z_-]+)\.(?:body|sums)$/;
 
+function noneIfAbsent(error: unknown): [] {
+  if (systemCode(error) === 'ENOENT') return [];
+  throw error;
+}
+
 /** Creates, opens and removes the files of generations. A generation's name is of letters, digits, `-` and `_`. */
 export class BodyFiles {
   readonly #options: BodyFilesOptions;
@@ -75,19 +80,21 @@ export class BodyFiles {
   }
 
   /**
-   * Removes the files of a generation, of which one may have no sidecar; whoever has them open keeps the bytes. Never
-   * rejects: see `sweepBodies`.
+   * Removes the files of a generation, of which one may have no sidecar, or what is in their place; whoever has them open
+   * keeps the bytes. Tells whether they are gone, and of what is not. Never rejects: see `sweepBodies`.
    */
-  async remove(generation: string, hasSidecar = true): Promise<void> {
+  async remove(generation: string, hasSidecar = true): Promise<boolean> {
     const { body, sums } = this.#paths(generation);
-    const paths = hasSidecar ? [body, sums] : [body];
-    await Promise.allSettled(paths.map((path) => this.#options.fileSystem.unlink(path)));
+    const [isBodyGone, isSidecarGone] = await Promise.all([this.#remove(body), hasSidecar ? this.#remove(sums) : true]);
+    return isBodyGone && isSidecarGone;
   }
 
-  /** The generations that have files, one directory after the other. What has another name is not ours. */
+  /**
+   * The generations that have files, one directory after the other. What has another name is not ours, and links to other
+   * directories are not followed. Throws the system's error where a directory cannot be listed.
+   */
   async *generations(): AsyncGenerator<string> {
-    for (const shard of await this.#list(this.#blocksDir)) {
-      if (!shardPattern.test(shard)) continue;
+    for (const shard of await this.#listShards()) {
       const names = await this.#list(join(this.#blocksDir, shard));
       const generations = new Set(names.map((name) => filePattern.exec(name)?.[1]));
       for (const generation of generations) if (generation?.startsWith(shard)) yield generation;
@@ -120,12 +127,31 @@ export class BodyFiles {
     await writeFully(file, bytes, 0);
   }
 
-  async #list(dir: string): Promise<string[]> {
+  /** Removes a file, a link itself, or an empty directory. What a directory has in it is not ours, and stays. */
+  async #remove(path: string): Promise<boolean> {
+    const { fileSystem, onNotRemoved } = this.#options;
     try {
-      return await this.#options.fileSystem.readdir(dir);
-    } catch {
-      return [];
+      await fileSystem.unlink(path).catch(async (error: unknown) => {
+        // Linux says EISDIR, POSIX EPERM.
+        const isDirectory = ['EISDIR', 'EPERM'].includes(systemCode(error) ?? '');
+        await (isDirectory ? fileSystem.rmdir(path) : Promise.reject(error));
+      });
+      return true;
+    } catch (error) {
+      if (systemCode(error) === 'ENOENT') return true;
+      onNotRemoved(path, error);
+      return false;
     }
+  }
+
+  async #listShards(): Promise<string[]> {
+    const { fileSystem } = this.#options;
+    const entries = await fileSystem.readdir(this.#blocksDir, { withFileTypes: true }).catch(noneIfAbsent);
+    return entries.filter((entry) => entry.isDirectory() && shardPattern.test(entry.name)).map(({ name }) => name);
+  }
+
+  async #list(dir: string): Promise<string[]> {
+    return await this.#options.fileSystem.readdir(dir).catch(noneIfAbsent);
   }
 
   #fileOptions(generation: string): BlockFileOptions {

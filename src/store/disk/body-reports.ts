@@ -11,7 +11,7 @@ export function createBodyReports(options: {
   /** Epoch milliseconds. */
   readonly now: () => number;
   readonly emit: Emit;
-}): Pick<BlockFileOptions, 'onBlockLost' | 'onBodyLost' | 'onBodyClosed'> {
+}): Pick<BlockFileOptions, 'onBlockLost' | 'onBodyLost' | 'onBodyClosed' | 'onNotRemoved'> {
   const { index, now, emit } = options;
   const telling = new Telling();
   return {
@@ -23,6 +23,12 @@ export function createBodyReports(options: {
       emit({ kind: 'store', level: 'warn', message, detail, count: { damagedBlocks: 1 } });
     },
     onBodyLost: (generation, detail) => index().removeDamaged(generation, detail),
+    /** It takes room that nothing counts. */
+    onNotRemoved: (path, error) => {
+      const message = 'Something in the directory of the store cannot be removed.';
+      const detail = `${path}: ${String(error)}`;
+      emit({ kind: 'store', level: telling.levelOf('not removed', now()), message, detail });
+    },
     /** Nothing is lost: the body stays for the time when it can be opened again. */
     onBodyClosed: (detail) => {
       const message = 'A stored body cannot be opened now; requests for it are passed on.';

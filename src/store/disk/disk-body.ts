@@ -46,14 +46,19 @@ export class DiskBody implements BlockSource {
     return Buffer.concat([...this.#held].sort(([a], [b]) => a - b).map(([, bytes]) => bytes));
   }
 
-  /** Opens what is on the disk already; one block without a sidecar with its checksum. Throws `ProxyError` `bytes_gone`. */
-  async open(sizeBytes: number, blockChecksum?: number): Promise<void> {
+  /**
+   * Opens what is on the disk already; one block without a sidecar with its checksum. Gives what the body takes there, in
+   * bytes. Throws `ProxyError` `bytes_gone`.
+   */
+  async open(sizeBytes: number, blockChecksum?: number): Promise<number> {
     this.#file = await this.#parts.bodies.acquire(this.#generation, sizeBytes, blockChecksum);
     this.#loneChecksum = blockChecksum;
-    if (blockChecksum !== undefined) return;
+    const allocatedBytes = await this.#file.allocatedBytes();
+    if (blockChecksum !== undefined) return allocatedBytes;
     await this.#file.loadSums();
     // Now, for the files may be removed later. What cannot be written can be read nevertheless.
     this.#writer = await this.#parts.files.openForWriting(this.#file).catch(() => undefined);
+    return allocatedBytes;
   }
 
   has(index: number): boolean {

@@ -248,6 +248,8 @@ export class DiskIndex {
       !this.#removals.has(current.generation) && !this.#incomplete.has(current.generation);
     const change = putEntry(statements, put, { now: this.#options.now, isFit });
     if (!isComplete) this.#options.instances?.noteHeld(statements, generation);
+    const others = change.deleted.filter((row) => row.generation !== generation);
+    this.#options.instances?.noteRemoval(statements, others);
     return change;
   }
 

@@ -19,6 +19,8 @@ export interface DiskParts {
   readonly bodies: OpenBodies;
   readonly quickReads: QuickReads | undefined;
   readonly space: DiskSpace;
+  /** How far the row of a generation that is being written counts ahead of what is on the disk, in bytes. */
+  readonly stepBytes: number;
   readonly storing: StoringSwitch;
   readonly news: ChangeNews;
 }

@@ -23,7 +23,7 @@ export interface DiskSpaceOptions {
   readonly background: BackgroundTasks;
   /** Ends what goes on in the background. */
   readonly signal: AbortSignal;
-  /** What other processes know of this one's reservations, where there are others. */
+  /** What the index says of this process' reservations; it says nothing of them without it. */
   readonly claims?: RoomClaims | undefined;
   /** Tells other processes that entries are about to leave, so that they can tell which of them they use. */
   readonly onEvicting?: (() => Promise<void>) | undefined;
@@ -39,12 +39,13 @@ export interface Reservation {
    * its time. Throws `StoreFault` `no_room`, or rejects with it.
    */
   growTo(bytes: number): Promise<void> | undefined;
-  /** Notes that so many of the reserved bytes are on the disk by now. */
+  /** Notes that so many bytes more are on the disk by now. */
   wrote(bytes: number): void;
-  /** How many bytes were written since the row was last counted. */
-  uncountedBytes(): number;
-  /** Gives all of it back, for a row counts so many bytes from now on; 0 when there is no row any more. */
-  count(bytes: number): void;
+  /**
+   * Gives all of it back, for a row counts so many bytes from now on, so many of them ahead of what is on the disk; 0 when
+   * there is no row any more.
+   */
+  count(bytes: number, aheadBytes?: number): void;
 }
 
 /** So far below the high water is the low one unless something else is said, so that not each writer has to evict. */
@@ -63,8 +64,12 @@ export class DiskSpace {
   readonly #options: DiskSpaceOptions;
   #limitBytes: number;
   #reservedBytes = 0;
-  /** The part of the reserved bytes that is on the disk already. */
+  /** The part of the reserved bytes that is on the disk already, less what rows count that is not there yet. */
   #writtenBytes = 0;
+  /** The part of the reserved bytes that is in files which are being removed. */
+  #removedBytes = 0;
+  readonly #removals = new Set<Promise<void>>();
+  readonly #readReserved = () => this.#reservedBytes;
   #unmeasuredBytes = Number.POSITIVE_INFINITY;
   /** The slice of eviction that is under way; undefined when none is. */
   #slice: Promise<Slice> | undefined;
@@ -94,17 +99,37 @@ export class DiskSpace {
         written += bytes;
         this.#writtenBytes += bytes;
       },
-      uncountedBytes: () => written,
-      count: (bytes) => {
+      count: (bytes, aheadBytes = 0) => {
         this.#reservedBytes -= reserved;
-        this.#writtenBytes -= written;
+        this.#writtenBytes -= written + aheadBytes;
         if (bytes > 0) this.#options.claims?.count(reserved);
-        this.#options.claims?.settle(this.#reservedBytes);
         counted = bytes;
         reserved = 0;
-        written = 0;
+        written = -aheadBytes;
+        this.#options.claims?.settle(this.#readReserved);
       },
     };
+  }
+
+  /**
+   * Counts files that are being removed, whose deleted row counted so many bytes, until they are gone. The index must say so
+   * since the row was deleted: see `Instances.noteRemoval`. `removal` never rejects.
+   */
+  noteRemoval(bytes: number, removal: Promise<unknown>): void {
+    const { claims, background } = this.#options;
+    this.#reservedBytes += bytes;
+    this.#writtenBytes += bytes;
+    this.#removedBytes += bytes;
+    claims?.noteRemoval(bytes);
+    const noted = removal.then(() => {
+      this.#reservedBytes -= bytes;
+      this.#writtenBytes -= bytes;
+      this.#removedBytes -= bytes;
+      this.#removals.delete(noted);
+      claims?.settle(this.#readReserved);
+    });
+    this.#removals.add(noted);
+    background.add(noted);
   }
 
   /** Evicts entries if more than the high water is used. Does what it can; never rejects. */
@@ -137,7 +162,9 @@ export class DiskSpace {
   /** Whether there is room for all that is reserved; then other processes know of it too. Throws `StoreFault`. */
   #hasRoom(): boolean {
     const { claims } = this.#options;
-    return claims?.cover(this.#reservedBytes, this.#limitBytes) ?? this.#usedBytes <= this.#limitBytes;
+    // Where there are others, what is free is known only within a change of the index.
+    if (claims?.isShared !== true && this.#usedBytes > this.#limitBytes) return false;
+    return claims?.cover(this.#readReserved, this.#limitBytes) ?? true;
   }
 
   /** Reserves bytes where the disk need not be looked at for them and no entry has to leave. Throws what `#hasRoom` throws. */
@@ -163,7 +190,7 @@ export class DiskSpace {
     const mustMeasure = this.#mustMeasure(bytes);
     this.#unmeasuredBytes += bytes;
     if (mustMeasure) await this.measure();
-    if (this.#reservedBytes + bytes > this.#limitBytes) throw noRoom();
+    if (this.#reservedBytes - this.#removedBytes + bytes > this.#limitBytes) throw noRoom();
     if (!(await this.#takeRoom(bytes, () => this.#hasRoom()))) throw noRoom();
   }
 
@@ -173,12 +200,19 @@ export class DiskSpace {
    */
   async #takeRoom(bytes: number, hasRoom: () => boolean): Promise<boolean> {
     this.#reservedBytes += bytes;
+    let isVain = false;
     try {
       while (!hasRoom()) {
         if (this.#slice === undefined) this.#options.background.add(this.#evict());
-        if (hasRoom() || (await this.#slice) !== 'nothing left') continue;
+        if (hasRoom()) break;
+        const slice = await this.#slice;
+        if (slice === 'more') continue;
         // Others may have given up just now, and made room thereby.
         if (hasRoom()) break;
+        // Where enough has left twice and there is no room, the index cannot note that it is taken: its disk is full.
+        const isOver = slice === 'nothing left' || (isVain && this.#removals.size === 0);
+        isVain = true;
+        if (!isOver) continue;
         this.#reservedBytes -= bytes;
         return false;
       }
@@ -204,11 +238,17 @@ export class DiskSpace {
   /** Evicts a few entries at once, and lets other work have its turn. */
   async #evictSlice(): Promise<Slice> {
     const { eviction, lowWaterPercent = lowWaterPercentByDefault, signal } = this.#options;
-    const excess = this.#usedBytes - Math.floor((this.#limitBytes * lowWaterPercent) / 100);
+    const usedBytes = this.#usedBytes;
+    const excess = usedBytes - this.#removedBytes - Math.floor((this.#limitBytes * lowWaterPercent) / 100);
+    if (signal.aborted) return 'nothing left';
+    if (excess > 0 && eviction.step(excess)) {
+      await setImmediate();
+      return 'more';
+    }
+    const isLeaving = this.#removals.size > 0 && usedBytes > this.#limitBytes;
+    if (isLeaving) await Promise.race(this.#removals);
     if (excess <= 0) return 'enough';
-    if (signal.aborted || !eviction.step(excess)) return 'nothing left';
-    await setImmediate();
-    return 'more';
+    return isLeaving ? 'more' : 'nothing left';
   }
 }
 

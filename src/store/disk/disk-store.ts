@@ -26,7 +26,7 @@ import { Instances } from './instances.ts';
 import { OpenBodies } from './open-bodies.ts';
 import { QuickReads } from './quick-reads.ts';
 import { QuickWrites } from './quick-writes.ts';
-import { RoomClaims } from './room-claims.ts';
+import { RoomClaims, stepBytesOf } from './room-claims.ts';
 import { StoringSwitch } from './storing-switch.ts';
 import { Sweeper } from './sweep.ts';
 
@@ -185,7 +185,7 @@ class DiskStore implements Store {
     if (change.kind === 'evicting') this.#background.add(eviction.tellUses());
     if (change.kind !== 'fallen') return;
     this.#instances.forget(change.instances);
-    this.#background.add(this.#sweeper.sweepOurs());
+    this.#background.add(this.#sweeper.sweepFiles());
   }
 
   close(): Promise<void> {
@@ -246,18 +246,27 @@ class DiskStore implements Store {
       connection: this.#connection,
       instances,
       onRemoved: (generation) => this.#noteRemoval(generation),
-      onFilesUnneeded: (generation, hasSidecar) => {
+      onFilesUnneeded: (generation, hasSidecar, allocatedBytes) => {
         bodies.forget(generation);
-        background.add(files.remove(generation, hasSidecar));
+        space.noteRemoval(allocatedBytes, files.remove(generation, hasSidecar));
       },
       onChanged: (change) => news.note(change),
     });
     const { signal } = this.#stopping;
     const isHeld = (generation: string) => this.#writers.has(generation);
     const eviction = new Eviction({ connection: this.#connection, index, instances, isHeld, emit: options.emit });
-    const sharedRoom = instances.isShared
-      ? { claims: this.#createClaims(), onEvicting: () => news.say({ kind: 'evicting' }) }
-      : {};
+    const claims = this.#createClaims();
+    const onEvicting = instances.isShared ? () => news.say({ kind: 'evicting' }) : undefined;
+    const space = new DiskSpace({
+      ...options,
+      claims,
+      onEvicting,
+      index,
+      eviction,
+      fileSystem,
+      background,
+      signal,
+    });
     return {
       blockSizeBytes: this.blockSizeBytes,
       maxEntryBytes: this.maxEntryBytes,
@@ -266,7 +275,8 @@ class DiskStore implements Store {
       files,
       bodies,
       quickReads,
-      space: new DiskSpace({ ...options, ...sharedRoom, index, eviction, fileSystem, background, signal }),
+      space,
+      stepBytes: stepBytesOf(options.maxSizeBytes),
       storing: new StoringSwitch(options),
       news,
     };

@@ -5,6 +5,7 @@ import type { StoredResponse } from '../../http/stored-response.ts';
 import { BlockPlan } from '../block-plan.ts';
 import { type EntryWriter, type FinalEntry, removedFault, type StoredEntry, StoreFault } from '../store.ts';
 import { rowBytes } from './allocated-bytes.ts';
+import { isAbsence } from './body-fault.ts';
 import { type BodyPlace, bodyBytes, placeOf } from './body-place.ts';
 import { DiskBody } from './disk-body.ts';
 import { createDiskEntry } from './disk-entry.ts';
@@ -28,9 +29,6 @@ export interface DiskWriterOptions {
   readonly onDisposed: () => void;
 }
 
-/** The row of a published generation is brought up to date when so many bytes were written. */
-const uncountedMaxBytes = 8 * 1024 * 1024;
-
 /** A writer. It takes one step after the other. */
 export class DiskWriter implements EntryWriter {
   readonly generation: string;
@@ -40,6 +38,8 @@ export class DiskWriter implements EntryWriter {
   readonly #body: DiskBody;
   readonly #room: Reservation;
   #rowBytes: number;
+  /** What the row of the current generation counts, in bytes. */
+  #countedBytes = 0;
   #blockCount = 0;
   /** Whether the generation is the current one: not yet, now, or not any more, for it was replaced or removed. */
   #standing: 'hidden' | 'current' | 'removed' = 'hidden';
@@ -77,16 +77,18 @@ export class DiskWriter implements EntryWriter {
     this.#parts.index.hold(this.generation);
     // At once, or a removal could come before it.
     this.#standing = 'current';
-    this.#room.count(allocatedBytes);
+    this.#noteCounted(allocatedBytes);
     await this.#step(async () => {
       const { blockSizeBytes, index } = this.#parts;
       const inline = isInline ? index.body(this.generation) : undefined;
-      if (!isInline) await this.#body.open(sizeBytes, blockChecksum);
+      const fileBytes = isInline ? 0 : await this.#body.open(sizeBytes, blockChecksum);
       for (let at = 0; at * blockSizeBytes < sizeBytes; at += 1) {
         const { start, end } = spanOfBlock(at, blockSizeBytes, sizeBytes);
         if (inline !== undefined) this.#body.hold(at, inline.subarray(start, end));
         if (this.hasBlock(at)) this.#blockCount += 1;
       }
+      // Bytes of blocks that a crash has kept from the sidecar take room too.
+      this.#blockCount = Math.max(this.#blockCount, Math.ceil(fileBytes / blockSizeBytes));
     });
   }
 
@@ -113,12 +115,11 @@ export class DiskWriter implements EntryWriter {
       this.#admit();
       const extentBytes = this.#plan.extentWith(index, bytes.length);
       const place = this.#placeOf(extentBytes);
-      await this.#room.growTo(this.#allocated(place, extentBytes, this.#blockCount + 1));
+      await this.#countAhead(place, extentBytes);
       if (place === 'files') await this.#telling(() => this.#writeToFiles(index, bytes));
       else this.#body.hold(index, bytes);
       this.#plan.add(index, bytes.length);
       this.#blockCount += 1;
-      if (this.#room.uncountedBytes() > uncountedMaxBytes) this.#count();
     });
   }
 
@@ -208,8 +209,13 @@ export class DiskWriter implements EntryWriter {
 
   /** The index counts from now on what the entry takes. */
   #notePut({ allocatedBytes }: PutEntry): void {
-    this.#room.count(allocatedBytes);
+    this.#noteCounted(allocatedBytes);
     this.#standing = 'current';
+  }
+
+  #noteCounted(allocatedBytes: number, aheadBytes = 0): void {
+    this.#countedBytes = allocatedBytes;
+    this.#room.count(allocatedBytes, aheadBytes);
   }
 
   #placeOf(sizeBytes: number): BodyPlace {
@@ -218,12 +224,47 @@ export class DiskWriter implements EntryWriter {
     return placeOf(sizeBytes, this.#plan.sizeBytes !== undefined, this.#parts.blockSizeBytes);
   }
 
+  /**
+   * Sees that there is room for one block more. The row of a published generation counts ahead of its files, so that it never
+   * counts less than they take, not even after a crash. Throws `StoreFault`.
+   */
+  async #countAhead(place: BodyPlace, extentBytes: number): Promise<void> {
+    const neededBytes = this.#allocated(place, extentBytes, this.#blockCount + 1);
+    const { sizeBytes } = this.#plan;
+    if (place !== 'files' || this.#standing !== 'current' || sizeBytes === undefined) {
+      await this.#room.growTo(neededBytes);
+      return;
+    }
+    if (neededBytes <= this.#countedBytes) return;
+    const { blockSizeBytes, index, stepBytes } = this.#parts;
+    const wholeBytes = this.#allocated(place, sizeBytes, Math.ceil(sizeBytes / blockSizeBytes));
+    const aheadBytes = Math.min(neededBytes + stepBytes, wholeBytes);
+    await this.#room.growTo(neededBytes);
+    // Where there is no room for more than what is needed, each block is counted by itself.
+    const counted = (await this.#isRoomFor(aheadBytes)) ? aheadBytes : neededBytes;
+    // It may have been removed while room was made for it.
+    if (this.#standing !== 'current' || !index.resize(this.generation, counted)) return;
+    this.#noteCounted(counted, counted - this.#allocated(place, extentBytes, this.#blockCount));
+  }
+
+  /** Reserves room if there is any; tells whether there was. */
+  async #isRoomFor(bytes: number): Promise<boolean> {
+    try {
+      await this.#room.growTo(bytes);
+      return true;
+    } catch (error) {
+      if (error instanceof StoreFault && error.reason === 'no_room') return false;
+      throw error;
+    }
+  }
+
   /** Brings what the row counts up to date. */
   #count(): void {
     const { sizeBytes } = this.#plan;
     if (this.#standing !== 'current' || sizeBytes === undefined) return;
-    const allocated = this.#allocated('files', sizeBytes, this.#blockCount);
-    if (this.#parts.index.resize(this.generation, allocated)) this.#room.count(allocated);
+    const allocated = this.#allocated(this.#placeOf(sizeBytes), sizeBytes, this.#blockCount);
+    if (allocated === this.#countedBytes) return;
+    if (this.#parts.index.resize(this.generation, allocated)) this.#noteCounted(allocated);
   }
 
   #requireBlocks(count: number): void {
@@ -254,13 +295,22 @@ export class DiskWriter implements EntryWriter {
       storing.succeeded();
       return result;
     } catch (error) {
-      const fault = this.#isRemovedElsewhere(error) ? removedFault(this.generation) : toStoreFault(error);
+      this.#dropDamaged(error);
+      const isGone = this.#standing === 'removed' || this.#isRemovedElsewhere(error);
+      const fault = isGone && isAbsence(error) ? removedFault(this.generation) : toStoreFault(error);
       // That others were faster, or have kept the index locked, says nothing about the disk.
       if (fault.reason === 'removed' || isBusy(fault.cause)) throw fault;
       storing.failed(fault);
       if (fault.reason === 'no_room') await space.measure();
       throw fault;
     }
+  }
+
+  /** Where there are no files in the place of those of an entry, it is damaged; that says nothing about the disk. */
+  #dropDamaged(error: unknown): void {
+    if (this.#standing !== 'current' || !isAbsence(error) || this.#isRemovedElsewhere(error)) return;
+    const detail = `The files of generation ${this.generation} cannot be written: ${String(error)}`;
+    this.#parts.index.removeDamaged(this.generation, detail);
   }
 
   /** Whether a file is gone because another process has removed the generation, of which this one may not have heard. */
@@ -289,7 +339,7 @@ export class DiskWriter implements EntryWriter {
     const isLost = this.#standing === 'current' && !index.isPublished(this.generation);
     const isLeftOver = this.#body.hasFiles && (this.#standing === 'hidden' || isRemoved || isLost);
     if (isLeftOver) this.noteRemoval();
-    if (this.#room.uncountedBytes() > 0) this.#count();
+    if (this.#body.isInFiles && !this.#body.isLone) this.#count();
     await this.#body.close();
     if (isLeftOver) await files.remove(this.generation);
     this.#room.count(0);

@@ -1,10 +1,10 @@
 /** The calls of the file system that bodies need; tests put failing ones in their place. */
 
-import type { readSync } from 'node:fs';
+import { constants, type readSync } from 'node:fs';
 import type * as promises from 'node:fs/promises';
 
 /** A part of `node:fs/promises`. */
-export type FileSystem = Pick<typeof promises, 'mkdir' | 'open' | 'readdir' | 'stat' | 'statfs' | 'unlink'>;
+export type FileSystem = Pick<typeof promises, 'mkdir' | 'open' | 'readdir' | 'rmdir' | 'stat' | 'statfs' | 'unlink'>;
 
 /** Reads from an open file in the same tick: that of `node:fs`. */
 export type ReadSync = typeof readSync;
@@ -30,6 +30,27 @@ export type MoveToSocket = (
 
 /** An open file. */
 export type OpenFile = promises.FileHandle;
+
+/** What is in the place of a file is a directory, a pipe or a device. A link is refused by the system, with `ELOOP`. */
+export class NotAFile extends Error {}
+
+/** What files that are there are opened with: no link is followed, and no pipe or device is waited for. */
+const openFlags = constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+/** With these flags a file that is there is opened for reading: `openFile` looks at what it is, too. */
+export const readFlags = constants.O_RDONLY | openFlags;
+
+/** Opens a file that is there, for reading, or for writing too. Throws the system's error, and `NotAFile`. */
+export async function openFile(fileSystem: FileSystem, path: string, access: 'read' | 'write'): Promise<OpenFile> {
+  const file = await fileSystem.open(path, access === 'read' ? readFlags : constants.O_RDWR | openFlags);
+  try {
+    if ((await file.stat()).isFile()) return file;
+    throw new NotAFile(`${path} is not a file.`);
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
 
 /** The system's code of an error, such as `ENOENT`; undefined for what is none of the system's. */
 export function systemCode(error: unknown): string | undefined {

@@ -85,6 +85,11 @@ export class IndexConnection {
     return this.#group.add(change, settle);
   }
 
+  /** Makes the changes that wait for the end of this turn. Does not throw. */
+  flush(): void {
+    this.#group.flush();
+  }
+
   #change<T>(change: (statements: IndexStatements) => T): T {
     const result = this.#run((statements) => {
       statements.begin.run();

@@ -7,6 +7,7 @@ import { StoreFault } from '../store.ts';
 import { createFile, openingFault } from './directory-lock.ts';
 import { isUnusable } from './index-failure.ts';
 import { formatOf, newestFormat, upgradeFormat } from './index-format.ts';
+import { leftOverName } from './left-over.ts';
 
 const indexFile = 'index.sqlite';
 /** What SQLite keeps beside it: the write-ahead log, and the memory that processes share. */
@@ -90,6 +91,12 @@ function adoptBlockSize(database: DatabaseSync, blockSizeBytes: number): void {
     .prepare("SELECT value FROM settings WHERE name = 'block_size_bytes'")
     .get();
   if (found?.value === blockSizeBytes) return;
-  database.exec('DELETE FROM entries WHERE is_inline = 0');
+  // Their files count until the sweep has removed them: see `Instances`.
+  database.exec(`
+    INSERT INTO instances
+      SELECT '${leftOverName('blocks')}', COALESCE(SUM(allocated_bytes), 0) FROM entries WHERE is_inline = 0
+      ON CONFLICT (name) DO UPDATE SET reserved_bytes = reserved_bytes + excluded.reserved_bytes;
+    DELETE FROM entries WHERE is_inline = 0;
+  `);
   database.prepare("INSERT OR REPLACE INTO settings VALUES ('block_size_bytes', ?)").run(blockSizeBytes);
 }

@@ -95,11 +95,11 @@ export function prepareStatements(database: DatabaseSync) {
     expiredPins: prepare('SELECT generation FROM entries WHERE pinned_until <= ? ORDER BY pinned_until LIMIT ?'),
     deleteCurrent: prepare(
       `DELETE FROM entries WHERE key = ? AND variant = ? AND pinned_until IS NULL
-       RETURNING key, generation, is_inline, block_checksum`,
+       RETURNING key, generation, is_inline, block_checksum, allocated_bytes`,
     ),
     deleteGeneration: prepare(
       `DELETE FROM entries WHERE generation = ?
-       RETURNING key, generation, is_inline, block_checksum`,
+       RETURNING key, generation, is_inline, block_checksum, allocated_bytes`,
     ),
     room: prepare('SELECT allocated_bytes, negated_bytes, hand, entry_count FROM room WHERE id = 1'),
     recount: prepare(
@@ -124,14 +124,21 @@ export function prepareStatements(database: DatabaseSync) {
 /** The statements about the processes that share the index. */
 function prepareSharing(prepare: (sql: string) => Statement) {
   return {
-    anyInstance: prepare('SELECT MIN(name) AS name FROM instances'),
+    allInstances: prepare('SELECT name FROM instances'),
     instanceOf: prepare('SELECT name FROM instances WHERE name = ?'),
     reservedByOthers: prepare(
       'SELECT COALESCE(SUM(reserved_bytes), 0) AS reserved_bytes FROM instances WHERE name <> ?',
     ),
     putInstance: prepare('INSERT OR REPLACE INTO instances VALUES (?, ?)'),
+    addReserved: prepare(
+      `INSERT INTO instances VALUES (?1, MAX(0, ?2))
+       ON CONFLICT (name) DO UPDATE SET reserved_bytes = MAX(0, reserved_bytes + ?2)`,
+    ),
+    keepReserved: prepare(
+      `INSERT INTO instances SELECT ?1, reserved_bytes FROM instances WHERE name = ?2
+       ON CONFLICT (name) DO UPDATE SET reserved_bytes = reserved_bytes + excluded.reserved_bytes`,
+    ),
     deleteInstance: prepare('DELETE FROM instances WHERE name = ?'),
-    deleteInstances: prepare('DELETE FROM instances'),
     holderOf: prepare('SELECT instance FROM held WHERE generation = ?'),
     hold: prepare('INSERT OR REPLACE INTO held VALUES (?, ?)'),
     letGo: prepare('DELETE FROM held WHERE generation = ? AND instance = ?'),

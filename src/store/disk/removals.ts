@@ -2,6 +2,7 @@
 
 import type { IndexConnection } from './index-connection.ts';
 import type { Row } from './index-statements.ts';
+import { fileBytesOf, type Instances } from './instances.ts';
 import type { RoomAccount } from './room-account.ts';
 
 /** Keys under which something else is stored now, and generations that were replaced or removed. */
@@ -16,8 +17,11 @@ export interface IndexChange {
 export interface RemovalListeners {
   /** Is told of each generation that is not the current one any more: it is pinned or removed. */
   readonly onRemoved: (generation: string) => void;
-  /** Is told of generations that were removed: their files, if they have any, are of no use any more. In doubt there is a sidecar. */
-  readonly onFilesUnneeded: (generation: string, hasSidecar: boolean) => void;
+  /**
+   * Is told of generations that were removed: their files, if they have any, are of no use any more. In doubt there is a
+   * sidecar. `allocatedBytes` is what their deleted row counted, and 0 while the row is there still.
+   */
+  readonly onFilesUnneeded: (generation: string, hasSidecar: boolean, allocatedBytes: number) => void;
   /** Is told of what other processes have to know. */
   readonly onChanged?: ((change: IndexChange) => void) | undefined;
 }
@@ -27,13 +31,19 @@ export class Removals {
   readonly #connection: IndexConnection;
   readonly #account: RoomAccount;
   readonly #listeners: RemovalListeners;
+  readonly #instances: Instances | undefined;
   /** Generations that were removed, until their rows could be deleted, which a full disk may delay. */
   readonly #removed = new Set<string>();
   /** Those of them that this process has removed and told nobody of. */
   readonly #untold = new Set<string>();
 
-  constructor(connection: IndexConnection, account: RoomAccount, listeners: RemovalListeners) {
+  constructor(
+    connection: IndexConnection,
+    account: RoomAccount,
+    listeners: RemovalListeners & { readonly instances?: Instances | undefined },
+  ) {
     this.#connection = connection;
+    this.#instances = listeners.instances;
     this.#account = account;
     this.#listeners = listeners;
     connection.onFresh(() => this.#forget());
@@ -62,9 +72,11 @@ export class Removals {
   /** Deletes the rows that are still to be deleted; tells how many there were. */
   flush(): number {
     if (this.#removed.size === 0) return 0;
-    const rows = this.#connection.attempt(undefined, ({ deleteGeneration }) =>
-      [...this.#removed].flatMap((generation) => deleteGeneration.all(generation)),
-    );
+    const rows = this.#connection.attempt(undefined, (statements) => {
+      const deleted = [...this.#removed].flatMap((generation) => statements.deleteGeneration.all(generation));
+      this.#instances?.noteRemoval(statements, deleted);
+      return deleted;
+    });
     if (rows !== undefined) {
       this.#forget();
       const generations = rows.map((row) => String(row.generation));
@@ -76,7 +88,7 @@ export class Removals {
     this.#untold.clear();
     this.#listeners.onChanged?.({ keys: this.#keysOf(lost), generations: [], lost });
     // What is in files can be given back nevertheless, and may be just the room that the index lacks.
-    for (const generation of this.#removed) this.#listeners.onFilesUnneeded(generation, true);
+    for (const generation of this.#removed) this.#listeners.onFilesUnneeded(generation, true, 0);
     return 0;
   }
 
@@ -97,8 +109,9 @@ export class Removals {
   /** Tells of the files of deleted rows. */
   giveBack(rows: readonly Row[]): void {
     this.#account.noteChange();
-    for (const { generation, is_inline: isInline, block_checksum: blockChecksum } of rows) {
-      if (isInline !== 1) this.#listeners.onFilesUnneeded(String(generation), blockChecksum === null);
+    for (const row of rows) {
+      if (row.is_inline === 1) continue;
+      this.#listeners.onFilesUnneeded(String(row.generation), row.block_checksum === null, fileBytesOf([row]));
     }
   }
 }

@@ -1,7 +1,7 @@
 /** What a sidecar file says of the blocks of a body, read page by page as it is asked for. */
 
 import { type BlockSum, BlockSums, sumsSizeBytes } from './block-sums.ts';
-import { type FileSystem, type OpenFile, readFully } from './file-system.ts';
+import { type FileSystem, type OpenFile, openFile, readFully } from './file-system.ts';
 
 /** So many blocks are told of at once: a page of the file system. */
 const pageBlocks = 512;
@@ -34,7 +34,7 @@ export class Sidecar {
    * read and closed at once, unless blocks are absent that other processes may write. Throws the system's error.
    */
   static async open(fileSystem: FileSystem, path: string, blockCount: number, isShared = false): Promise<Sidecar> {
-    const sidecar = new Sidecar(await fileSystem.open(path, 'r'), blockCount, isShared);
+    const sidecar = new Sidecar(await openFile(fileSystem, path, 'read'), blockCount, isShared);
     try {
       if (blockCount <= pageBlocks) await sidecar.loadAll();
       return sidecar;

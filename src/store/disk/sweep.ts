@@ -6,6 +6,9 @@ import type { BodyFiles } from './body-files.ts';
 import type { DiskIndex } from './disk-index.ts';
 import type { Instances } from './instances.ts';
 
+/** So many generations are looked at before other work gets its turn. */
+const lookedAtOnce = 32;
+
 /** What the sweeping is done with. */
 export interface SweeperOptions {
   readonly files: BodyFiles;
@@ -33,7 +36,15 @@ export class Sweeper {
     const { index, signal } = this.#options;
     await setImmediate();
     while (!signal.aborted && index.removeExpired() > 0) await setImmediate();
-    await this.#sweep(() => true);
+    await this.sweepFiles();
+  }
+
+  /** Removes the files that are left over: then they count no longer. */
+  async sweepFiles(): Promise<void> {
+    const { instances } = this.#options;
+    const { leftOver } = instances;
+    const isWhole = await this.#sweep(() => true);
+    if (isWhole) instances.noteSwept(leftOver);
   }
 
   /** Removes the files that are left over of generations that this process has begun. */
@@ -41,13 +52,18 @@ export class Sweeper {
     await this.#sweep((generation) => this.#options.instances.isOurs(generation));
   }
 
-  async #sweep(isMeant: (generation: string) => boolean): Promise<void> {
-    const { files, signal, emit } = this.#options;
+  /** Tells whether all that is meant was looked at, and all that is left over of it is gone. */
+  async #sweep(isMeant: (generation: string) => boolean): Promise<boolean> {
+    const { files, signal } = this.#options;
     const isLeftOver = (generation: string) => isMeant(generation) && this.#isLeftOver(generation);
-    const count = await sweepBodies(files, isLeftOver, signal);
-    if (count === 0) return;
+    const { count, isWhole } = await sweepBodies(files, isLeftOver, signal);
+    if (count > 0) this.#tell(count);
+    return isWhole;
+  }
+
+  #tell(count: number): void {
     const message = 'Files without an entry were removed from the store.';
-    emit({ kind: 'store', level: 'info', message, detail: `${count} bodies` });
+    this.#options.emit({ kind: 'store', level: 'info', message, detail: `${count} bodies` });
   }
 
   #isLeftOver(generation: string): boolean {
@@ -57,21 +73,27 @@ export class Sweeper {
 }
 
 /**
- * Removes the files of generations of which it is said that they are left over, and tells how many there were. A
- * generation that was once left over is never known again, so that nothing is lost to a race with those who write.
+ * Removes the files of generations of which it is said that they are left over; tells how many there were, and whether all of
+ * the store was looked through. A generation that was once left over is never known again, so that nothing is lost to a race
+ * with those who write.
  */
 async function sweepBodies(
   files: BodyFiles,
   isLeftOver: (generation: string) => boolean,
   signal: AbortSignal,
-): Promise<number> {
-  let removed = 0;
-  for await (const generation of files.generations()) {
-    await setImmediate();
-    if (signal.aborted) break;
-    if (!isLeftOver(generation)) continue;
-    await files.remove(generation);
-    removed += 1;
+): Promise<{ readonly count: number; readonly isWhole: boolean }> {
+  let [count, looked] = [0, 0];
+  try {
+    for await (const generation of files.generations()) {
+      looked += 1;
+      if (looked % lookedAtOnce === 0) await setImmediate();
+      if (signal.aborted) return { count, isWhole: false };
+      if (!isLeftOver(generation)) continue;
+      if (await files.remove(generation)) count += 1;
+    }
+    return { count, isWhole: true };
+  } catch {
+    // A directory cannot be listed now. The next start sweeps again.
+    return { count, isWhole: false };
   }
-  return removed;
 }
