@@ -53,10 +53,11 @@ describe('a server', () => {
     expect(Buffer.from(await response.arrayBuffer())).toEqual(Buffer.from(patternBytes(size - 10, size)));
   });
 
-  it('that stands before itself refuses the loop', async () => {
+  it('that stands before itself, behind another one, refuses the loop', async () => {
     const port = await freePort();
-    const server = await startServer(`http://127.0.0.1:${port}`, `127.0.0.1:${port}`);
-    expect((await fetch(`${server.url}/file`)).status).toBe(508);
+    const inner = await startServer(`http://127.0.0.1:${port}`);
+    const outer = await startServer(inner.url, `127.0.0.1:${port}`);
+    expect((await fetch(`${outer.url}/file`)).status).toBe(508);
   });
 
   it('ends its fills when it stops, before it lets go of its store', async () => {

@@ -91,13 +91,15 @@ describe.each(['first', 'second'])('the %s relay of a key', (which) => {
 });
 
 // What a listener makes of that field is its own matter: see wire/responses.test.ts.
-it.skipIf(selectedWire() !== undefined)('has the Upgrade of a 426 (RFC 9110 §15.5.22)', async () => {
-  const client = proxy.send();
-  const exchange = await proxy.origin.next();
-  exchange.respond({ status: 426, fields: { upgrade: 'HTTP/3.0', connection: 'upgrade' } }, new Uint8Array());
-  expect(await client.status()).toBe(426);
-  expect(await client.field('upgrade')).toBe('HTTP/3.0');
-});
+if (selectedWire() === undefined) {
+  it('has the Upgrade of a 426 (RFC 9110 §15.5.22)', async () => {
+    const client = proxy.send();
+    const exchange = await proxy.origin.next();
+    exchange.respond({ status: 426, fields: { upgrade: 'HTTP/3.0', connection: 'upgrade' } }, new Uint8Array());
+    expect(await client.status()).toBe(426);
+    expect(await client.field('upgrade')).toBe('HTTP/3.0');
+  });
+}
 
 describe('conditions of a relay', () => {
   it('are evaluated here where the origin was asked for the whole', async () => {
