@@ -127,7 +127,9 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
   }
 
   writeHead({ status, fields, contentLength, content, isLast, now }: ResponseHead): void {
-    const lines = headLines(fields, { status, contentLength, isLast: isLast || this.#isLast, now });
+    // Node says `close` by itself, but not in a Connection field that is given to it.
+    const isNodesLast = !this.#response.shouldKeepAlive;
+    const lines = headLines(fields, { status, contentLength, isLast: isLast || this.#isLast || isNodesLast, now });
     this.#response.writeHead(status, reasonPhrase(status), lines);
     const isDelimited = contentLength !== undefined || this.#response.chunkedEncoding;
     this.#isCloseDelimited = content === 'stream' && !isDelimited;

@@ -86,6 +86,7 @@ describe('the head of a response', () => {
       expect(rawValues(response, 'upgrade')).toEqual(['TLS/1.3, HTTP/2.0']);
       expect(connectionOf(response)).toMatch(last ? /^upgrade, close$/ : /^upgrade(?:, keep-alive)?$/);
     }
+    expect(await client.rest()).toBe('');
   });
 
   it.each([
