@@ -212,6 +212,18 @@ export const errorKinds = {
     proxyStatus: 'http_protocol_error',
     sentence: 'The origin sent a response that is not well-formed HTTP.',
   },
+  origin_bare_lf: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'http_protocol_error',
+    sentence: 'The header of the response from the origin ends lines with LF alone (RFC 9112 section 2.2).',
+  },
+  origin_folded_field: {
+    status: 502,
+    source: 'origin',
+    proxyStatus: 'http_protocol_error',
+    sentence: 'The header of the response from the origin has a folded line (RFC 9112 section 5.2).',
+  },
   origin_body_short: {
     status: 502,
     source: 'origin',

@@ -35,10 +35,16 @@ export function originError(thrown: unknown, stage: Stage, isTls: boolean): Prox
   if (thrown instanceof ProxyError) return thrown;
   const error = firstError(thrown);
   const code = errorCode(error, stage, isTls);
-  const parts = [error.code, error.message].filter((part) => part !== undefined && part !== '');
+  const parts = [lineFaults.get(code), error.code, error.message].filter((part) => part !== undefined && part !== '');
   const detail = `${parts.join(': ')}${code === 'origin_certificate_refused' ? certificateAdvice : ''}`;
   return new OriginError(code, { cause: thrown, detail, isUnsent: stage === 'connecting' });
 }
+
+/** What the parser does not say in words that an operator understands. */
+const lineFaults: ReadonlyMap<ErrorCode, string> = new Map<ErrorCode, string>([
+  ['origin_bare_lf', 'the response header ends lines with a bare LF (RFC 9112 §2.2)'],
+  ['origin_folded_field', 'the response header has a folded line (obs-fold, RFC 9112 §5.2)'],
+]);
 
 /** What an operator can do about a certificate that is not trusted. It is for the log: clients never see the detail. */
 const certificateAdvice =
@@ -47,6 +53,8 @@ const certificateAdvice =
 interface SystemError extends Error {
   readonly code?: string;
   readonly syscall?: string;
+  /** What the parser could not read. */
+  readonly data?: unknown;
 }
 
 /** A name with several addresses fails with one error per address; the first one speaks for all. */
@@ -82,13 +90,30 @@ function isCertificateFault(code: string): boolean {
   return code === 'ERR_TLS_CERT_ALTNAME_INVALID' || !/^E(?:[A-Z]+$|RR_)/.test(code);
 }
 
-function waitingCode({ name, code, message }: SystemError): ErrorCode {
+function waitingCode(error: SystemError): ErrorCode {
+  const { name, code, message } = error;
+  if (name === parserError) return headCode(error);
   // A parser that fails in the head may have read a Content-Length: that makes it no short body yet.
-  if (name === parserError || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return 'origin_ill_framed';
+  if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return 'origin_ill_framed';
   if (code === 'UND_ERR_SOCKET') return /^bad (response|upgrade)$/.test(message) ? 'origin_ill_framed' : 'origin_reset';
   // With TLS 1.3 an origin refuses a client after the handshake.
   if (code?.startsWith('ERR_SSL_')) return 'origin_tls_failed';
   return brokenConnectionCode(code);
+}
+
+/** Names what the parser has against a head. */
+function headCode({ message, data }: SystemError): ErrorCode {
+  if (message.includes('Missing expected CR')) return 'origin_bare_lf';
+  if (message.includes('Unexpected whitespace after header value')) return 'origin_folded_field';
+  // A value that begins in the next line fails at its first character, which is none that values must not have.
+  const failedAt = String(data).charCodeAt(0);
+  const isFolded = message.includes('Invalid header value char') && failedAt > 0x20 && failedAt !== 0x7f;
+  return isFolded ? 'origin_folded_field' : 'origin_ill_framed';
+}
+
+/** Whether the parser has failed at a status line that ends with LF alone. */
+export function isBareStatusLine(error: unknown): boolean {
+  return error instanceof Error && error.name === parserError && error.message.includes('CR after response line');
 }
 
 function readingCode({ name, code, message }: SystemError): ErrorCode {

@@ -5,9 +5,11 @@ import { buildConnector, type Dispatcher, errors, Pool } from 'undici';
 import { wireFieldName } from '../http/field-name.ts';
 import type { Fields } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
+import { isSafeMethod } from '../semantics/method.ts';
 import { ConnectionQueue } from './connection-queue.ts';
 import { Exchange } from './exchange.ts';
-import type { ConnectedOrigin, OriginRequest } from './origin.ts';
+import type { ConnectedOrigin, OriginRequest, OriginResponse } from './origin.ts';
+import { isBareStatusLine } from './origin-error.ts';
 import { hostOfOrigin, socketPathOf } from './place.ts';
 import { createReading } from './received-bytes.ts';
 import { requireCloseNotify } from './tls-closure.ts';
@@ -67,6 +69,11 @@ const connectionFields: ReadonlySet<string> = new Set([
  * A connection is kept after HEAD too, until the origin has once sent bytes that are no response, or that no request asked for:
  * it may answer HEAD with content. Then each HEAD gets a connection of its own.
  *
+ * An origin whose status lines end with LF alone ends all lines of its heads so (RFC 9112 §2.2): from the first one on, that is
+ * understood, and the request that found it out is sent again where it only reads. Other lines that end so are refused: they
+ * may be what a client has slipped into a field. So are folded lines (obs-fold, §5.2), in place of which a 502 is right: the
+ * parser's flag that takes them takes control characters in values and a space before the colon, too.
+ *
  * Four limits. undici keeps a connection after HEAD only where the head has a length, a coding or `Connection: keep-alive`. It
  * cuts an origin that sends a 100 nobody asked for, though RFC 9110 §15.2 would have it read over. It does
  * not tell HTTP/1.0 from 1.1, so that chunks of the former are taken for a body as they are (RFC 9112 §6.1), and the connection
@@ -78,6 +85,7 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
   // The pool's own URL says only whether there is TLS; over a Unix socket there is none.
   const base = socketPathOf(url) === undefined ? url.origin : `http://${hostOfOrigin(url)}`;
   let isKeptAfterHead = true;
+  let endsLinesWithLf = false;
   const createPool = () => {
     const pool = new Pool(base, {
       connect: createConnector(options, spare),
@@ -92,8 +100,12 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
       maxResponseSize: -1,
       strictContentLength: true,
     });
+    pool.on('connect', (_url, targets) => {
+      if (endsLinesWithLf) takeBareLf(targets.at(-1));
+    });
     pool.on('disconnect', (_url, _targets, error) => {
-      if (isForStrayBytes(error)) isKeptAfterHead = false;
+      if (isBareStatusLine(error)) endsLinesWithLf = true;
+      else if (isForStrayBytes(error)) isKeptAfterHead = false;
     });
     return pool;
   };
@@ -101,14 +113,22 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
   const isTls = url.protocol === 'https:';
   const queue = new ConnectionQueue(options.connections);
 
+  const send = (request: OriginRequest): Promise<OriginResponse> => {
+    const turn = queue.join();
+    const exchange = new Exchange(request, { isTls, version: '1.1' }, () => turn.leave());
+    const sent = dispatchOptions(request, url.hostname, isKeptAfterHead);
+    turn.begin(() => pool.dispatch(sent, exchange));
+    return exchange.response;
+  };
+
   return {
     async fetch(request) {
       refuseUnsendable(request);
-      const turn = queue.join();
-      const exchange = new Exchange(request, { isTls, version: '1.1' }, () => turn.leave());
-      const sent = dispatchOptions(request, url.hostname, isKeptAfterHead);
-      turn.begin(() => pool.dispatch(sent, exchange));
-      return exchange.response;
+      return await send(request).catch((error: ProxyError) => {
+        const mayRepeat = isSafeMethod(request.method) && request.body === undefined && !request.signal.aborted;
+        if (mayRepeat && isBareStatusLine(error.cause)) return send(request);
+        throw error;
+      });
     },
     retire: () => pool.retire(),
     close: () => pool.destroy(),
@@ -166,6 +186,27 @@ function isForStrayBytes(error: Error): boolean {
   return (
     error instanceof errors.HTTPParserError || (error instanceof errors.SocketError && error.message === 'bad response')
   );
+}
+
+/**
+ * Lets the parser of a connection take LF alone for the end of a line in heads. undici's parser can do that, but undici has no
+ * option for it; where another version of undici keeps its parser elsewhere, such responses get 502.
+ */
+function takeBareLf(client: unknown): void {
+  const parser = hiddenMember(hiddenMember(client, 'socket'), 'parser') as LenientParser | undefined;
+  parser?.llhttp?.llhttp_set_lenient_optional_cr_before_lf?.(parser.ptr, 1);
+}
+
+interface LenientParser {
+  readonly ptr: number;
+  readonly llhttp?: { llhttp_set_lenient_optional_cr_before_lf?(parser: number, isLenient: 0 | 1): void };
+}
+
+/** What an object has under a symbol that is not exported. */
+function hiddenMember(owner: unknown, description: string): unknown {
+  if (typeof owner !== 'object' || owner === null) return undefined;
+  const symbol = Object.getOwnPropertySymbols(owner).find((each) => each.description === description);
+  return symbol === undefined ? undefined : Reflect.get(owner, symbol);
 }
 
 function dispatchOptions(

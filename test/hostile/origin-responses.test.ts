@@ -167,7 +167,6 @@ const chunks: readonly Row[] = [
 ];
 
 const lines: readonly Row[] = [
-  ['lines that end in LF', 'HTTP/1.1 200 OK\nCache-Control: max-age=60\nContent-Length: 4\n\ngood', '502', 'fresh'],
   [
     'one line that ends in LF',
     `HTTP/1.1 200 OK\r\nX-A: 1\nSet-Cookie: a=1\r\nContent-Length: 4\r\n\r\ngood`,
@@ -310,6 +309,32 @@ const order: readonly Row[] = [
 ];
 const isClosed = Promise.withResolvers<void>();
 
+/** From the first row on, the origin is known as one whose heads have such lines. */
+const bareLines: readonly Row[] = [
+  [
+    'all lines',
+    async ({ request, send }) => {
+      const bytes = 'HTTP/1.1 200 OK\nCache-Control: max-age=60\nContent-Length: 4\n\ngood';
+      // The request is sent again.
+      plays.set(request.target, bytes);
+      await send(bytes);
+    },
+    '200 good',
+    'stored',
+  ],
+  ['some lines', `${four.replace('\r\n', '\n')}good`, '200 good', 'stored'],
+  ['the empty line', `${four.slice(0, -2)}\ngood`, '200 good', 'stored'],
+  ['chunk lines', `${chunked}4\ngood\n0\n\n`, '200 cut', 'fresh'],
+  ['a line break in a chunk extension', `${chunked}4;a\nb\r\ngood\r\n0\r\n\r\n`, '200 b\r\ng cut', 'fresh'],
+  ['a folded line', `${head('X-A: 1\n 2', 'Content-Length: 4')}good`, '502', 'fresh'],
+  [
+    'length and chunks',
+    `${head('Content-Length: 4\nTransfer-Encoding: chunked')}4\r\ngood\r\n0\r\n\r\n`,
+    '502',
+    'fresh',
+  ],
+];
+
 describe.each([
   ['framing', framing],
   ['chunks', chunks],
@@ -317,6 +342,7 @@ describe.each([
   ['statuses', statuses],
   ['bodies', bodies],
   ['order', order],
+  ['LF at the end of', bareLines],
 ])('%s', (group, rows) => {
   it.each<Row>([...rows])('%s', async (name, play, first, then, method = 'GET') => {
     const target = `/${encodeURIComponent(`${group} ${name}`)}`;

@@ -24,6 +24,7 @@ const trusting = { ca: testAuthority, rejectUnauthorized: true };
 const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext';
 const failed = (head: string): Outcome => ({ head, isReused: false });
 const ill = failed('origin_ill_framed');
+const folded = failed('origin_folded_field');
 const kept = (head: string, body = ''): Outcome => ({ head, body, isReused: true });
 const dropped = (head: string, body = ''): Outcome => ({ head, body, isReused: false });
 
@@ -144,13 +145,18 @@ const rows: readonly Row[] = [
   ['status 600', 'HTTP/1.1 600 Odd\r\nContent-Length: 4\r\n\r\ngood', ill],
   ['HTTP/3.0', 'HTTP/3.0 200 OK\r\nContent-Length: 4\r\n\r\ngood', ill],
   ['space before the colon', `${head}Content-Length : 4\r\n\r\ngood`, ill],
-  ['a folded line', `${head}X-Folded: a\r\n b\r\nContent-Length: 4\r\n\r\ngood`, ill],
+  ['a folded line', `${head}X-Folded: a\r\n b\r\nContent-Length: 4\r\n\r\ngood`, folded],
+  ['a line folded by a tab', `${head}X-Folded: a\r\n\tb\r\nContent-Length: 4\r\n\r\ngood`, folded],
+  ['a folded length', `${head}Content-Length:\r\n 4\r\n\r\ngood`, folded],
+  ['a folded coding', `${head}Transfer-Encoding:\r\n\tchunked\r\n\r\n4\r\ngood\r\n0\r\n\r\n`, folded],
   ['a folded first line', `${head} Content-Length: 4\r\n\r\ngood`, ill],
   ['a field without a colon', `${head}Content-Length\r\n\r\ngood`, ill],
   ['an empty field name', `${head}: x\r\n\r\ngood`, ill],
   ['NUL in a value', `${head}X: a\0b\r\nContent-Length: 4\r\n\r\ngood`, ill],
   ['CR in a value', `${head}X: a\rb\r\nContent-Length: 4\r\n\r\ngood`, ill],
-  ['lines that end in LF', 'HTTP/1.1 200 OK\nContent-Length: 4\n\ngood', ill],
+  ['a field that ends in LF', `${head}X: a\nContent-Length: 4\r\n\r\ngood`, failed('origin_bare_lf')],
+  ['a head that ends in LF', `${head}Content-Length: 4\r\n\ngood`, ill],
+  ['chunk lines that end in LF', `${chunked}4\ngood\n0\n\n`, dropped('200 chunked', ' origin_ill_framed')],
   ['a head without end', `${head}${'X-Padding: 0123456789\r\n'.repeat(10_000)}`, ill],
   ['a field without end', `${head}X-Padding: ${'0123456789'.repeat(20_000)}`, ill],
   [
@@ -199,6 +205,82 @@ describe('a response over HTTP/1.1', () => {
 
     await origin.close();
     await server.allClosed();
+  });
+});
+
+describe('an origin that ends the lines of its heads with LF alone (RFC 9112 §2.2)', () => {
+  const lfHead = (...lines: readonly string[]) => ['HTTP/1.1 200 OK', ...lines, '', ''].join('\n');
+  const fourLf = lfHead('Content-Length: 4');
+
+  it.each<Row>([
+    ['a length', `${fourLf}good`, kept('200 length 4', 'good')],
+    ['HEAD', fourLf, kept('200 none'), 'HEAD'],
+    ['chunks', `${lfHead('Transfer-Encoding: chunked')}4\r\ngood\r\n0\r\n\r\n`, kept('200 chunked', 'good')],
+    ['trailers', `${lfHead('Transfer-Encoding: chunked')}4\r\ngood\r\n0\r\nX: y\n\n`, kept('200 chunked', 'good')],
+    [
+      'chunk lines that end so, too',
+      `${lfHead('Transfer-Encoding: chunked')}4\ngood\n0\n\n`,
+      dropped('200 chunked', ' origin_ill_framed'),
+    ],
+    ['close-delimited', thenEnd(`${lfHead()}good`), dropped('200 close', 'good')],
+    ['an interim response', `HTTP/1.1 103 Early Hints\nLink: </a>\n\n${fourLf}good`, kept('200 length 4', 'good')],
+    [
+      'some lines that end with CR LF',
+      `HTTP/1.1 200 OK\nX: y\r\nContent-Length: 4\r\n\ngood`,
+      kept('200 length 4', 'good'),
+    ],
+    ['a folded line', `${lfHead('X: a', ' b', 'Content-Length: 4')}good`, folded],
+    ['a folded first line', `${lfHead(' X: a', 'Content-Length: 4')}good`, ill],
+    ['CR in a value', `${lfHead('X: a\rb', 'Content-Length: 4')}good`, ill],
+    ['NUL in a value', `${lfHead('X: a\0b', 'Content-Length: 4')}good`, ill],
+    ['two lengths', `${lfHead('Content-Length: 4', 'Content-Length: 4')}good`, ill],
+  ])('is understood: %s', async (_name, play, want, method = 'GET') => {
+    for (const tls of [undefined, testCertificate]) {
+      // The first one shows what the origin does, and is repeated.
+      await using server = await openScriptedOrigin(
+        `${fourLf}lost`,
+        `${fourLf}seen`,
+        play,
+        `${fourLf}next`,
+        ...(tls === undefined ? [] : [{ tls }]),
+      );
+      const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1, tls: trusting }));
+      expect(await outcomeOf(origin.fetch(originRequest()))).toEqual({ head: '200 length 4', body: 'seen' });
+      const got = await outcomeOf(origin.fetch(originRequest({ method })));
+      const next = await outcomeOf(origin.fetch(originRequest()));
+      expect({ ...got, isReused: server.requests[3]?.connection === 2 }).toEqual(want);
+      expect(next).toEqual({ head: '200 length 4', body: 'next' });
+      await origin.close();
+      await server.allClosed();
+    }
+  });
+
+  it('gets no request again that does more than read', async () => {
+    await using server = await openScriptedOrigin(`${fourLf}good`);
+    const origin = createUndiciOrigin(originOptions({ url: server.url }));
+    const post = () => outcomeOf(origin.fetch(originRequest({ method: 'POST', bodySizeBytes: 0 })));
+    expect(await post()).toEqual({ head: 'origin_bare_lf' });
+    expect(server.requests.length).toBe(1);
+    expect(await post()).toEqual({ head: '200 length 4', body: 'good' });
+    await origin.close();
+  });
+
+  it('is known by its status line, which holds nothing of a request, and not by what may have been slipped into a field', async () => {
+    await using server = await openScriptedOrigin(`${head}X: a\nSet-Cookie: b=c\r\nContent-Length: 4\r\n\r\ngood`);
+    const origin = createUndiciOrigin(originOptions({ url: server.url }));
+    for (let asked = 1; asked <= 2; asked += 1) {
+      expect(await outcomeOf(origin.fetch(originRequest()))).toEqual({ head: 'origin_bare_lf' });
+      expect(server.requests.length).toBe(asked);
+    }
+    await origin.close();
+  });
+
+  it('is understood whichever of its connections a request takes', async () => {
+    await using server = await openScriptedOrigin(`${fourLf}good`);
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 4 }));
+    const got = await Promise.all(Array.from({ length: 12 }, () => outcomeOf(origin.fetch(originRequest()))));
+    expect(got).toEqual(Array.from({ length: 12 }, () => ({ head: '200 length 4', body: 'good' })));
+    await origin.close();
   });
 });
 

@@ -334,6 +334,36 @@ describe('how it is told', () => {
   });
 });
 
+describe('lines that do not end as they should', () => {
+  const [status, length] = ['HTTP/1.1 200 OK', 'Content-Length: 4'];
+  it.each<[name: string, bytes: string, want: RegExp]>([
+    [
+      'a folded line',
+      `${status}\r\nX-A: 1\r\n 2\r\n${length}\r\n\r\ngood`,
+      /cannot be asked: the response header has a folded line \(obs-fold, RFC 9112 §5\.2\)/,
+    ],
+    [
+      'one line that ends with LF',
+      `${status}\r\nX-A: 1\n${length}\r\n\r\ngood`,
+      /cannot be asked: the response header ends lines with a bare LF \(RFC 9112 §2\.2\)/,
+    ],
+  ])('are named: %s', async (_name, bytes, want) => {
+    await using origin = await openScriptedOrigin(bytes);
+    const { code, stdout, stderr } = await probed(origin.url);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(want);
+  });
+
+  it('are taken where all of them end with LF', async () => {
+    await using origin = await openScriptedOrigin(({ request, send }) =>
+      send(`${status}\n${length}\nCache-Control: max-age=60\n\n${request.method === 'HEAD' ? '' : 'good'}`),
+    );
+    const { code, stdout } = await probed(origin.url);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^length {7}4 bytes$/m);
+  });
+});
+
 describe('how it is asked', () => {
   it('few times, and nothing is read but heads', async () => {
     let sentBytes = 0;
