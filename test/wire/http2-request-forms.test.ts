@@ -25,6 +25,8 @@ interface Form {
   readonly isContinued: boolean;
   readonly hasTrailers: boolean;
   readonly hasLength: boolean;
+  /** How many bytes more than there are the length says. */
+  readonly excess?: number;
 }
 
 const forms: Form[] = (['GET', 'POST'] as const).flatMap((method) =>
@@ -48,8 +50,9 @@ function nameOf({ method, content, isContinued, hasTrailers, hasLength }: Form):
 }
 
 /** The frames of a request on a stream; the last one ends it. */
-function framesOf({ method, content, isContinued, hasTrailers, hasLength }: Form, stream: number): Buffer[] {
-  const length = String(content.join('').length);
+function framesOf(form: Form, stream: number): Buffer[] {
+  const { method, content, isContinued, hasTrailers, hasLength, excess = 0 } = form;
+  const length = String(content.join('').length + excess);
   const fields = (method === 'GET' ? getFields : postFields)('/x', hasLength ? [['content-length', length]] : []);
   const block = encodeFields(fields);
   const cut = isContinued ? Math.floor(block.length / 2) : block.length;
@@ -98,6 +101,14 @@ async function expectAnswer({ method, content }: Form): Promise<void> {
   expect(seen).toEqual([`${method} /x ${content.join('')}`]);
 }
 
+async function sendEachFrame(form: Form): Promise<void> {
+  for (const [at, frame] of framesOf(form, stream).entries()) {
+    // Nothing may come between the frames of one field section (RFC 9113 §6.10).
+    if (at > 0 && frame[3] !== frameType.continuation) await client.roundTrip();
+    client.send(frame);
+  }
+}
+
 describe.each(forms.map((form) => ({ name: nameOf(form), form })))('$name', ({ form }) => {
   it('is a request, in one write', async () => {
     origin.reset();
@@ -109,11 +120,39 @@ describe.each(forms.map((form) => ({ name: nameOf(form), form })))('$name', ({ f
   it('is a request, in a write for each frame', async () => {
     origin.reset();
     stream += 2;
-    for (const [at, frame] of framesOf(form, stream).entries()) {
-      // Nothing may come between the frames of one field section (RFC 9113 §6.10).
-      if (at > 0 && frame[3] !== frameType.continuation) await client.roundTrip();
-      client.send(frame);
-    }
+    await sendEachFrame(form);
     await expectAnswer(form);
   });
 });
+
+const lies = forms
+  .filter(({ hasLength }) => hasLength)
+  .flatMap((form) => [1, -1].map((excess) => ({ ...form, excess })))
+  .filter(({ content, excess }) => content.join('').length + excess >= 0);
+
+describe.each(lies.map((form) => ({ name: nameOf(form), form })))(
+  '$name, whose length is off by $form.excess',
+  ({ form }) => {
+    /** A stream error (RFC 9113 §8.1.1): a reset, or 400 before that; the connection takes further requests. */
+    async function expectStreamError(): Promise<void> {
+      await client.until(() => client.outcome(stream).resetCode !== undefined || client.goawayCode !== undefined);
+      const { status = 400, resetCode } = client.outcome(stream);
+      expect([status, resetCode, client.goawayCode]).toEqual([400, errorCode.protocol, undefined]);
+      stream += 2;
+      client.request(stream, getFields('/x'));
+      expect((await client.whenOver(stream)).status).toBe(200);
+    }
+
+    it('is an error of its stream, in one write', async () => {
+      stream += 2;
+      client.send(Buffer.concat(framesOf(form, stream)));
+      await expectStreamError();
+    });
+
+    it('is an error of its stream, in a write for each frame', async () => {
+      stream += 2;
+      await sendEachFrame(form);
+      await expectStreamError();
+    });
+  },
+);
