@@ -28,6 +28,7 @@ import { type CachePurge, purge } from './purge.ts';
 import { Refusals } from './refusals.ts';
 import { listFills, type RunningFill, stopFill } from './running-fills.ts';
 import { StoredAnswers } from './stored-answers.ts';
+import { UnreadTransfers } from './unread-transfers.ts';
 import { UnsharedKeys } from './unshared-keys.ts';
 import type { Version } from './version.ts';
 
@@ -57,7 +58,7 @@ export interface Cache {
 }
 
 /** What a cache is made of. */
-export type CacheContext = Omit<ExchangeContext, 'unshared' | 'refusals' | 'telling'>;
+export type CacheContext = Omit<ExchangeContext, 'unread' | 'unshared' | 'refusals' | 'telling'>;
 
 /** Creates the cache over a store. */
 export function createCache(context: CacheContext): Cache {
@@ -79,8 +80,14 @@ class StoreCache implements Cache {
   readonly #uses = createUseCounts({ maxKeys: MAX_COUNTED_KEYS });
 
   constructor(context: CacheContext) {
-    this.#context = { ...context, unshared: this.#unshared, refusals: new Refusals(), telling: new Telling() };
-    this.#flights = new Flights(context);
+    this.#context = {
+      ...context,
+      unread: new UnreadTransfers(),
+      unshared: this.#unshared,
+      refusals: new Refusals(),
+      telling: new Telling(),
+    };
+    this.#flights = new Flights(this.#context);
     this.#passing = new Passing(this.#context, this.#flights);
     this.#company = new Company(this.#context, (lease, inquiry, given) => this.#answerUnder(lease, inquiry, given));
     this.#stored = new StoredAnswers(this.#context, this.#flights, this.#passing, this.#company);
@@ -261,7 +268,7 @@ class StoreCache implements Cache {
   #fly(inquiry: Inquiry, candidate: Candidate | undefined): Flight {
     return this.#flights.start(
       inquiry.key,
-      inquiry.policy.fill.onAbort,
+      inquiry.policy.fill,
       (clearance) => exchange(this.#context, inquiry, candidate, clearance),
       { leader: new Asker(inquiry) },
     );

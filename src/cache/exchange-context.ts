@@ -7,6 +7,7 @@ import type { Emit } from '../telemetry/events.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import type { Fleet } from './fleet.ts';
 import type { Refusals } from './refusals.ts';
+import type { UnreadTransfers } from './unread-transfers.ts';
 import type { UnsharedKeys } from './unshared-keys.ts';
 
 /** What is passed in. */
@@ -20,6 +21,8 @@ export interface ExchangeContext {
   readonly windowBytes: number;
   /** What all readers together may have read before it is asked for. */
   readonly readAhead: ByteBudget;
+  /** The transfers of each client that no client reads. */
+  readonly unread: UnreadTransfers;
   /** Told of keys whose responses turn out not to be for sharing. */
   readonly unshared: UnsharedKeys;
   /** Told why responses are not stored. */

@@ -7,6 +7,8 @@ export interface FillPolicy {
   /** It does not when more than this is left of it, or its representation is larger than this; Infinity for no limit. */
   readonly finishMaxLeftBytes: number;
   readonly finishMaxSizeBytes: number;
+  /** Nor when so many of its client go on unread already; Infinity for no limit. */
+  readonly finishMaxPerClient: number;
   /** Whether what is absent of a generation is fetched although nobody asks for it, where the origin gives parts. */
   readonly complete: 'always' | 'never' | { readonly smallerThanBytes: number };
   /** A reader this far ahead of a transfer gets one of its own, in bytes, unless the transfer is there in `seekAheadMs`. */
@@ -17,6 +19,9 @@ export interface FillPolicy {
   /** How often a broken transfer is taken up again without progress in between. */
   readonly resumeAttempts: number;
 }
+
+/** What becomes of an exchange without readers, whatever else is under way. */
+export const finishAlways = { onAbort: 'finish', finishMaxPerClient: Number.POSITIVE_INFINITY } as const;
 
 /** A transfer that nobody reads. */
 export interface Unwanted {

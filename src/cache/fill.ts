@@ -36,6 +36,8 @@ export interface FillHost {
   isAheadCovered(fill: Fill, offset: number): boolean;
   /** Whether a broken transfer is worth taking up again. */
   mayResume(error: ProxyError): boolean;
+  /** Whether no reader may ask for what a fill still brings. */
+  isUnread(fill: Fill): boolean;
   /** Told when the frontier has moved. */
   moved(): void;
 }
@@ -105,6 +107,10 @@ export class Fill implements Coming {
 
   get limit(): number {
     return this.#limit;
+  }
+
+  get isUnread(): boolean {
+    return this.#options.host.isUnread(this);
   }
 
   /** Bytes received from the origin, those that were there already included. */

@@ -7,12 +7,14 @@ import type { StoredEntry } from '../store/store.ts';
 import { untilAborted } from './abandonable.ts';
 import { firstWanted, isOpenEnded } from './asked.ts';
 import type { Asker } from './asker.ts';
+import type { FillPolicy } from './fill-policy.ts';
 import type { Generation } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
 import type { Seat } from './readers.ts';
 import type { Relay, Representation } from './representation.ts';
 import { Revocation } from './revocation.ts';
 import { Steps } from './steps.ts';
+import type { UnreadTransfers } from './unread-transfers.ts';
 
 /** What of a response is for the one that started the flight alone, though the rest is shared. */
 interface Personal {
@@ -83,7 +85,9 @@ export type Exchange = (clearance: Clearance) => Promise<Landing>;
 /** What a flight is made with. */
 export interface FlightOptions {
   readonly key: string;
-  readonly onAbort: 'finish' | 'stop';
+  /** What becomes of it when all who wait for it have left. */
+  readonly unreadPolicy: Pick<FillPolicy, 'onAbort' | 'finishMaxPerClient'>;
+  readonly unread: UnreadTransfers;
   readonly exchange: Exchange;
   /** The request that has started it, where its response may be for equal requests only. */
   readonly leader: Asker | undefined;
@@ -106,7 +110,10 @@ export class Flight implements Clearance {
   readonly landed: Promise<Landing>;
   /** Resolves when nothing of it is under way any more. */
   readonly ended: Promise<void>;
-  readonly #onAbort: 'finish' | 'stop';
+  readonly #unreadPolicy: FlightOptions['unreadPolicy'];
+  readonly #unread: UnreadTransfers;
+  /** The client that it goes on for unread. */
+  #leftBy: string | undefined;
   readonly #reopens: string | undefined;
   readonly #abort = new AbortController();
   #landing: Landing | undefined;
@@ -117,15 +124,18 @@ export class Flight implements Clearance {
   readonly #storing = new Steps();
   readonly #revocation = new Revocation();
 
-  constructor({ key, onAbort, exchange, leader, reopens, mayPublish, startedAt }: FlightOptions) {
+  constructor(options: FlightOptions) {
+    const { key, unreadPolicy, unread, exchange, leader, reopens, mayPublish, startedAt } = options;
     this.key = key;
     this.leader = leader;
     this.startedAt = startedAt;
     this.mayPublish = mayPublish;
-    this.#onAbort = onAbort;
+    this.#unreadPolicy = unreadPolicy;
+    this.#unread = unread;
     this.#reopens = reopens;
     this.landed = exchange(this).then((landing) => {
       this.#landing = landing;
+      if (this.#leftBy !== undefined) this.#unread.forget(this.#leftBy, this);
       if (this.#newer !== undefined) this.generation?.freshen(this.#newer);
       if (this.#expiredAt !== undefined) this.expire(this.#expiredAt);
       this.#revocation.settle(this.#tags);
@@ -171,6 +181,11 @@ export class Flight implements Clearance {
     return this.generation === undefined ? this.#reopens === generation : this.generation.name === generation;
   }
 
+  /** Whether its head is still to come, and all who waited for it have left. */
+  get isUnread(): boolean {
+    return this.#landing === undefined && this.#waiting.size === 0;
+  }
+
   /** Whether there is still something to be had of it for a late request. */
   get isJoinable(): boolean {
     if (this.signal.aborted) return false;
@@ -196,9 +211,15 @@ export class Flight implements Clearance {
       throw error;
     } finally {
       this.#waiting.delete(seat);
-      const isWanted = this.#waiting.size > 0 || this.#landing !== undefined || this.#onAbort === 'finish';
-      if (!isWanted) this.#abort.abort(new ProxyError('client_gone'));
+      if (this.isUnread && !this.#mayGoOnFor(asking.client)) this.#abort.abort(new ProxyError('client_gone'));
     }
+  }
+
+  #mayGoOnFor(client: string): boolean {
+    const { onAbort, finishMaxPerClient } = this.#unreadPolicy;
+    if (onAbort === 'stop') return false;
+    this.#leftBy ??= client;
+    return this.#unread.mayGoOn(this.#leftBy, this, finishMaxPerClient);
   }
 
   /** Waits as the one who has started it. A response for that one alone is not left unread when its client goes. */

@@ -5,15 +5,18 @@ import type { ProxyError } from '../http/proxy-error.ts';
 import { ShortLivedMap, ShortLivedSet } from '../http/short-lived.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { Asker } from './asker.ts';
+import type { FillPolicy } from './fill-policy.ts';
 import type { Fleet, Lease } from './fleet.ts';
 import { type Exchange, Flight, type Landing } from './flight.ts';
 import { Revocation } from './revocation.ts';
 import { Steps } from './steps.ts';
+import type { UnreadTransfers } from './unread-transfers.ts';
 
 /** What flights work with. */
 export interface FlightsContext {
   readonly fleet: Pick<Fleet, 'hold'>;
   readonly clock: Pick<Clock, 'now'>;
+  readonly unread: UnreadTransfers;
 }
 
 /** The flights of all keys. */
@@ -50,7 +53,7 @@ export class Flights {
    */
   start(
     key: string,
-    onAbort: 'finish' | 'stop',
+    unreadPolicy: Pick<FillPolicy, 'onAbort' | 'finishMaxPerClient'>,
     exchange: Exchange,
     { leader, reopens }: { readonly leader?: Asker; readonly reopens?: string } = {},
   ): Flight {
@@ -58,7 +61,8 @@ export class Flights {
     const lease = this.#hold(key);
     const startedAt = this.#context.clock.now();
     const mayPublish = lease !== undefined;
-    const flight = new Flight({ key, onAbort, exchange: heeded, leader, reopens, mayPublish, startedAt });
+    const { unread } = this.#context;
+    const flight = new Flight({ key, unreadPolicy, unread, exchange: heeded, leader, reopens, mayPublish, startedAt });
     const number = this.#running.add(flight);
     this.#byKey.set(key, [...(this.#byKey.get(key) ?? []), flight]);
     void flight.ended.then(() => {

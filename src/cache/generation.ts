@@ -186,6 +186,8 @@ export class Generation implements SupplyHost, AccessHost {
     // They take their own seats in this turn.
     await Promise.resolve();
     for (const each of leave) each();
+    // Those who have asked for it may all have left before.
+    if (leave.length === 0) this.#supply.endUnwanted();
     this.idle();
     await this.#closed.promise;
   }

@@ -3,6 +3,7 @@
 import { traceFields, withoutTraceFields } from '../semantics/trace-context.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { isFor } from './asker.ts';
+import { finishAlways } from './fill-policy.ts';
 import type { Flight } from './flight.ts';
 import { changedInquiry, type Inquiry } from './inquiry.ts';
 
@@ -17,7 +18,7 @@ export function isBeingValidated(flights: readonly Flight[], entry: StoredEntry,
 /** The same question, asked on nobody's behalf: nobody is told of what comes before the response, or ends it by leaving. */
 export function unattended(inquiry: Inquiry): Inquiry {
   const { policy, originFields } = inquiry;
-  const fill = { ...policy.fill, onAbort: 'finish' as const };
+  const fill = { ...policy.fill, ...finishAlways };
   return changedInquiry(inquiry, {
     originFields: withoutTraceFields(originFields),
     causedBy: traceFields(originFields),

@@ -140,7 +140,7 @@ function commonOptions(
   clearance: Clearance,
   isAwaited: boolean,
 ): Omit<GenerationOptions, 'response' | 'isPublished' | 'check' | 'first' | 'isRevoked' | 'publish' | 'commit'> {
-  const { store, clock, emit, windowBytes, readAhead, unshared, refusals } = context;
+  const { store, clock, emit, windowBytes, readAhead, unread, unshared, refusals } = context;
   const { key, policy } = inquiry;
   const source = createPartSource({ inquiry, response: stored, sizeBytes, clock, isAwaited });
   const noteRefusal = (reason: string) => refusals.note(key, { reason, status: stored.status, at: clock.now() });
@@ -155,6 +155,7 @@ function commonOptions(
     retry: { maxAttempts: policy.fill.resumeAttempts, firstDelayMs: FIRST_DELAY_MS, maxDelayMs: MAX_DELAY_MS },
     clock,
     source,
+    unread,
     learn: (response, head) => clearance.storing(() => learn(context, inquiry, writer.generation, response, head)),
     onFillStart: (kind) => emit({ kind, what: 'fill' }),
     onFill: ({ result, bytes, resumptions, durationMs, error }) => {

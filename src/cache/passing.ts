@@ -64,7 +64,7 @@ export class Passing {
       tether.release();
       const flight = this.#flights.start(
         inquiry.key,
-        posted.policy.fill.onAbort,
+        posted.policy.fill,
         (clearance) => landPosted(this.#context, posted, received, clearance),
         { leader: new Asker(posted) },
       );

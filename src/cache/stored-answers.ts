@@ -11,6 +11,7 @@ import type { Company } from './company.ts';
 import type { StoredPlan } from './course.ts';
 import { reopenStored } from './exchange.ts';
 import type { ExchangeContext } from './exchange-context.ts';
+import { finishAlways } from './fill-policy.ts';
 import type { Right } from './fleet.ts';
 import type { Arrival, Exchange, Flight } from './flight.ts';
 import type { Flights } from './flights.ts';
@@ -138,7 +139,7 @@ export class StoredAnswers {
       await this.#flights.released(entry.generation);
       return await reopenStored(this.#context, inquiry, entry, clearance);
     };
-    return this.#flights.start(inquiry.key, 'finish', reopen, {
+    return this.#flights.start(inquiry.key, finishAlways, reopen, {
       leader: new Asker(inquiry),
       reopens: entry.generation,
     });

@@ -15,6 +15,7 @@ import type { FirstPart, Part, PartHead } from './part.ts';
 import type { PartSource } from './part-source.ts';
 import type { Visitor } from './readers.ts';
 import type { RetryRules } from './retry-budget.ts';
+import type { UnreadTransfers } from './unread-transfers.ts';
 import { Witness } from './witness.ts';
 
 /** How a transfer ended; `kept`: all of it is stored, and the generation is not whole yet. */
@@ -46,6 +47,8 @@ export interface SupplyRules {
   readonly retry: RetryRules;
   readonly clock: Clock;
   readonly source: PartSource;
+  /** The unread transfers of each client, of all generations. */
+  readonly unread: UnreadTransfers;
   /** Told when a transfer begins, and when it turns out not to, because of a limit. Does not throw. */
   readonly onFillStart: (kind: 'begun' | 'called_off') => void;
   /** Told when one that has begun is over. Does not throw. */
@@ -169,8 +172,8 @@ export class Supply implements FillHost {
   endUnwanted(): void {
     for (const fill of this.#arrivals) {
       const isDone = fill.frontier >= fill.limit;
-      if (isDone || this.#host.isWanted({ start: fill.frontier, end: fill.limit })) continue;
-      if (this.#decideUnwanted(fill) === 'finish') continue;
+      if (isDone || !this.isUnread(fill)) continue;
+      if (this.#decideUnwanted(fill) === 'finish' && this.#mayGoOnUnread(fill)) continue;
       const error = new ProxyError('client_gone', { detail: 'nobody reads it any more' });
       if (this.#rules.policy.onAbort === 'finish' && this.#rules.source.givesParts) fill.stopAfterBlock(error);
       else fill.stop(error);
@@ -179,15 +182,16 @@ export class Supply implements FillHost {
 
   /** Fetches what is absent for its own sake, when nothing else comes, on the account of a client. */
   complete(client: string): void {
-    const { key, blockSizeBytes, policy, source } = this.#rules;
+    const { key, blockSizeBytes, policy, source, unread } = this.#rules;
     const { sizeBytes, keeper, isJoinable } = this.#host;
     const { present } = keeper;
     if (!this.isIdle || sizeBytes === undefined || !isJoinable || !source.mayAskForParts) return;
-    if (!mayComplete(policy, sizeBytes)) return;
+    if (!mayComplete(policy, sizeBytes) || !unread.hasRoom(client, policy.finishMaxPerClient)) return;
     const missing = present.firstMissing({ start: 0, end: Math.ceil(sizeBytes / blockSizeBytes) });
     if (missing !== undefined) {
       const span = { start: missing.start * blockSizeBytes, end: missing.end * blockSizeBytes };
-      this.#start(span, createErrand({ key, client }));
+      const fill = this.#start(span, createErrand({ key, client }));
+      unread.mayGoOn(client, fill, policy.finishMaxPerClient);
     }
   }
 
@@ -215,6 +219,10 @@ export class Supply implements FillHost {
 
   moved(): void {
     this.#host.moved();
+  }
+
+  isUnread({ frontier, limit }: Fill): boolean {
+    return !this.#host.isWanted({ start: frontier, end: limit });
   }
 
   /** A fill ends where a long enough run is there already; a short one is not worth another request. */
@@ -251,6 +259,14 @@ export class Supply implements FillHost {
     const blocks = { start: Math.floor(start / blockSizeBytes), end: Math.ceil(limit / blockSizeBytes) };
     const absent = keeper.present.firstMissing(blocks);
     return absent === undefined || this.#arrivals.bringAll({ start: absent.start * blockSizeBytes, end: limit }, fill);
+  }
+
+  /** What a block would bring has mostly been sent by now: to end it costs a connection and saves little. */
+  #mayGoOnUnread(fill: Fill): boolean {
+    const { blockSizeBytes, policy, unread } = this.#rules;
+    const limit = Math.min(fill.limit, this.#host.sizeBytes ?? Number.POSITIVE_INFINITY);
+    if (limit - fill.frontier <= blockSizeBytes) return true;
+    return unread.mayGoOn(fill.errand.client, fill, policy.finishMaxPerClient);
   }
 
   #decideUnwanted(fill?: Fill): 'finish' | 'stop' {
@@ -296,6 +312,7 @@ export class Supply implements FillHost {
       else if (fill.received === 0) fill.refusal = error;
     }
     this.#arrivals.remove(fill);
+    this.#rules.unread.forget(fill.errand.client, fill);
     const { received: bytes, resumptions } = fill;
     if (fill.refusal !== undefined) onFillStart('called_off');
     else onFill({ result, bytes, resumptions, durationMs: clock.now() - startedAt, error });

@@ -53,6 +53,11 @@ const fill = z
     finishMaxSizeBytes: size({ min: '0B', max: '1000TB' })
       .optional()
       .describe('With onAbort "finish": a transfer of a representation larger than this is stopped all the same.'),
+    finishMaxPerClient: count(0, 1_000_000)
+      .default(3)
+      .describe(
+        'With onAbort "finish": how many transfers of one client go on at a time that no client reads any more; further ones stop when their last reader leaves, or has got what it wanted. What has a block or less left is finished all the same.',
+      ),
     complete: z
       .enum(['always', 'whenSmaller', 'never'])
       .default('whenSmaller')

@@ -59,12 +59,21 @@ export async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): 
 }
 
 function fillPolicy({ fill, origin }: RouteConfig): FillPolicy {
-  const { onAbort, finishMaxLeftBytes, finishMaxSizeBytes, complete, completeBelowBytes, openRanges, resumeAttempts } =
-    fill;
+  const {
+    onAbort,
+    finishMaxLeftBytes,
+    finishMaxSizeBytes,
+    finishMaxPerClient,
+    complete,
+    completeBelowBytes,
+    openRanges,
+    resumeAttempts,
+  } = fill;
   return {
     onAbort,
     finishMaxLeftBytes: finishMaxLeftBytes ?? Number.POSITIVE_INFINITY,
     finishMaxSizeBytes: finishMaxSizeBytes ?? Number.POSITIVE_INFINITY,
+    finishMaxPerClient,
     complete: complete === 'whenSmaller' ? { smallerThanBytes: completeBelowBytes } : complete,
     seekAheadBytes: origin.seekAheadBytes,
     seekAheadMs: SEEK_AHEAD_MS,

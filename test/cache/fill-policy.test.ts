@@ -11,6 +11,7 @@ const policy: FillPolicy = {
   onAbort: 'finish',
   finishMaxLeftBytes: 100,
   finishMaxSizeBytes: 1000,
+  finishMaxPerClient: Infinity,
   complete: 'never',
   openRanges: 'grow',
   seekAheadBytes: 0,

@@ -107,6 +107,7 @@ describe('checkConfig fills in', () => {
           ranges: { maxRanges: 100, coalesceGapBytes: 80 },
           fill: {
             onAbort: 'finish',
+            finishMaxPerClient: 3,
             complete: 'whenSmaller',
             completeBelowBytes: 1_048_576,
             openRanges: 'grow',

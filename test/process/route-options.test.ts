@@ -33,6 +33,7 @@ const routes: Record<string, { cache?: object; fill?: object; origin?: object }>
   stopped: { origin: { ranges: 'never' }, fill: { onAbort: 'stop' } },
   left: { origin: { ranges: 'never' }, fill: { finishMaxLeftBytes: '100KB' } },
   large: { origin: { ranges: 'never' }, fill: { finishMaxSizeBytes: '100KB' } },
+  unread: { origin: { ranges: 'never' }, fill: { finishMaxPerClient: 0 } },
 };
 
 let origin: Server;
@@ -201,6 +202,7 @@ describe('fill', () => {
     ['/stopped/slow', true],
     ['/left/slow', true],
     ['/large/slow', true],
+    ['/unread/slow', true],
   ])('onAbort and its limits: whether %s ends with its client: %s', async (path, isEnded) => {
     const client = await begin(path);
     const transfer = held.get(path);

@@ -6,6 +6,7 @@ export const quietFillPolicy: FillPolicy = {
   onAbort: 'finish',
   finishMaxLeftBytes: Number.POSITIVE_INFINITY,
   finishMaxSizeBytes: Number.POSITIVE_INFINITY,
+  finishMaxPerClient: Number.POSITIVE_INFINITY,
   complete: 'never',
   openRanges: 'whole',
   seekAheadBytes: 2048,
