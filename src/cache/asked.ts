@@ -69,13 +69,6 @@ export function rangeSpecs({ request, originFields }: Asking): readonly RangeSpe
   return parsed.kind === 'set' ? parsed.specs : [];
 }
 
-/** Where what is wanted begins, as an offset; undefined where that depends on the length. */
-export function firstWanted(inquiry: Pick<Inquiry, 'request' | 'originFields'>): number | undefined {
-  const [spec] = rangeSpecs(inquiry);
-  if (spec === undefined) return 0;
-  return spec.kind === 'suffix' ? undefined : spec.first;
-}
-
 /** What of a request its ranges are read from. */
 interface Asking extends Pick<Inquiry, 'originFields'> {
   readonly request: Pick<Inquiry['request'], 'method'>;

@@ -5,7 +5,7 @@ import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { untilAborted } from './abandonable.ts';
-import { firstWanted, isOpenEnded } from './asked.ts';
+import { isOpenEnded } from './asked.ts';
 import type { Asker } from './asker.ts';
 import type { FillPolicy } from './fill-policy.ts';
 import type { Generation } from './generation.ts';
@@ -196,7 +196,7 @@ export class Flight implements Clearance {
 
   /** Waits for the landing, until the one who waits leaves. When the last one leaves, a flight of a `stop` route ends. */
   async wait(asking: Asking): Promise<Arrival> {
-    const seat = { client: asking.client, begin: firstWanted(asking), isOpenEnded: isOpenEnded(asking) };
+    const seat = { client: asking.client, isOpenEnded: isOpenEnded(asking) };
     if (this.#landing !== undefined) return arrive(this.#landing, seat);
     const { tagCount } = this.#revocation;
     const isExpired = this.#expiredAt !== undefined;

@@ -7,7 +7,6 @@ import { setImmediate } from 'node:timers/promises';
 import type { Span } from '../bytes/span.ts';
 import type { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
-import type { Reach } from '../origin/origin.ts';
 import type { EntryWriter, StoreFault } from '../store/store.ts';
 import { Access, type AccessHost } from './access.ts';
 import { AttachedRepresentation } from './attached-representation.ts';
@@ -169,10 +168,6 @@ export class Generation implements SupplyHost, AccessHost {
 
   wanters(span: Span): readonly string[] {
     return this.#readers.wanters(span);
-  }
-
-  reach(span: Span): Reach {
-    return this.#readers.reach(span, this.#options.blockSizeBytes);
   }
 
   /**

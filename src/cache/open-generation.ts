@@ -145,7 +145,6 @@ function commonOptions(
   const source = createPartSource({ inquiry, response: stored, sizeBytes, clock, isAwaited });
   const noteRefusal = (reason: string) => refusals.note(key, { reason, status: stored.status, at: clock.now() });
   return {
-    key,
     sizeBytes,
     writer,
     blockSizeBytes: store.blockSizeBytes,

@@ -1,7 +1,6 @@
 /** Those who read a generation or are about to: what each wants now, and what it may still ask for. */
 
 import type { Span } from '../bytes/span.ts';
-import type { Reach } from '../origin/origin.ts';
 import type { ByteReader } from './representation.ts';
 
 /** Who reads. */
@@ -16,8 +15,6 @@ export interface Visitor {
 
 /** Who will read. */
 export interface Seat extends Pick<Visitor, 'client'> {
-  /** Where it will begin, as an offset; undefined where that is not known. */
-  readonly begin: number | undefined;
   /** Whether an open-ended range was asked for: its client may leave long before the end. */
   readonly isOpenEnded: boolean;
 }
@@ -40,8 +37,6 @@ interface Reading {
   at: number;
   /** The offset that was asked for last; undefined for a seat. */
   floor: number | undefined;
-  /** Of a seat. */
-  readonly begin: number | undefined;
 }
 
 /** The readers of one generation, and the seats of those who will open it. */
@@ -58,15 +53,15 @@ export class Readers {
   }
 
   /** Takes a seat: what is asked for later begins anywhere. Gives the function that leaves it. */
-  sit({ client, begin }: Omit<Seat, 'isOpenEnded'>): () => void {
+  sit({ client }: Omit<Seat, 'isOpenEnded'>): () => void {
     const everything = { start: 0, end: Number.POSITIVE_INFINITY };
-    return this.#enter({ client, spans: [everything], at: 0, floor: undefined, begin });
+    return this.#enter({ client, spans: [everything], at: 0, floor: undefined });
   }
 
   /** Adds a reader that asks for these spans in their order, and nothing else. `visitor` is passed on with what it reads. */
   add(spans: readonly Span[], visitor: Visitor): ByteReader {
     const { client } = visitor;
-    const reading: Reading = { client, spans, at: 0, floor: spans[0]?.start ?? 0, begin: undefined };
+    const reading: Reading = { client, spans, at: 0, floor: spans[0]?.start ?? 0 };
     const reader = this.#source.createReader(visitor);
     const leave = this.#enter(reading);
     let toldOffset: number | undefined;
@@ -101,16 +96,6 @@ export class Readers {
   /** The clients of those who may ask for some of these bytes. */
   wanters(bytes: Span): readonly string[] {
     return [...this.#readings].filter((reading) => mayAskFor(reading, bytes)).map(({ client }) => client);
-  }
-
-  /** Where those are that may ask for some of these bytes: near, if one is at most so far before them. */
-  reach(bytes: Span, nearBytes: number): Reach {
-    const gaps = [...this.#readings]
-      .filter((reading) => mayAskFor(reading, bytes))
-      .map(({ floor, begin = Number.POSITIVE_INFINITY }) => bytes.start - (floor ?? begin))
-      .filter((gap) => gap >= 0);
-    if (gaps.length === 0) return 'far';
-    return gaps.some((gap) => gap <= nearBytes) ? 'near' : 'behind';
   }
 
   /** The lowest offset, of `from` and more, that one of them may ask for next; undefined when there is no such reader. */

@@ -3,11 +3,11 @@
 import type { Span } from '../bytes/span.ts';
 import type { Clock } from '../http/clock.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
-import type { Errand, Reach } from '../origin/origin.ts';
+import type { Errand } from '../origin/origin.ts';
 import { Arrivals } from './arrivals.ts';
 import { isBeyondLimit } from './beyond-limit.ts';
 import type { BlockKeeper } from './block-keeper.ts';
-import { createErrand } from './errand.ts';
+import { errandOf } from './errand.ts';
 import { decideFetch, type Outlook } from './fetch-decision.ts';
 import { type Arrived, Fill, type FillHost, isFatal } from './fill.ts';
 import { decideUnwanted, type FillPolicy, growsOpenRanges, mayComplete } from './fill-policy.ts';
@@ -41,7 +41,6 @@ export type Supplied =
 
 /** The rules of a supply. */
 export interface SupplyRules {
-  readonly key: string;
   readonly blockSizeBytes: number;
   readonly policy: FillPolicy;
   readonly retry: RetryRules;
@@ -69,8 +68,6 @@ export interface SupplyHost {
   isWanted(span: Span): boolean;
   /** The clients of those readers. */
   wanters(span: Span): readonly string[];
-  /** Where they are. */
-  reach(span: Span): Reach;
   /** Takes the fields that came with a part. Does not throw. */
   learn(head: PartHead): Promise<void>;
   /** Takes a block. Throws `ProxyError` `generation_changed`. */
@@ -156,7 +153,7 @@ export class Supply implements FillHost {
    * more and the bytes have passed, or because what follows could not be compared before they are given.
    */
   demand(offset: number, end: number, { client, openFrom }: Visitor): Supplied | 'gone' {
-    const { key, blockSizeBytes, source } = this.#rules;
+    const { blockSizeBytes, source } = this.#rules;
     const { present, isStoring } = this.#host.keeper;
     const decision = decideFetch({ ...this.outlook, offset, end, openFrom });
     if (decision.kind !== 'fetch') {
@@ -165,7 +162,7 @@ export class Supply implements FillHost {
     if (!isStoring && !source.mayAskForParts) return 'gone';
     const isFollowed = present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined;
     if (isFollowed && !source.isProvable) return 'gone';
-    return { kind: 'begun', fill: this.#start(decision.span, createErrand({ key, client })) };
+    return { kind: 'begun', fill: this.#start(decision.span, errandOf({ client })) };
   }
 
   /** Ends the transfers that nobody wants: at once, or with their block where the rest can be had later. */
@@ -182,7 +179,7 @@ export class Supply implements FillHost {
 
   /** Fetches what is absent for its own sake, when nothing else comes, on the account of a client. */
   complete(client: string): void {
-    const { key, blockSizeBytes, policy, source, unread } = this.#rules;
+    const { blockSizeBytes, policy, source, unread } = this.#rules;
     const { sizeBytes, keeper, isJoinable } = this.#host;
     const { present } = keeper;
     if (!this.isIdle || sizeBytes === undefined || !isJoinable || !source.mayAskForParts) return;
@@ -190,7 +187,7 @@ export class Supply implements FillHost {
     const missing = present.firstMissing({ start: 0, end: Math.ceil(sizeBytes / blockSizeBytes) });
     if (missing !== undefined) {
       const span = { start: missing.start * blockSizeBytes, end: missing.end * blockSizeBytes };
-      const fill = this.#start(span, createErrand({ key, client }));
+      const fill = this.#start(span, errandOf({ client }));
       unread.mayGoOn(client, fill, policy.finishMaxPerClient);
     }
   }
@@ -285,8 +282,7 @@ export class Supply implements FillHost {
     const witness = this.#witness;
     const fill = new Fill({ host: this, clock, retry, errand, witness, blockSizeBytes, sizeBytes, firstIndex, limit });
     const wanters = () => this.#host.wanters({ start: fill.frontier, end: fill.limit });
-    const reach = () => this.#host.reach({ start: fill.frontier, end: fill.limit });
-    Object.assign(errand, { wanters, reach });
+    Object.assign(errand, { wanters });
     this.#arrivals.add(fill);
     void this.#follow(fill, first);
     return fill;

@@ -157,18 +157,18 @@ export const routeLimitsSchema = z
     amplification: z
       .strictObject({
         factor: count(0, 1_000_000)
-          .default(10)
+          .default(100)
           .describe('How many bytes may come from the origin for each byte that is delivered. 0 sets no limit.'),
         freeBytes: size({ min: '1MB', max: '1000TB' })
-          .prefault('1TB')
+          .prefault('5GB')
           .describe(
-            'How many bytes may come besides, for one client or one entry. From half of it on nothing new is begun, and nothing more comes that nobody reads.',
+            'How many bytes may come besides for one client. When half of it is used up, transfers of that client stop that no client reads; when all of it is, no new one begins.',
           ),
-        windowSeconds: seconds(1, 86_400).default(86_400).describe('How soon all of that is given back.'),
+        windowSeconds: seconds(1, 86_400).default(900).describe('In how many seconds all of freeBytes is given back.'),
       })
       .prefault({})
       .describe(
-        'Bytes that come from the origin, against bytes that clients get of them, for each client and each entry. Who is beyond gets what is stored, and 429 for what is not.',
+        'Bytes that come from the origin for a client, against bytes that this client gets. A client beyond the limit gets what is stored, and 429 for what is not. What it is being sent goes on.',
       ),
   })
   .prefault({})

@@ -83,7 +83,7 @@ export function takeUpQuestion(
     onInterim,
   });
   const isSame = inquiry.key === key && inquiry.originTarget === originTarget && nameRules(inquiry.policy) === rules;
-  return isSame ? { inquiry, onSent: (bytes) => repay(key, bytes) } : undefined;
+  return isSame ? { inquiry, onSent: repay } : undefined;
 }
 
 function routeOf(request: ProxyRequest, router: AdmissionContext['router']) {

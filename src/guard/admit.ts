@@ -93,6 +93,5 @@ function inquire(
       request.sendInterim({ status, fields: gateOf(route).presentInterim(forwarded) });
     },
   });
-  allowance.key = inquiry.key;
   return { kind: 'passed', route, inquiry };
 }

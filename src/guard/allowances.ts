@@ -25,8 +25,6 @@ export interface Allowance {
   readonly origin: Origin;
   /** The name of its client in the limits. */
   readonly client: string;
-  /** The key of what it is about, once that is known. */
-  key: string | undefined;
   /** The response with what the client is told of its limits. What is delivered of it is counted. */
   present(response: ProxyResponse): ProxyResponse;
   /** The response is over. A second call does nothing. */
@@ -37,8 +35,8 @@ export interface Allowance {
 export interface Loan {
   /** The origin as this route may use it. */
   readonly origin: Origin;
-  /** Takes note of bytes of an entry that the client is given: what came for them came here. */
-  repay(key: string, bytes: number): void;
+  /** Takes note of bytes that the client is given: what came for them came here. */
+  repay(bytes: number): void;
 }
 
 /** The limits of one route. */
@@ -75,13 +73,11 @@ class RouteAllowances implements Allowances {
   readonly #share: OriginShare | undefined;
   readonly #running = new Places();
   readonly #origins = new WeakMap<Origin, Origin>();
-  readonly #clock: Clock;
 
   constructor(rules: AllowanceRules, clock: Clock) {
     const { rate, amplification } = rules;
     const { now } = clock;
     this.#rules = rules;
-    this.#clock = clock;
     this.#rate = rate && new RateLimit(rate, { maxNames: MAX_CLIENTS, now });
     this.#share = amplification && new OriginShare(amplification, now);
   }
@@ -96,7 +92,7 @@ class RouteAllowances implements Allowances {
 
   lend({ route }: Routed, client: string): Loan {
     const share = this.#share;
-    return { origin: this.#limit(route.origin), repay: (key, bytes) => share?.repay(client, key, bytes) };
+    return { origin: this.#limit(route.origin), repay: (bytes) => share?.repay(client, bytes) };
   }
 
   #limitBody(request: ProxyRequest, fields: Fields): ProxyRequest {
@@ -120,7 +116,7 @@ class RouteAllowances implements Allowances {
     if (fills === 0 && fillsPerClient === 0 && this.#share === undefined) return origin;
     const known = this.#origins.get(origin);
     if (known !== undefined) return known;
-    const limited = createLimitedOrigin(origin, { fills, fillsPerClient, share: this.#share, clock: this.#clock });
+    const limited = createLimitedOrigin(origin, { fills, fillsPerClient, share: this.#share });
     this.#origins.set(origin, limited);
     return limited;
   }
@@ -137,7 +133,6 @@ class RequestAllowance implements Allowance {
   readonly request: ProxyRequest;
   readonly origin: Origin;
   readonly client: string;
-  key: string | undefined;
   readonly #shared: Shared;
   /** Whether the end of the response pays for its bytes: not where they were counted on their way, and not for our errors. */
   #paysAtEnd = true;
@@ -158,7 +153,7 @@ class RequestAllowance implements Allowance {
     if (fields.length === 0 && !isStream) return response;
     const told = { ...response, fields: [...response.fields, ...fields] };
     if (!isStream) return told;
-    const stream = createCountedDelivery(body.stream, (bytes) => share.repay(this.client, this.key, bytes));
+    const stream = createCountedDelivery(body.stream, (bytes) => share.repay(this.client, bytes));
     return { ...told, body: { ...body, stream } };
   }
 
@@ -167,6 +162,6 @@ class RequestAllowance implements Allowance {
     if (this.#isOver) return;
     this.#isOver = true;
     release?.();
-    if (this.#paysAtEnd) share?.repay(this.client, this.key, bytesSent);
+    if (this.#paysAtEnd) share?.repay(this.client, bytesSent);
   }
 }

@@ -102,7 +102,6 @@ class NoAllowance implements Allowance {
   readonly request: ProxyRequest;
   readonly origin: Allowance['origin'];
   readonly client = '';
-  key: string | undefined;
 
   constructor(request: ProxyRequest, origin: Allowance['origin']) {
     this.request = request;

@@ -29,23 +29,18 @@ export function createInsideGate(gate: Pick<Gate, 'lend'>, name: string): Gate {
 /** What is read is paid for while it is read, and what comes in one piece at the end. */
 function createInsideAllowance(request: ProxyRequest, client: string, { origin, repay }: Loan): Allowance {
   let isPaid = false;
-  const pay = (bytes: number): void => {
-    if (allowance.key !== undefined) repay(allowance.key, bytes);
-  };
-  const allowance: Allowance = {
+  return {
     request,
     origin,
     client,
-    key: undefined,
     present(response) {
       const { body } = response;
       if (body.kind !== 'stream') return response;
       isPaid = true;
-      return { ...response, body: { ...body, stream: createCountedDelivery(body.stream, pay) } };
+      return { ...response, body: { ...body, stream: createCountedDelivery(body.stream, repay) } };
     },
     leave({ bytesSent }) {
-      if (!isPaid) pay(bytesSent);
+      if (!isPaid) repay(bytesSent);
     },
   };
-  return allowance;
 }

@@ -1,13 +1,12 @@
 /** An origin within the limits of a route: how many exchanges at a time, and how many bytes for those that are delivered. */
 
-import type { Clock } from '../http/clock.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { ShortLivedSet } from '../http/short-lived.ts';
 import { createTether, type Tether } from '../http/tether.ts';
 import type { Errand, Origin, OriginRequest, OriginResponse } from '../origin/origin.ts';
 import { retryAfter } from '../semantics/rate-limit-fields.ts';
 import { MeteredBody } from './metered-body.ts';
-import { isOfAccount, type OriginShare } from './origin-share.ts';
+import type { OriginShare } from './origin-share.ts';
 import { Places } from './places.ts';
 
 /** The limits; 0 stands for none. */
@@ -18,15 +17,20 @@ export interface OriginLimits {
   readonly fillsPerClient: number;
   /** Undefined where bytes are not counted. */
   readonly share: OriginShare | undefined;
-  readonly clock: Pick<Clock, 'after'>;
 }
 
 /** Exchanges end all the time: nobody can tell when. */
 const soon = { fields: [retryAfter(1000)] };
 
 /**
- * Wraps the origin of a route. An exchange has its place from its request to the end of its body. Who finds none fails at
- * once and waits for nobody, so that nothing that holds a place can be held up by one who wants another; what broke off is
+ * A client that has fewer exchanges than this has one more whatever has become of its share when its turn comes: to be able to end
+ * one that waits costs an AbortSignal.
+ */
+const UNWATCHED_EXCHANGES = 4;
+
+/**
+ * Wraps the origin of a route. An exchange has its place from its request to the end of its body. One that finds none fails at
+ * once and waits for none, so that nothing that holds a place can be held up by what wants another; what broke off is
  * taken up again without asking, for others may have taken the place since, and its readers are in the middle of it.
  *
  * `fetch` throws `ProxyError` as the origin does, and `origin_busy`, `too_many_requests` and `origin_share_spent`; the body
@@ -36,10 +40,10 @@ export function createLimitedOrigin(origin: Origin, limits: OriginLimits): Origi
   return new LimitedOrigin(origin, limits);
 }
 
-/** A request that waits, and how it looks anew whether it may. */
+/** A request that waits for a connection or an answer. */
 interface Asking {
-  readonly errand: Errand;
-  readonly reconsider: () => void;
+  readonly client: string;
+  readonly giveUp: () => void;
 }
 
 class LimitedOrigin implements Origin {
@@ -47,35 +51,36 @@ class LimitedOrigin implements Origin {
   readonly #limits: OriginLimits;
   readonly #places = new Places();
   readonly #begun = new WeakSet<Errand>();
-  /** Those who wait for a connection or an answer: when an account is short, those of it are let go of. */
+  /** When the share of a client is spent, those of it are given up. */
   readonly #asking = new ShortLivedSet<Asking>();
 
   constructor(origin: Origin, limits: OriginLimits) {
     this.#origin = origin;
     this.#limits = limits;
-    limits.share?.watch((account) => {
-      for (const { errand, reconsider } of this.#asking.all) if (isOfAccount(account, errand)) reconsider();
+    limits.share?.watch((client) => {
+      for (const asking of this.#asking.all) if (asking.client === client) asking.giveUp();
     });
   }
 
   async fetch(request: OriginRequest): Promise<OriginResponse> {
     const { errand } = request;
     if (errand === undefined) return await this.#origin.fetch(request);
-    const { share, clock } = this.#limits;
+    const { share } = this.#limits;
     const isFirst = !this.#begun.has(errand);
+    const isOneOfMany = this.#places.of(errand.client) >= UNWATCHED_EXCHANGES;
     const leave = this.#enter(errand, request, isFirst);
     // What another method does may be done already, or half.
-    const mayGiveUp = share !== undefined && isFirst && request.method === 'GET';
+    const mayGiveUp = share !== undefined && isFirst && isOneOfMany && request.method === 'GET';
     const tether = mayGiveUp ? createTether(request.signal) : undefined;
     const onOver = () => {
       leave();
       tether?.release();
     };
     try {
-      const isLimited = tether !== undefined && share !== undefined;
-      const response = await (isLimited ? this.#ask(request, tether, errand, share) : this.#origin.fetch(request));
+      const isWatched = tether !== undefined && share !== undefined;
+      const response = await (isWatched ? this.#ask(request, tether, errand, share) : this.#origin.fetch(request));
       if (response.framing === 'none') onOver();
-      else return { ...response, body: new MeteredBody(response, { errand, share, clock, onOver }) };
+      else return { ...response, body: new MeteredBody(response, { errand, share, onOver }) };
       return response;
     } catch (thrown) {
       onOver();
@@ -90,7 +95,6 @@ class LimitedOrigin implements Origin {
   #enter(errand: Errand, { method, body }: OriginRequest, isFirst: boolean): () => void {
     try {
       if (isFirst) this.#refuse(errand, method);
-      else this.#limits.share?.goOn(errand);
     } catch (thrown) {
       body?.close();
       throw thrown;
@@ -99,26 +103,26 @@ class LimitedOrigin implements Origin {
     return this.#places.take(errand.client);
   }
 
-  #refuse(errand: Errand, method: string): void {
+  #refuse({ client }: Errand, method: string): void {
     const { fills, fillsPerClient, share } = this.#limits;
-    if (method !== 'HEAD') share?.begin(errand);
+    if (method !== 'HEAD') share?.begin(client);
     if (fills > 0 && this.#places.total >= fills) throw new ProxyError('origin_busy', soon);
-    const hasEnough = fillsPerClient > 0 && this.#places.of(errand.client) >= fillsPerClient;
+    const hasEnough = fillsPerClient > 0 && this.#places.of(client) >= fillsPerClient;
     if (hasEnough) throw new ProxyError('too_many_requests', soon);
   }
 
   /** Asks, and gives it up if the share is spent before the answer: many that wait in a queue have begun all at once. */
-  async #ask(request: OriginRequest, tether: Tether, errand: Errand, share: OriginShare): Promise<OriginResponse> {
+  async #ask(request: OriginRequest, tether: Tether, { client }: Errand, share: OriginShare): Promise<OriginResponse> {
     let refusal: ProxyError | undefined;
-    const reconsider = () => {
+    const giveUp = () => {
       try {
-        share.begin(errand);
+        share.begin(client);
       } catch (thrown) {
         refusal ??= toProxyError(thrown);
         tether.abort(refusal);
       }
     };
-    const asking = this.#asking.add({ errand, reconsider });
+    const asking = this.#asking.add({ client, giveUp });
     try {
       return await this.#origin.fetch({ ...request, signal: tether.signal });
     } catch (thrown) {

@@ -3,25 +3,12 @@
 import type { Fields } from '../http/fields.ts';
 import type { BodyStream, InterimResponse } from '../http/message.ts';
 
-/**
- * Where those are who want what comes next: one that is near has it as soon as it comes; if all are behind, they have other
- * bytes to read first; if they are far, it only comes because it lies before what they want.
- */
-export type Reach = 'near' | 'behind' | 'far';
-
-/**
- * What is fetched and for whom, for those who limit what that may cost: one for each transfer, however often it is taken up
- * again.
- */
+/** For whom something is fetched, for those who limit what a client may cost: one for each transfer, however often it is taken up again. */
 export interface Errand {
-  /** The key that what comes is stored under. */
-  readonly key: string;
-  /** The client whose account it goes to. Who limits it may choose another one of `wanters` instead. */
-  client: string;
+  /** The client that has begun it, and that it is charged to. */
+  readonly client: string;
   /** The clients that want what comes next; undefined where that can only be the one who has asked. */
   wanters: (() => readonly string[]) | undefined;
-  /** Where they are; undefined where that is not known. */
-  reach: (() => Reach) | undefined;
 }
 
 /** A request toward an origin. The fields are end-to-end only; the origin adds framing. */

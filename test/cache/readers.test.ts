@@ -10,7 +10,7 @@ const infinity = Number.POSITIVE_INFINITY;
 const span = (start: number, end: number): Span => ({ start, end });
 
 const visitor = { client: 'a', since: 0 };
-const seat = (client: string, begin?: number): Seat => ({ client, begin, isOpenEnded: false });
+const seat = (client: string): Seat => ({ client, isOpenEnded: false });
 
 /** Readers over nothing: each read gives a byte, and what they are told is written down. */
 function createReaders() {
@@ -126,38 +126,6 @@ describe('those who want bytes', () => {
     leave();
     expect(readers.wanters(span(150, infinity))).toEqual(['b']);
     expect(readers.wanters(span(200, infinity))).toEqual([]);
-  });
-});
-
-describe('where those are who want bytes', () => {
-  it.each<[floors: readonly number[], start: number, want: string]>([
-    [[], 500, 'far'],
-    [[600], 500, 'far'],
-    [[500], 500, 'near'],
-    [[490], 500, 'near'],
-    [[489], 500, 'behind'],
-    [[0, 600], 500, 'behind'],
-    [[0, 600, 495], 500, 'near'],
-    [[0], 1000, 'far'],
-  ])('readers at %j, bytes from %i on: %s', (floors, start, want) => {
-    const { readers } = createReaders();
-    for (const floor of floors) readers.add([span(floor, 1000)], visitor);
-    readers.sit(seat('a'));
-    expect(readers.reach(span(start, 1000), 10)).toBe(want);
-  });
-
-  it.each<[begin: number | undefined, want: string]>([
-    [undefined, 'far'],
-    [501, 'far'],
-    [500, 'near'],
-    [490, 'near'],
-    [489, 'behind'],
-  ])('a seat that will be read from %s on, bytes from 500 on: %s', (begin, want) => {
-    const { readers } = createReaders();
-    const leave = readers.sit(seat('a', begin));
-    expect(readers.reach(span(500, infinity), 10)).toBe(want);
-    leave();
-    expect(readers.reach(span(500, infinity), 10)).toBe('far');
   });
 });
 

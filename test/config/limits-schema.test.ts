@@ -15,7 +15,7 @@ describe('limits takes', () => {
     ],
     [{ rate: { requests: 10, seconds: 1 } }],
     [{ rate: { requests: 10, seconds: 86_400, burst: 20 } }],
-    [{ amplification: {} }, { amplification: { factor: 10, freeBytes: 1e12, windowSeconds: 86_400 } }],
+    [{ amplification: {} }, { amplification: { factor: 100, freeBytes: 5e9, windowSeconds: 900 } }],
     [{ amplification: { factor: 0 } }],
     [
       { amplification: { factor: 1, freeBytes: '1MB', windowSeconds: 1.5 } },

@@ -81,7 +81,7 @@ describe('checkConfig fills in', () => {
             requestsPerClient: 0,
             fills: 0,
             fillsPerClient: 0,
-            amplification: { factor: 10, freeBytes: 1e12, windowSeconds: 86_400 },
+            amplification: { factor: 100, freeBytes: 5e9, windowSeconds: 900 },
           },
           errorPages: {},
           cache: {

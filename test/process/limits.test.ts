@@ -32,11 +32,11 @@ const routes: Record<string, { limits: object; origin?: object; fill?: object }>
   fills: { limits: { fills: 1 }, origin: legacy, fill: stop },
   own: { limits: { fillsPerClient: 1 }, origin: legacy, fill: stop },
   amplified: {
-    limits: { amplification: { factor: 1, freeBytes: '2MB', windowSeconds: 86_400 } },
+    limits: { amplification: { factor: 1, freeBytes: '1MB', windowSeconds: 86_400 } },
     origin: legacy,
   },
   forgiven: {
-    limits: { amplification: { factor: 1, freeBytes: '2MB', windowSeconds: 1 } },
+    limits: { amplification: { factor: 1, freeBytes: '1MB', windowSeconds: 1 } },
     origin: legacy,
   },
   boundless: { limits: { amplification: { factor: 0, freeBytes: '1MB' } }, origin: legacy },
