@@ -3,6 +3,7 @@
 import { OperationFault } from '../admin/operations.ts';
 import { countWorkers, startFleet } from '../fleet-main.ts';
 import { type ConfigReading, type RunningServer, type StartOptions, start } from '../main.ts';
+import { releaseMemoryWhenIdle } from '../setup/release-memory.ts';
 import { createLog } from '../telemetry/log.ts';
 import { exitCode } from './exit-code.ts';
 import type { CliIo } from './io.ts';
@@ -54,7 +55,9 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
 
 /** One process, or several. */
 function startAny({ config, source }: ConfigReading, options: StartOptions & Required<Pick<StartOptions, 'emit'>>) {
-  return countWorkers(config) > 1 ? startFleet(config, source, options) : start(config, options);
+  if (countWorkers(config) > 1) return startFleet(config, source, options);
+  releaseMemoryWhenIdle();
+  return start(config, options);
 }
 
 /** Whether somebody serves. A process that cannot even tell is stuck. */

@@ -1,6 +1,7 @@
 /** `rangeway worker`: one of the processes that a server starts for itself. */
 
 import type { ChannelEnd } from '../fleet/channel.ts';
+import { releaseMemoryWhenIdle } from '../setup/release-memory.ts';
 import { runWorker } from '../worker-main.ts';
 import { exitCode } from './exit-code.ts';
 import { fail } from './failure.ts';
@@ -13,6 +14,7 @@ export async function worker(io: CliIo): Promise<number> {
   }
   // A terminal sends them to all processes: when to stop, and what to read again, is for the supervisor to say.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => undefined);
+  releaseMemoryWhenIdle();
   await runWorker({
     end: process as ChannelEnd,
     stdout: io.stdout,

@@ -1,13 +1,16 @@
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect } from 'vitest';
 import { Download } from '../support/download.ts';
-import { isPeriodic } from '../support/periodic-body.ts';
+import { isPeriodic, periodicPiece } from '../support/periodic-body.ts';
 import { openPeriodicOrigin } from '../support/periodic-origin.ts';
 import { itOnLinux, openDescriptors } from '../support/process-status.ts';
-import { startProxy } from '../support/rangeway-process.ts';
+import { projectDirectory, startProxy } from '../support/rangeway-process.ts';
 import { RawClient } from '../support/raw-client.ts';
 
 const sizeBytes = 8 * 1024 * 1024 + 1;
@@ -79,3 +82,72 @@ async function expectNothingLeft(storeFlags: readonly string[]): Promise<void> {
   // Once for the file, and by the few that were far ahead before the first of them found out that no parts are given.
   expect(origin.requests).toBeLessThan(clientsAtOnce / 5);
 }
+
+describe('clients that abort in the middle', () => {
+  const roundClients = 300;
+  const pieceBytes = 256 * 1024;
+  const bodyBytes = 8 * pieceBytes;
+  /** A client that leaves anything behind leaves its buffers; what is known of each name that was asked for is less. */
+  const bytesForEach = 8 * 1024;
+
+  /** Of a miss, of a range of a fill that others share, and of a hit. */
+  const requestOf = (client: number): string => {
+    if (client % 3 === 0) return `GET /miss/${client} HTTP/1.1\r\n`;
+    if (client % 3 === 1) return `GET /hit HTTP/1.1\r\n`;
+    return `GET /fill/${client >> 5} HTTP/1.1\r\nRange: bytes=${(client * 4093) % bodyBytes}-\r\n`;
+  };
+
+  itOnLinux(`leave nothing in memory, ${roundClients} after as many others`, async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'rangeway-aborts-'));
+    const body = Buffer.concat(Array.from({ length: 8 }, (_, index) => periodicPiece(index * pieceBytes, bodyBytes)));
+    let running = 0;
+    const origin = createServer((_request, response) => {
+      running += 1;
+      response.once('close', () => {
+        running -= 1;
+      });
+      response.writeHead(200, { etag: '"v1"', 'cache-control': 'max-age=600', 'content-length': bodyBytes });
+      response.end(body);
+    });
+    try {
+      origin.listen(0, '127.0.0.1');
+      await once(origin, 'listening');
+      const { port } = origin.address() as AddressInfo;
+      const environment = { NODE_OPTIONS: `--import=${join(projectDirectory, 'test/support/report-memory.ts')}` };
+      await using proxy = await startProxy(`http://127.0.0.1:${port}`, ['--dir', dir, '--memory', '1MB'], environment);
+      const url = new URL(proxy.url);
+      const descriptors = openDescriptors(proxy.pid);
+      await new Download(`${proxy.url}/hit`).ended;
+
+      const abort = async (client: number) => {
+        await using leaver = await RawClient.open(Number(url.port));
+        leaver.send(`${requestOf(client)}Host: ${url.host}\r\n\r\n`);
+        await leaver.head();
+        await leaver.take(1000);
+        leaver.reset();
+      };
+      let reports = 0;
+      const liveAfter = async (from: number) => {
+        for (let client = from; client < from + roundClients; client += 30) {
+          await Promise.all(Array.from({ length: 30 }, (_, index) => abort(client + index)));
+        }
+        // The transfers have ended that went on, and their bytes are stored.
+        await expect.poll(() => running).toBe(0);
+        await expect.poll(() => openDescriptors(proxy.pid)).toBeLessThanOrEqual(descriptors);
+        reports += 1;
+        process.kill(proxy.pid, 'SIGUSR2');
+        const [, live = ''] = await proxy.waitFor(new RegExp(`live ${reports} (.*)`));
+        const { heapUsed, external } = JSON.parse(live) as { heapUsed: number; external: number };
+        return heapUsed + external;
+      };
+      // What is compiled, opened and made for the first clients stays.
+      await liveAfter(0);
+      const before = await liveAfter(roundClients);
+      expect(await liveAfter(2 * roundClients)).toBeLessThan(before + roundClients * bytesForEach);
+    } finally {
+      origin.closeAllConnections();
+      origin.close();
+      await rm(dir, { recursive: true, force: true });
+    }
+  });
+});

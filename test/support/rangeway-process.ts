@@ -136,8 +136,9 @@ export async function startConfigured(
 export async function startProxy(
   origin: string,
   flags: readonly string[] = ['--store', 'memory'],
+  environment: NodeJS.ProcessEnv = {},
 ): Promise<RangewayProcess & { readonly url: string }> {
-  const started = startRangeway([origin, '--listen', '127.0.0.1:0', ...flags]);
+  const started = startRangeway([origin, '--listen', '127.0.0.1:0', ...flags], environment);
   const [, url = ''] = await started.waitFor(/ready on (http:[^\s",]+),/);
   return { ...started, url };
 }
