@@ -16,17 +16,18 @@ export async function ask(
   context: ExchangeContext,
   inquiry: Inquiry,
   more: Fields,
-  { signal }: Clearance,
+  clearance: Clearance,
 ): Promise<Received> {
   const requestAt = context.clock.now();
   const errand = errandOf(inquiry);
+  clearance.awaitErrand(errand);
   const response = await inquiry.origin.fetch({
     method: 'GET',
     target: inquiry.originTarget,
     fields: [...fillFields(inquiry.originFields), ...more],
     body: undefined,
     bodySizeBytes: undefined,
-    signal,
+    signal: clearance.signal,
     onInterim: inquiry.onInterim,
     errand,
     causedBy: inquiry.causedBy,

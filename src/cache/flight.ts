@@ -3,6 +3,7 @@
 import type { Fields } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
+import type { Errand } from '../origin/origin.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { untilAborted } from './abandonable.ts';
 import { isOpenEnded } from './asked.ts';
@@ -72,6 +73,8 @@ export interface Clearance {
   readonly expiredAt: number | undefined;
   /** Whether a response with these tags was, which has not landed yet. */
   isRevokedFor(tags: readonly string[] | undefined): boolean;
+  /** Names the request that all who wait are waiting for now. It is told of those who come to wait. */
+  awaitErrand(errand: Errand): void;
   /** Takes a step that makes something findable; who purges waits for those that were begun before: see `Flights.settled`. */
   storing<T>(step: () => Promise<T>): Promise<T>;
 }
@@ -121,6 +124,7 @@ export class Flight implements Clearance {
   #expiredAt: number | undefined;
   /** The seats of those who wait for the landing. */
   readonly #waiting = new Set<Seat>();
+  #errand: Errand | undefined;
   readonly #storing = new Steps();
   readonly #revocation = new Revocation();
 
@@ -204,6 +208,7 @@ export class Flight implements Clearance {
       isExpired || this.#revocation.wasOverFor(tagCount) ? outdated : arrive(landing, seat),
     );
     this.#waiting.add(seat);
+    this.#errand?.onWanted?.(seat.client);
     try {
       return await untilAborted(arrival, asking.request.signal);
     } catch (error) {
@@ -243,6 +248,12 @@ export class Flight implements Clearance {
   freshen(metadata: StoredResponse): void {
     this.#newer = metadata;
     this.generation?.freshen(metadata);
+  }
+
+  awaitErrand(errand: Errand): void {
+    const askers = () => Array.from(this.#waiting, ({ client }) => client);
+    errand.askers = askers;
+    this.#errand = errand;
   }
 
   storing<T>(step: () => Promise<T>): Promise<T> {

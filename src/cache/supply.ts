@@ -157,7 +157,9 @@ export class Supply implements FillHost {
     const { present, isStoring } = this.#host.keeper;
     const decision = decideFetch({ ...this.outlook, offset, end, openFrom });
     if (decision.kind !== 'fetch') {
-      return { kind: decision.kind === 'wait' ? 'coming' : 'expected', fill: this.#arrivals.nearest(offset) };
+      const fill = this.#arrivals.nearest(offset);
+      fill?.errand.onWanted?.(client);
+      return { kind: decision.kind === 'wait' ? 'coming' : 'expected', fill };
     }
     if (!isStoring && !source.mayAskForParts) return 'gone';
     const isFollowed = present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined;

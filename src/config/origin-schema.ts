@@ -77,6 +77,11 @@ const originOptions = z.strictObject({
     .describe(
       'The most connections to one origin at a time; over HTTP/2 each carries up to 100 requests, and those that the origin is closing come besides, as many again at most.',
     ),
+  connectionsPerClient: count(1, 65_535)
+    .optional()
+    .describe(
+      'The most of them that serve requests of one client at a time; its requests beyond wait, and those of others go first. Without it: a quarter of "connections".',
+    ),
   keepAliveTimeoutSeconds: seconds(0.01, 3600)
     .default(4)
     .describe('How long an idle connection is kept for the next request. Less than the origin keeps it.'),

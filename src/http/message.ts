@@ -20,6 +20,8 @@ export interface BodyStream extends AsyncIterable<Uint8Array> {
    * moved. Between the steps, as `take`; does not throw.
    */
   readonly moveTo?: ((socket: number, head: Uint8Array) => number) | undefined;
+  /** Resolves when the first bytes are there, or the end is; the iteration then gives them. Rejects as the iteration does. */
+  readonly begun?: (() => Promise<void>) | undefined;
   /** The trailer fields (RFC 9110 §6.5), known once the body was read to its end; absent where there cannot be any. */
   readonly trailers?: (() => Fields) | undefined;
   close(): void;

@@ -1,4 +1,14 @@
-/** Requests that wait for a connection: in the order in which they came, and gone as soon as nobody wants them. */
+/** Requests that wait for a connection: clients take turns, and none has more than its share of the connections. */
+
+import type { Errand } from './origin.ts';
+
+/** How many requests run at a time. */
+export interface QueueRules {
+  /** Of all clients together. */
+  readonly connections: number;
+  /** Of one client; read each time a request may begin. */
+  readonly perClient: () => number;
+}
 
 /** One request's place. */
 export interface Turn {
@@ -8,76 +18,146 @@ export interface Turn {
   leave(): void;
 }
 
+/** A client; undefined stands for requests that no client has caused, which have no share to keep to. */
+type Client = string | undefined;
+
 /**
  * Stands before a pool that would keep every request until its turn: one that was given up would still cost a connection then,
  * and keep others waiting.
+ *
+ * A client holds at most its share of the connections, even while others are idle: what it holds it may hold for long, and a
+ * client that comes later must find one. Clients that wait for a connection get one in turn, each the oldest of its requests.
+ * A request that several clients want waits in the line of each of them, so that no client waits for another one's share.
  */
 export class ConnectionQueue {
-  readonly #connections: number;
-  readonly #waiting = new Set<Place>();
+  readonly #rules: QueueRules;
+  /** The requests of each client that waits. The client that comes next is the first one. */
+  readonly #lines = new Map<Client, Set<Place>>();
+  /** How many connections each client holds. */
+  readonly #held = new Map<Client, number>();
   #busy = 0;
 
-  constructor(connections: number) {
-    this.#connections = connections;
+  constructor(rules: QueueRules) {
+    this.#rules = rules;
   }
 
-  /** Takes a place in the queue. */
-  join(): Turn {
-    return new Place(this);
+  /** Takes a place in the queue. Its connection counts as held by the client of the errand, or by the one whose turn came first. */
+  join(errand?: Errand): Turn {
+    return new Place(this, errand);
   }
 
   /** Lets a place have its turn when it comes. */
-  admit(place: Place): void {
-    this.#waiting.add(place);
-    this.#proceed();
+  admit(place: Place, client: Client): void {
+    const line = this.#lines.get(client);
+    if (line === undefined) this.#lines.set(client, new Set([place]));
+    else line.add(place);
+    this.proceed();
   }
 
-  /** Gives up a place, and the connection that it has, if it has one. */
-  release(place: Place, isBusy: boolean): void {
-    this.#waiting.delete(place);
-    if (!isBusy) return;
-    this.#busy -= 1;
-    // The pool learns of the connection in the course of this turn.
-    if (this.#waiting.size > 0) queueMicrotask(() => this.#proceed());
-  }
-
-  #proceed(): void {
-    for (const place of this.#waiting) {
-      if (this.#busy >= this.#connections) return;
-      this.#waiting.delete(place);
-      this.#busy += 1;
-      place.go();
+  /** Gives up a place among those that wait. */
+  withdraw(place: Place, clients: Iterable<Client>): void {
+    for (const client of clients) {
+      const line = this.#lines.get(client);
+      if (line?.delete(place) === true && line.size === 0) this.#lines.delete(client);
     }
+  }
+
+  /** Gives back a connection. */
+  release(client: Client): void {
+    this.#busy -= 1;
+    const left = this.#heldBy(client) - 1;
+    if (left > 0) this.#held.set(client, left);
+    else this.#held.delete(client);
+    // The pool learns of the connection in the course of this turn.
+    if (this.#lines.size > 0) queueMicrotask(() => this.proceed());
+  }
+
+  /** Begins what may begin now. */
+  proceed(): void {
+    while (this.#busy < this.#rules.connections) {
+      const client = this.#next();
+      if (client === none) return;
+      const line = this.#lines.get(client) as Set<Place>;
+      const [place] = line as Iterable<Place>;
+      // It goes behind the other clients.
+      this.#lines.delete(client);
+      this.#lines.set(client, line);
+      this.#busy += 1;
+      this.#held.set(client, this.#heldBy(client) + 1);
+      (place as Place).go(client);
+    }
+  }
+
+  /** The first client that waits and has not its share yet. */
+  #next(): Client | typeof none {
+    if (this.#lines.size === 0) return none;
+    const share = this.#rules.perClient();
+    for (const client of this.#lines.keys()) {
+      if (client === undefined || this.#heldBy(client) < share) return client;
+    }
+    return none;
+  }
+
+  #heldBy(client: Client): number {
+    return this.#held.get(client) ?? 0;
   }
 }
 
+const none = Symbol('none');
+
 class Place implements Turn {
   readonly #queue: ConnectionQueue;
+  readonly #errand: Errand | undefined;
   #state: 'new' | 'waiting' | 'busy' | 'over' = 'new';
   #send: (() => void) | undefined;
+  /** In whose lines it waits. */
+  readonly #clients = new Set<Client>();
+  /** The client that holds the connection. */
+  #holder: Client;
 
-  constructor(queue: ConnectionQueue) {
+  constructor(queue: ConnectionQueue, errand: Errand | undefined) {
     this.#queue = queue;
+    this.#errand = errand;
   }
 
   begin(send: () => void): void {
     if (this.#state !== 'new') return;
     this.#state = 'waiting';
     this.#send = send;
-    this.#queue.admit(this);
+    this.#want(this.#errand?.client);
+    if (this.#errand === undefined || this.#state !== 'waiting') return;
+    const onWanted = (client: string): void => this.#want(client);
+    this.#errand.onWanted = onWanted;
+    const { wanters = this.#errand.askers } = this.#errand;
+    for (const client of wanters?.() ?? []) this.#want(client);
   }
 
   /** There is a connection for it. */
-  go(): void {
+  go(client: Client): void {
     this.#state = 'busy';
-    this.#send?.();
+    this.#stopWaiting();
+    this.#holder = client;
+    const send = this.#send;
     this.#send = undefined;
+    send?.();
   }
 
   leave(): void {
-    const wasBusy = this.#state === 'busy';
+    const before = this.#state;
     this.#state = 'over';
     this.#send = undefined;
-    this.#queue.release(this, wasBusy);
+    if (before === 'waiting') this.#stopWaiting();
+    else if (before === 'busy') this.#queue.release(this.#holder);
+  }
+
+  #want(client: Client): void {
+    if (this.#state !== 'waiting' || this.#clients.has(client)) return;
+    this.#clients.add(client);
+    this.#queue.admit(this, client);
+  }
+
+  #stopWaiting(): void {
+    this.#queue.withdraw(this, this.#clients);
+    if (this.#errand !== undefined) this.#errand.onWanted = undefined;
   }
 }

@@ -4,8 +4,11 @@ import type { BodyStream, Taken } from '../http/message.ts';
 import { isOriginFailure } from './resend.ts';
 
 /** A request's body that is not given up when an attempt to send it fails before it was read. */
-export class LentBody implements BodyStream {
+export class LentBody implements BodyStream, AsyncIterator<Uint8Array> {
   readonly #body: BodyStream;
+  #chunks: AsyncIterator<Uint8Array> | undefined;
+  /** The first step, once it was waited for; undefined again when it was given. */
+  #first: Promise<IteratorResult<Uint8Array>> | undefined;
   #isTouched = false;
   #isKept = true;
   #isUnwanted = false;
@@ -23,7 +26,25 @@ export class LentBody implements BodyStream {
     this.#isTouched = true;
     // An attempt before this one has given it up.
     this.#isUnwanted = false;
-    return this.#body[Symbol.asyncIterator]();
+    return this;
+  }
+
+  next(): Promise<IteratorResult<Uint8Array>> {
+    const first = this.#first;
+    this.#first = undefined;
+    return first ?? this.#iterator.next();
+  }
+
+  async return(): Promise<IteratorResult<Uint8Array>> {
+    await this.#iterator.return?.();
+    return { done: true, value: undefined };
+  }
+
+  /** What comes is kept for the attempt that sends it, so that the body is not touched by it. */
+  async begun(): Promise<void> {
+    if (this.#isTouched) return;
+    this.#first ??= this.#iterator.next();
+    await this.#first;
   }
 
   /** Has no effect on a body that may yet be sent by another attempt. */
@@ -36,6 +57,11 @@ export class LentBody implements BodyStream {
   release(isOver: boolean): void {
     this.#isKept = false;
     if (isOver || this.#isUnwanted) this.#body.close();
+  }
+
+  get #iterator(): AsyncIterator<Uint8Array> {
+    this.#chunks ??= this.#body[Symbol.asyncIterator]();
+    return this.#chunks;
   }
 }
 

@@ -29,7 +29,7 @@ export interface Http2ConnectionOptions {
 }
 
 /** The most requests at a time, whatever the origin allows. */
-const maxStreams = 100;
+export const maxStreams = 100;
 
 /** How much of a body may be on its way to a reader that does not read; and over the connection, which nobody holds back. */
 const windowBytes = 256 * 1024;
@@ -88,9 +88,14 @@ export class Http2Connection {
   /** How many requests may be sent now. */
   get freeStreams(): number {
     if (this.#isRetired || this.#session.closed || this.#session.destroyed) return 0;
+    return this.streams - this.#openStreams;
+  }
+
+  /** How many requests it carries at a time. */
+  get streams(): number {
     const allowed = this.#session.remoteSettings.maxConcurrentStreams ?? maxStreams;
     // An origin that allows none for now is given one, so that it is told when that takes too long.
-    return Math.max(1, Math.min(maxStreams, allowed)) - this.#openStreams;
+    return Math.max(1, Math.min(maxStreams, allowed));
   }
 
   get isRetired(): boolean {
@@ -102,9 +107,9 @@ export class Http2Connection {
     return this.#session.destroyed;
   }
 
-  /** Sends a request, as `Origin.fetch` does. */
-  fetch(request: OriginRequest): Promise<OriginResponse> {
-    const exchange = new Exchange(request, { isTls: true, version: '2' });
+  /** Sends a request, as `Origin.fetch` does. `onOver` is as that of `Exchange`. */
+  fetch(request: OriginRequest, onOver: () => void): Promise<OriginResponse> {
+    const exchange = new Exchange(request, { isTls: true, version: '2' }, onOver);
     if (!request.signal.aborted) this.#send(request, exchange);
     return exchange.response;
   }

@@ -3,8 +3,9 @@
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../http/clock.ts';
 import { ProxyError } from '../http/proxy-error.ts';
+import { ConnectionQueue, type Turn } from './connection-queue.ts';
 import { goneError } from './exchange.ts';
-import { Http2Connection } from './http2-connection.ts';
+import { Http2Connection, maxStreams } from './http2-connection.ts';
 import type { ConnectedOrigin, OriginRequest, OriginResponse } from './origin.ts';
 import { OriginError, originError } from './origin-error.ts';
 import { createAlpnDialer, createUndiciOrigin, refuseUnsendable, type UndiciOriginOptions } from './undici-origin.ts';
@@ -30,7 +31,8 @@ interface Waiting {
 /**
  * Speaks HTTP/2 (RFC 9113) with an `https:` origin that takes it by ALPN (§3.3): many requests over few connections, each
  * opened when those that are there are full. `connections` is the most of them; besides there are those that the origin is
- * closing while something is still under way on them, as many again at most.
+ * closing while something is still under way on them, as many again at most. A client has at most as many streams as
+ * `connectionsPerClient` connections carry.
  *
  * It does not use undici, which can do this too: there the body of a stream that was reset with NO_ERROR counts as whole, lines
  * of a field are not told apart, and requests that wait for a first connection each wait for a failure of their own.
@@ -44,6 +46,7 @@ class AlpnOrigin implements ConnectedOrigin {
   readonly #authority: string;
   readonly #dial: () => Promise<TLSSocket>;
   readonly #http1: ConnectedOrigin;
+  readonly #queue: ConnectionQueue;
   /** Connections of which it turned out that they speak HTTP/1.1. */
   readonly #spares: TLSSocket[] = [];
   #connections: Http2Connection[] = [];
@@ -58,22 +61,31 @@ class AlpnOrigin implements ConnectedOrigin {
     this.#authority = new URL(options.url).host;
     this.#dial = createAlpnDialer(options);
     this.#http1 = createUndiciOrigin(options, { take: () => this.#takeSpare() });
+    // How many streams there are is for the connections to say: this one only keeps clients to their shares.
+    this.#queue = new ConnectionQueue({
+      connections: Number.POSITIVE_INFINITY,
+      perClient: () => options.connectionsPerClient * this.#streamsPerConnection,
+    });
   }
 
   async fetch(request: OriginRequest): Promise<OriginResponse> {
     refuseUnsendable(request);
+    const turn = this.#queue.join(request.errand);
     try {
+      await whenBegun(turn, request.signal);
       for (;;) {
         if (this.#isClosed) throw new ProxyError('internal', { detail: 'the origin was closed' });
         if (this.#options.clock.now() < this.#http1UntilAt) break;
         const connection = this.#select();
-        if (connection !== undefined) return await connection.fetch(request);
+        if (connection !== undefined) return await connection.fetch(request, () => turn.leave());
         await this.#wait(request.signal);
       }
     } catch (thrown) {
+      turn.leave();
       request.body?.close();
       throw thrown;
     }
+    turn.leave();
     return this.#http1.fetch(request);
   }
 
@@ -90,6 +102,10 @@ class AlpnOrigin implements ConnectedOrigin {
     for (const socket of this.#spares) socket.destroy();
     for (const waiting of this.#waiting.splice(0)) waiting.proceed();
     await this.#http1.close();
+  }
+
+  get #streamsPerConnection(): number {
+    return Math.min(maxStreams, ...this.#usable().map(({ streams }) => streams));
   }
 
   /** The connection with the most room. */
@@ -184,4 +200,20 @@ class AlpnOrigin implements ConnectedOrigin {
     const at = this.#spares.indexOf(socket);
     if (at !== -1) this.#spares.splice(at, 1);
   }
+}
+
+/** Waits for a turn. Rejects with `ProxyError` when the signal is aborted before. */
+function whenBegun(turn: Turn, signal: AbortSignal): Promise<void> | undefined {
+  let isBegun = false;
+  let onBegun = (): void => {
+    isBegun = true;
+  };
+  turn.begin(() => onBegun());
+  if (isBegun) return undefined;
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const leave = () => reject(goneError(signal));
+  onBegun = resolve;
+  if (signal.aborted) leave();
+  signal.addEventListener('abort', leave, { once: true });
+  return promise.finally(() => signal.removeEventListener('abort', leave));
 }

@@ -5,10 +5,14 @@ import type { BodyStream, InterimResponse } from '../http/message.ts';
 
 /** For whom something is fetched, for those who limit what a client may cost: one for each transfer, however often it is taken up again. */
 export interface Errand {
-  /** The client that has begun it, and that it is charged to. */
-  readonly client: string;
+  /** The client that it is charged to: the one that has begun it, or one that wants it too and whose turn for a connection came first. */
+  client: string;
   /** The clients that want what comes next; undefined where that can only be the one who has asked. */
   wanters: (() => readonly string[]) | undefined;
+  /** The clients that wait for the head of the response; absent where that can only be the one who has asked. */
+  askers?: (() => readonly string[]) | undefined;
+  /** Told of each client that comes to want it too. Set by the queue for connections, for as long as the request waits there. */
+  onWanted?: ((client: string) => void) | undefined;
 }
 
 /** A request toward an origin. The fields are end-to-end only; the origin adds framing. */

@@ -26,6 +26,8 @@ export interface UndiciOriginOptions {
   readonly bodyTimeoutMs: number;
   /** How many connections there are at most; requests beyond wait for one, as long as their signal lets them. */
   readonly connections: number;
+  /** How many of them one client has at most; its requests beyond wait until it gives one back. */
+  readonly connectionsPerClient: number;
   /** How long an idle connection is kept at most; an origin's Keep-Alive hint may shorten it. */
   readonly keepAliveTimeoutMs: number;
   /** Whether TLS has to be closed by close_notify where the end of the connection is that of a body. */
@@ -111,13 +113,17 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
   };
   const pool = new PoolUntilRetired(createPool);
   const isTls = url.protocol === 'https:';
-  const queue = new ConnectionQueue(options.connections);
+  const { connections, connectionsPerClient } = options;
+  const queue = new ConnectionQueue({ connections, perClient: () => connectionsPerClient });
 
   const send = (request: OriginRequest): Promise<OriginResponse> => {
-    const turn = queue.join();
+    const turn = queue.join(request.errand);
     const exchange = new Exchange(request, { isTls, version: '1.1' }, () => turn.leave());
-    const sent = dispatchOptions(request, url.hostname, isKeptAfterHead);
-    turn.begin(() => pool.dispatch(sent, exchange));
+    const dispatch = () => pool.dispatch(dispatchOptions(request, url.hostname, isKeptAfterHead), exchange);
+    // undici sends no head before there is something of the body; by itself it would hold a connection until then.
+    const begun = hasContent(request) ? request.body?.begun?.() : undefined;
+    if (begun === undefined) turn.begin(dispatch);
+    else begun.then(() => turn.begin(dispatch)).catch((thrown) => exchange.onResponseError(null, thrown));
     return exchange.response;
   };
 
@@ -209,12 +215,16 @@ function hiddenMember(owner: unknown, description: string): unknown {
   return symbol === undefined ? undefined : Reflect.get(owner, symbol);
 }
 
+function hasContent({ body, bodySizeBytes }: OriginRequest): boolean {
+  return body !== undefined && bodySizeBytes !== 0;
+}
+
 function dispatchOptions(
   request: OriginRequest,
   hostname: string,
   isKeptAfterHead: boolean,
 ): Dispatcher.DispatchOptions & { servername: string } {
-  const body = request.bodySizeBytes === 0 ? undefined : request.body;
+  const body = hasContent(request) ? request.body : undefined;
   return {
     method: request.method,
     path: request.target,

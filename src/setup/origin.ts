@@ -24,6 +24,9 @@ import { backgroundClock, randomFraction, seconds } from './system.ts';
 
 type OriginConfig = RouteConfig['origin'];
 
+/** Without `connectionsPerClient` one client has at most a quarter of the connections. */
+const defaultShare = 4;
+
 /** The parts of a route that are about its origins. */
 export type RouteOrigins = Pick<Route, 'originUrl' | 'holdOrigin' | 'listOrigins' | 'tls' | 'timeouts' | 'host'> & {
   readonly origin: OriginGroup;
@@ -119,6 +122,7 @@ function createOrigin(url: URL, config: OriginConfig, tls: OriginTls): Connected
     headersTimeoutMs: wholeMs(config.headersTimeoutSeconds),
     bodyTimeoutMs: wholeMs(config.bodyTimeoutSeconds),
     connections: config.connections,
+    connectionsPerClient: config.connectionsPerClient ?? Math.ceil(config.connections / defaultShare),
     keepAliveTimeoutMs: wholeMs(config.keepAliveTimeoutSeconds),
     requiresCloseNotify: config.closeDelimited === 'store',
     tls,

@@ -1,6 +1,6 @@
 /** Who may give up a body that one attempt after the other borrows. */
 
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { BodyStream } from '../../src/http/message.ts';
 import { LentBody } from '../../src/origin/held-body.ts';
 
@@ -27,4 +27,39 @@ it.each<[name: string, steps: readonly ((body: LentBody) => void)[], isClosed: b
   });
   for (const step of steps) step(body);
   expect(closes > 0).toBe(isClosed);
+});
+
+describe('the first bytes of a body that was waited for', () => {
+  const lend = (...chunks: (string | Error)[]) =>
+    new LentBody({
+      async *[Symbol.asyncIterator]() {
+        for (const chunk of chunks) {
+          if (chunk instanceof Error) throw chunk;
+          yield Buffer.from(chunk);
+        }
+      },
+      close() {},
+    });
+
+  it('are not touched by that, so that another attempt may send them', async () => {
+    const body = lend('a', 'b');
+    await Promise.all([body.begun(), body.begun()]);
+    await body.begun();
+    expect(body.isTouched).toBe(false);
+    const read: string[] = [];
+    for await (const chunk of body) read.push(Buffer.from(chunk).toString());
+    expect([read, body.isTouched]).toEqual([['a', 'b'], true]);
+  });
+
+  it('may be its end', async () => {
+    const body = lend();
+    await body.begun();
+    expect(await body.next()).toEqual({ done: true, value: undefined });
+  });
+
+  it('may be what it breaks off with', async () => {
+    const body = lend(new Error('broken'));
+    await expect(body.begun()).rejects.toThrow('broken');
+    await expect(body.next()).rejects.toThrow('broken');
+  });
 });

@@ -9,6 +9,7 @@ export function originOptions(given: Partial<UndiciOriginOptions> & { url: strin
     headersTimeoutMs: 15_000,
     bodyTimeoutMs: 15_000,
     connections: 8,
+    connectionsPerClient: 8,
     keepAliveTimeoutMs: 60_000,
     requiresCloseNotify: true,
     tls: { rejectUnauthorized: true },

@@ -56,6 +56,7 @@ async function openGround(protocol: (typeof protocols)[number]): Promise<Ground>
     headersTimeoutMs: 5000,
     bodyTimeoutMs: 5000,
     connections: 2,
+    connectionsPerClient: 2,
     keepAliveTimeoutMs: 600_000,
     requiresCloseNotify: true,
     tls: { ca: testAuthority, rejectUnauthorized: true },

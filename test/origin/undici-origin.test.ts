@@ -6,6 +6,7 @@ import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
 import type { BodyStream, InterimResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
+import { LentBody } from '../../src/origin/held-body.ts';
 import type { OriginRequest } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
 import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
@@ -356,6 +357,55 @@ describe('the body', () => {
     const reading = readBody(response);
     response.body.close();
     expect((await reading).error).toBe('client_gone');
+    await origin.close();
+  });
+});
+
+describe('a client', () => {
+  it('has no more connections than its share', async () => {
+    const barrier = Promise.withResolvers<void>();
+    await using server = await openScriptedOrigin(async ({ request, send }) => {
+      if (request.target.startsWith('/held')) await barrier.promise;
+      await send(good);
+    });
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 3, connectionsPerClient: 2 }));
+    const ask = (client: string, target: string) =>
+      origin.fetch(originRequest({ target, errand: { key: target, client, wanters: undefined, reach: undefined } }));
+    const held = [ask('a', '/held1'), ask('a', '/held2'), ask('a', '/held3'), ask('a', '/held4')];
+    await readBody(await ask('b', '/b'));
+    expect(server.requests.map(({ target }) => target).toSorted()).toEqual(['/b', '/held1', '/held2']);
+    barrier.resolve();
+    for (const each of held) await readBody(await each);
+    await origin.close();
+  });
+
+  it('holds no connection with a body of which nothing has come', async () => {
+    await using server = await openScriptedOrigin(good, good);
+    const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 1 }));
+    const first = Promise.withResolvers<void>();
+    const body = new LentBody({
+      async *[Symbol.asyncIterator]() {
+        await first.promise;
+        yield Buffer.from('abc');
+      },
+      close() {},
+    });
+    const upload = origin.fetch(originRequest({ method: 'PUT', body, bodySizeBytes: 3 }));
+    await readBody(await origin.fetch(originRequest()));
+    expect(server.requests.map(({ method }) => method)).toEqual(['GET']);
+    first.resolve();
+    expect((await readBody(await upload)).bytes.toString()).toBe('good');
+    await origin.close();
+  });
+
+  it('whose body breaks off before it begins needs no connection', async () => {
+    await using server = await openScriptedOrigin(good);
+    const origin = createUndiciOrigin(originOptions({ url: server.url }));
+    const body = new LentBody(bodyOf(new ProxyError('request_timeout')));
+    expect(await failureOf(origin.fetch(originRequest({ method: 'PUT', body, bodySizeBytes: 3 })))).toBe(
+      'request_timeout',
+    );
+    expect(server.connections).toBe(0);
     await origin.close();
   });
 });

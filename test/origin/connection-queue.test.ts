@@ -1,0 +1,101 @@
+/** Who gets a connection when: each row is a story of requests, by their clients, in the order in which they come. */
+
+import { describe, expect, it } from 'vitest';
+import { ConnectionQueue, type Turn } from '../../src/origin/connection-queue.ts';
+import type { Errand } from '../../src/origin/origin.ts';
+
+/** A queue, and which requests have begun by now: `a1` is the first of client `a`. */
+function setUp(connections: number, perClient: number) {
+  const queue = new ConnectionQueue({ connections, perClient: () => perClient });
+  const begun: string[] = [];
+  const turns = new Map<string, Turn>();
+  const errands = new Map<string, Errand>();
+  const ask = (name: string, more: Partial<Errand> = {}) => {
+    const errand: Errand = { key: '/', client: name.charAt(0), wanters: undefined, reach: undefined, ...more };
+    const turn = queue.join(name.startsWith('-') ? undefined : errand);
+    turns.set(name, turn);
+    errands.set(name, errand);
+    turn.begin(() => begun.push(name));
+  };
+  const leave = async (name: string) => {
+    turns.get(name)?.leave();
+    await Promise.resolve();
+  };
+  const want = (name: string, client: string) => errands.get(name)?.onWanted?.(client);
+  return { ask, leave, want, begun, queue };
+}
+
+/** `a1` asks, `!a1` is over or leaves; after `>` what has begun. */
+const rows: [name: string, connections: number, perClient: number, story: string, begun: string][] = [
+  ['requests begin as they come while there are connections', 4, 4, 'a1 b1 a2', 'a1 b1 a2'],
+  ['a client has at most its share, though others are idle', 4, 2, 'a1 a2 a3', 'a1 a2'],
+  ['others find what a client beyond its share does not get', 4, 2, 'a1 a2 a3 a4 a5 b1 b2', 'a1 a2 b1 b2'],
+  ['a client goes on when it gives one back', 4, 2, 'a1 a2 a3 a4 !a1', 'a1 a2 a3'],
+  [
+    'clients that wait take turns, however much one of them asks for',
+    1,
+    1,
+    'x1 a1 a2 a3 b1 c1 !x1 !a1 !b1 !c1',
+    'x1 a1 b1 c1 a2',
+  ],
+  ['a client that was served waits behind the others', 1, 1, 'a1 a2 b1 !a1 !a2 !b1', 'a1 a2 b1'],
+  ['a client below its share comes before one that has it', 3, 2, 'a1 a2 a3 b1 b2 !b1', 'a1 a2 b1 b2'],
+  ['a request that leaves while it waits is not sent', 1, 1, 'a1 b1 c1 !b1 !a1', 'a1 c1'],
+  ['a request that leaves twice gives one connection back', 1, 1, 'a1 b1 b2 !a1 !a1', 'a1 b1'],
+  ['what no client has caused has no share to keep to', 3, 1, '-1 -2 -3 -4 !-1', '-1 -2 -3 -4'],
+  ['a client is forgotten when it has nothing', 2, 1, 'a1 !a1 a2 !a2 a3', 'a1 a2 a3'],
+];
+
+it.each(rows)('%s', async (_name, connections, perClient, story, expected) => {
+  const { ask, leave, begun } = setUp(connections, perClient);
+  for (const step of story.split(' ')) {
+    if (step.startsWith('!')) await leave(step.slice(1));
+    else ask(step);
+  }
+  expect(begun.join(' ')).toBe(expected);
+});
+
+describe('a request that several clients want', () => {
+  it('waits in the line of each of them that was there before', () => {
+    const { ask, begun } = setUp(4, 1);
+    ask('a1');
+    ask('a2', { wanters: () => ['a', 'b'] });
+    expect(begun).toEqual(['a1', 'a2']);
+    ask('b1');
+    expect(begun).toEqual(['a1', 'a2']);
+  });
+
+  it('waits in the line of those that wait for its head', () => {
+    const { ask, begun } = setUp(4, 1);
+    ask('a1');
+    ask('a2', { askers: () => ['a', 'b'] });
+    expect(begun).toEqual(['a1', 'a2']);
+  });
+
+  it('begins as soon as one of them comes that has not its share', async () => {
+    const { ask, want, leave, begun } = setUp(4, 1);
+    ask('a1');
+    ask('b1');
+    ask('a2');
+    want('a2', 'b');
+    expect(begun).toEqual(['a1', 'b1']);
+    want('a2', 'c');
+    expect(begun).toEqual(['a1', 'b1', 'a2']);
+    // It is the connection of the one whose turn came.
+    ask('c1');
+    expect(begun).toEqual(['a1', 'b1', 'a2']);
+    await leave('a2');
+    expect(begun).toEqual(['a1', 'b1', 'a2', 'c1']);
+  });
+
+  it('begins once, and leaves all lines when it is given up', async () => {
+    const { ask, want, leave, begun } = setUp(1, 1);
+    ask('x1');
+    ask('a1');
+    want('a1', 'b');
+    ask('b1');
+    await leave('a1');
+    await leave('x1');
+    expect(begun).toEqual(['x1', 'b1']);
+  });
+});
