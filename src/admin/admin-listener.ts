@@ -25,6 +25,7 @@ const limits: ListenerLimits = {
   idleTimeoutMs: 30_000,
   responseTimeoutMs: 0,
   minBytesPerSecond: 1024,
+  minUploadBytesPerSecond: 1024,
   streamsPerConnection: 1,
 };
 

@@ -134,6 +134,11 @@ const limits = z
       .describe(
         'A client that takes its response more slowly than this, over idleTimeoutSeconds, is cut off; 0 sets no limit.',
       ),
+    minUploadBytesPerSecond: count(0, 1_000_000_000)
+      .default(64)
+      .describe(
+        'A client that sends the body of a request more slowly than this, over idleTimeoutSeconds, gets 408; 0 sets no limit. Time in which the origin is waited for does not count.',
+      ),
     connections: count(0, 10_000_000)
       .default(20_000)
       .describe('The most connections at a time; more are closed at once. 0 sets no limit.'),

@@ -10,6 +10,7 @@ import { receiveHttp2Head } from './http2-receive.ts';
 import { beginSession, catchProtocolErrors, streamWindowBytes } from './http2-session.ts';
 import { Http2Stride } from './http2-stride.ts';
 import type { Http2Windows } from './http2-writer.ts';
+import type { Pace } from './pace.ts';
 import type { ProtocolOptions } from './protocol.ts';
 import { takenBytes } from './taken-bytes.ts';
 
@@ -26,6 +27,8 @@ const cutOff = new Error('the connection was cut');
 
 /** What becomes of requests. */
 export interface Http2Requests {
+  /** How fast their bodies must come. */
+  readonly uploadPace: Pace;
   take(exchange: Http2Exchange, request: ProxyRequest): void;
   /** The exchange had no request that goes any further. */
   refuse(exchange: Http2Exchange, error: ProxyError): void;
@@ -75,6 +78,10 @@ export class Http2Connection implements ExchangeOwner {
 
   get isOpen(): boolean {
     return !this.#session.destroyed;
+  }
+
+  get uploadPace(): Pace {
+    return this.#requests.uploadPace;
   }
 
   get windows(): Http2Windows {

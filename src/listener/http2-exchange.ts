@@ -9,6 +9,7 @@ import type { Http2Stride } from './http2-stride.ts';
 import { type Http2Windows, Http2Writer } from './http2-writer.ts';
 import type { ListenerLimits, RequestHead } from './listener.ts';
 import { MessageBody } from './message-body.ts';
+import type { Pace } from './pace.ts';
 import { ReceivedRequest, type RequestOwner } from './received-request.ts';
 import type { RequestFraming } from './request-framing.ts';
 import type { ResponseHead, ResponseOutlet } from './respond.ts';
@@ -33,6 +34,8 @@ export interface ExchangeOwner {
   readonly windows: Http2Windows;
   /** Takes no further request. */
   drain(): void;
+  /** How fast bodies of requests must come. */
+  readonly uploadPace: Pace;
   /** Bytes of a request's body have come. */
   noteContent(sizeBytes: number): void;
   /** The exchange is over, whole or not. */
@@ -74,6 +77,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   #requestFields: Fields = [];
   #expectsContinue = false;
   #body: MessageBody | undefined;
+  #endUploadPace: (() => void) | undefined;
   #heldHead: HeldHead | undefined;
   #trailers: Fields = [];
   /** Whether the rest of the request is to be refused once our side of the stream has ended. */
@@ -142,7 +146,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
 
   /** Whether only the client can bring it forward, by sending or by reading. */
   get isWaitingForClient(): boolean {
-    return this.isBehind || this.#body?.isAwaited === true;
+    return this.isBehind || this.#body?.isBehind === true;
   }
 
   /** Something that changes whenever the client sends or reads some of it. */
@@ -164,6 +168,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
         onChunk: (chunkBytes) => this.#owner.noteContent(chunkBytes),
         onStart: () => this.#askForBody(),
       });
+      this.#endUploadPace = this.#owner.uploadPace.watch(this.#body, (error) => this.#body?.fail(error));
     }
     return new ReceivedRequest(head, this.#body, sizeBytes, this);
   }
@@ -341,6 +346,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   #settle(): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
+    this.#endUploadPace?.();
     this.#isWhole ||= this.#isEnded && (this.#stream.writableFinished || this.#wasClosedInOrder);
     if (!this.#isWhole) this.#abort?.abort(new ProxyError('client_gone'));
     else this.#writer.noteWhole(this.#now());

@@ -6,7 +6,7 @@ import type { Peer, ProxyRequest } from '../http/message.ts';
 import type { ProxyError } from '../http/proxy-error.ts';
 import { Http2Connection, type Http2Requests } from './http2-connection.ts';
 import type { Http2Exchange } from './http2-exchange.ts';
-import { createPace } from './pace.ts';
+import { createPace, createUploadPace, type Pace } from './pace.ts';
 import type { ConnectionServer, ProtocolOptions } from './protocol.ts';
 import { answer, type ResponseContext, respond } from './respond.ts';
 import { createRounds, type Rounds, roundPeriod, unreferencedTimers } from './rounds.ts';
@@ -23,6 +23,7 @@ export function createHttp2Server(options: ProtocolOptions): ConnectionServer {
 }
 
 class Http2Server implements ConnectionServer, Http2Requests {
+  readonly uploadPace: Pace;
   readonly #options: ProtocolOptions;
   readonly #context: ResponseContext;
   readonly #connections = new Set<Http2Connection>();
@@ -36,6 +37,7 @@ class Http2Server implements ConnectionServer, Http2Requests {
     const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs } = limits;
     const timeouts = [headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs];
     this.#options = options;
+    this.uploadPace = createUploadPace({ limits, now, after });
     this.#context = { handler, now, pace: createPace({ limits, now, after }) };
     this.#rounds = createRounds(after, roundPeriod(timeouts, period), () => this.#look());
   }

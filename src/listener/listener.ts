@@ -27,6 +27,8 @@ export interface ListenerLimits {
   readonly responseTimeoutMs: number;
   /** A client that takes a response more slowly than this, over `idleTimeoutMs`, is cut off. 0 is no limit. */
   readonly minBytesPerSecond: number;
+  /** A client that sends the body of a request more slowly than this, over `idleTimeoutMs`, gets 408. 0 is no limit. */
+  readonly minUploadBytesPerSecond: number;
   /** The most requests at a time on one connection of HTTP/2. */
   readonly streamsPerConnection: number;
 }

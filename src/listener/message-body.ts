@@ -3,6 +3,7 @@
 import type { Readable } from 'node:stream';
 import type { BodyStream } from '../http/message.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
+import type { Pacer } from './pace.ts';
 
 /** A message of HTTP/1, or a stream of HTTP/2. */
 export interface Message extends Readable {
@@ -35,7 +36,7 @@ interface Waiting {
  * The message flows only while a reader waits, so that a slow reader holds the sender back. A body that breaks off, or is
  * closed while somebody reads it, makes its reader throw: it never looks whole.
  */
-export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefined> {
+export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefined>, Pacer {
   readonly #message: Message;
   readonly #options: MessageBodyOptions;
   readonly #chunks: Uint8Array[] = [];
@@ -50,8 +51,8 @@ export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     this.#options = options;
   }
 
-  /** Whether somebody waits for bytes. */
-  get isAwaited(): boolean {
+  /** Whether a reader waits for bytes. */
+  get isBehind(): boolean {
     return this.#waiting !== undefined;
   }
 

@@ -18,6 +18,7 @@ export function listenerLimits({ limits }: Pick<Config, 'limits'>): ListenerLimi
     idleTimeoutMs: seconds(limits.idleTimeoutSeconds),
     responseTimeoutMs: seconds(limits.responseTimeoutSeconds),
     minBytesPerSecond: limits.minBytesPerSecond,
+    minUploadBytesPerSecond: limits.minUploadBytesPerSecond,
     streamsPerConnection: limits.streamsPerConnection,
   };
 }

@@ -44,6 +44,7 @@ describe('checkConfig fills in', () => {
         idleTimeoutSeconds: 120,
         responseTimeoutSeconds: 0,
         minBytesPerSecond: 64,
+        minUploadBytesPerSecond: 64,
         connections: 20_000,
         connectionsPerClient: 1000,
         streamsPerConnection: 100,

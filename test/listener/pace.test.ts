@@ -1,8 +1,8 @@
-/** How fast clients must take their responses, by a clock that is moved. */
+/** How fast clients must take their responses, and send their requests, by a clock that is moved. */
 
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createPace, type Pacer } from '../../src/listener/pace.ts';
+import { createPace, createUploadPace, type Pacer } from '../../src/listener/pace.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 
 interface Limits {
@@ -117,4 +117,52 @@ it.each<[string, Limits]>([
   const { clock, watch } = setUp(limits);
   watch();
   expect(clock.pending).toBe(0);
+});
+
+describe('the least bytes per second of an upload', () => {
+  const begin = (minUploadBytesPerSecond: number, idleTimeoutMs = 120_000) => {
+    const clock = createFakeClock(0);
+    const client = { isBehind: true, takenBytes: 0 };
+    const errors: ProxyError[] = [];
+    const pace = createUploadPace({ ...clock, limits: { minUploadBytesPerSecond, idleTimeoutMs } });
+    const end = pace.watch(client, (error) => errors.push(error));
+    return { clock, client, errors, end };
+  };
+
+  it('end one that trickles', () => {
+    const { clock, client, errors } = begin(64);
+    takePerSecond(clock, client, 1, 300);
+    expect(errors).toEqual([
+      expect.objectContaining({
+        code: 'request_timeout',
+        status: 408,
+        detail: expect.stringMatching(/sent 1\d\d bytes/),
+      }),
+    ]);
+  });
+
+  it.each<[name: string, rate: number, seconds: number, bytes: number]>([
+    ['a slow one that is steady', 64, 1, 70],
+    ['one that pauses for a minute between its pieces', 64, 60, 6_000],
+    ['any, where there is no limit', 0, 1, 0],
+  ])('let %s go on', (_name, rate, seconds, bytes) => {
+    const { clock, client, errors, end } = begin(rate);
+    for (let at = 0; at < 1_200; at += seconds) {
+      clock.advance(seconds * 1_000);
+      client.takenBytes += bytes;
+    }
+    expect(errors).toEqual([]);
+    end();
+    clock.advance(10_000);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('are not asked for while the origin is waited for', () => {
+    const { clock, client, errors } = begin(64);
+    for (let round = 0; round < 10; round += 1) {
+      client.isBehind = round % 2 === 0;
+      takePerSecond(clock, client, 1, 60);
+    }
+    expect(errors).toEqual([]);
+  });
 });

@@ -6,8 +6,9 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { errorCode, frameType, getFields, H2RawClient, setting } from '../support/h2-raw-client.ts';
+import { errorCode, frameType, getFields, H2RawClient, postFields, setting } from '../support/h2-raw-client.ts';
 import { startRangeway } from '../support/rangeway-process.ts';
 import { RawClient } from '../support/raw-client.ts';
 
@@ -18,6 +19,13 @@ let dir: string;
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'rangeway-limits-'));
   origin = createServer((request, response) => {
+    if (request.method === 'POST') {
+      void buffer(request).then(
+        (body) => response.end(`${body.length} bytes`),
+        () => response.destroy(),
+      );
+      return;
+    }
     response.writeHead(200, { 'content-length': size, 'cache-control': 'no-store' });
     if (request.url === '/slow') response.write('x');
     else response.end(Buffer.alloc(size));
@@ -81,5 +89,46 @@ describe('limits.minBytesPerSecond', () => {
     expect(outcome).toMatchObject({ status: 200, isEnded: false, resetCode: errorCode.internal });
     await using fast = await RawClient.open(rangeway.port);
     expect((await fast.exchange('GET / HTTP/1.1\r\nHost: a\r\n\r\n')).body.length).toBe(size);
+  });
+});
+
+describe('limits.minUploadBytesPerSecond', () => {
+  const limits = { minUploadBytesPerSecond: 1_000, idleTimeoutSeconds: 1 };
+  const head = (size: number) => `POST /upload HTTP/1.1\r\nHost: a\r\nContent-Length: ${size}\r\n\r\n`;
+  /** Calls again and again, as a client that sends a little at a time, until the promise is settled. */
+  async function whileWaiting<T>(outcome: Promise<T>, send: () => void): Promise<T> {
+    const trickle = setInterval(send, 50);
+    return await outcome.finally(() => clearInterval(trickle));
+  }
+
+  it('answers 408 to an upload that trickles, and ends its connection', async () => {
+    await using rangeway = await startWith('upload', limits);
+    await using client = await RawClient.open(rangeway.port);
+    client.send(head(100_000));
+    const response = await whileWaiting(client.response(), () => client.send('x'));
+    expect(response).toMatchObject({ status: 408, isWhole: true });
+    expect(await client.rest()).toBe('');
+    await rangeway.waitFor(/request_timeout/);
+  });
+
+  it('answers 408 to one over HTTP/2', async () => {
+    await using rangeway = await startWith('upload2', limits);
+    await using client = await H2RawClient.open(rangeway.port);
+    client.request(1, postFields('/upload'), { endStream: false });
+    const outcome = await whileWaiting(client.whenOver(1), () => client.data(1, 'x'));
+    expect(outcome).toMatchObject({ status: 408 });
+  });
+
+  it('lets one pass that is slow and steady', async () => {
+    await using rangeway = await startWith('steady', limits);
+    await using client = await RawClient.open(rangeway.port);
+    const size = 6_000;
+    client.send(head(size));
+    let sent = 0;
+    const response = await whileWaiting(client.response(), () => {
+      if (sent < size) client.send('x'.repeat(200));
+      sent += 200;
+    });
+    expect(response?.body.toString()).toBe(`${size} bytes`);
   });
 });

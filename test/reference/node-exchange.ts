@@ -75,7 +75,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
   }
 
   get isWaitingForClient(): boolean {
-    return this.#body?.isAwaited === true || this.isBehind;
+    return this.#body?.isBehind === true || this.isBehind;
   }
 
   get isBehind(): boolean {

@@ -28,6 +28,7 @@ export const testLimits: ListenerLimits = {
   idleTimeoutMs: 0,
   responseTimeoutMs: 0,
   minBytesPerSecond: 0,
+  minUploadBytesPerSecond: 0,
   streamsPerConnection: 100,
 };
 

@@ -27,6 +27,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
   /** Whether the client waits for 100 (Continue) before it sends the body (RFC 9110 §10.1.1). */
   #awaitsContinue = false;
   #body: RequestBody | undefined;
+  #endUploadPace: (() => void) | undefined;
   #hasHead = false;
   #isChunked = false;
   #isCloseDelimited = false;
@@ -81,7 +82,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
   }
 
   get isWaitingForClient(): boolean {
-    return this.#body?.isAwaited === true || this.isBehind;
+    return this.#body?.isBehind === true || this.isBehind;
   }
 
   get isBehind(): boolean {
@@ -98,6 +99,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     if (framing.kind === 'chunked' || (sizeBytes !== undefined && sizeBytes > 0)) {
       this.#body = new RequestBody({ owner: this, sizeBytes, limits });
       this.#connection.receiveBody(this.#body);
+      this.#endUploadPace = this.#connection.ground.uploadPace.watch(this.#body, (error) => this.#refuseRest(error));
     }
     if (this.#parsed.version === '1.1' && head.fields.some(([name]) => name === 'expect')) {
       this.#awaitsContinue = true;
@@ -228,9 +230,15 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     return this.#body !== undefined && this.#body.missingBytes > drainedBytes;
   }
 
+  /** What comes of the body comes too slowly. */
+  #refuseRest(error: ProxyError): void {
+    if (this.isReceiving) this.#connection.refuse(error);
+  }
+
   #settle(isWhole: boolean): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
+    this.#endUploadPace?.();
     this.#isWhole = isWhole;
     if (isWhole) this.#leaveRest();
     else this.#abort?.abort(new ProxyError('client_gone'));

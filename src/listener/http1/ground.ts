@@ -1,6 +1,7 @@
 /** What the connections of one server have in common. */
 
 import type { Emit } from '../../telemetry/events.ts';
+import type { Pace } from '../pace.ts';
 import type { DateLine } from './head-text.ts';
 import type { Joint } from './joint.ts';
 import type { Patience } from './patience.ts';
@@ -13,6 +14,8 @@ export interface Ground {
   readonly now: () => number;
   readonly limits: HeadLimits;
   readonly patience: Patience;
+  /** How fast bodies of requests must come. */
+  readonly uploadPace: Pace;
   readonly joint: Joint;
   readonly dateLine: DateLine;
   /** What a connection that goes on says of itself. */

@@ -2,6 +2,7 @@
 
 import type { BodyStream } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
+import type { Pacer } from '../pace.ts';
 import { ChunkedDecoder } from './chunked-decoder.ts';
 import type { HeadLimits } from './request-head.ts';
 
@@ -38,11 +39,12 @@ interface Waiting {
  * A slow reader holds the client back. A body that breaks off, or is closed while somebody reads it, makes its reader throw:
  * it never looks whole.
  */
-export class RequestBody implements BodyStream, AsyncIterator<Uint8Array, undefined> {
+export class RequestBody implements BodyStream, AsyncIterator<Uint8Array, undefined>, Pacer {
   readonly #owner: BodyOwner;
   readonly #decoder: ChunkedDecoder | undefined;
   /** Bytes of content that have yet to come; Infinity where that is not known. */
   #missingBytes: number;
+  #receivedBytes = 0;
   readonly #kept: Uint8Array[] = [];
   #keptBytes = 0;
   #hasStarted = false;
@@ -57,9 +59,14 @@ export class RequestBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     this.#missingBytes = sizeBytes ?? Number.POSITIVE_INFINITY;
   }
 
-  /** Whether somebody waits for bytes. */
-  get isAwaited(): boolean {
+  /** Whether a reader waits for bytes. */
+  get isBehind(): boolean {
     return this.#waiting !== undefined;
+  }
+
+  /** Bytes of content that have come, as far as they were not dropped. */
+  get takenBytes(): number {
+    return this.#receivedBytes;
   }
 
   /** Whether nobody has begun to read, or a reader has given up. */
@@ -158,6 +165,7 @@ export class RequestBody implements BodyStream, AsyncIterator<Uint8Array, undefi
 
   #give(piece: Uint8Array): void {
     if (this.#isClosed || piece.length === 0) return;
+    this.#receivedBytes += piece.length;
     if (this.#waiting === undefined) {
       this.#kept.push(piece);
       this.#keptBytes += piece.length;

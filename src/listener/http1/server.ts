@@ -5,7 +5,7 @@ import { errorResponse } from '../../delivery/problem.ts';
 import type { Peer } from '../../http/message.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import type { RequestHead, Tunnel } from '../listener.ts';
-import { createPace } from '../pace.ts';
+import { createPace, createUploadPace, type Pace } from '../pace.ts';
 import type { ConnectionServer, ProtocolOptions } from '../protocol.ts';
 import { receiveHead } from '../receive.ts';
 import { answer, type ResponseContext, respond } from '../respond.ts';
@@ -29,6 +29,7 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
   readonly now: () => number;
   readonly limits: ProtocolOptions['limits'];
   readonly patience: Patience;
+  readonly uploadPace: Pace;
   readonly joint = new Joint();
   readonly dateLine = new DateLine();
   readonly keepAlive: string;
@@ -51,6 +52,7 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     this.keepAlive = formatKeepAlive(limits.keepAliveTimeoutMs);
     this.#parser = new HeadParser(limits);
     const pace = createPace({ limits, now, after });
+    this.uploadPace = createUploadPace({ limits, now, after });
     this.#context = { handler, now, pace };
     this.#rounds = createRounds(after, this.patience.periodMs, () => this.#look());
   }
