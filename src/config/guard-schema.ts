@@ -134,6 +134,12 @@ export const routeLimitsSchema = z
     requestsPerClient: count(0, 1_000_000)
       .default(0)
       .describe('The most requests of one client at a time; more get 429. 0 sets no limit.'),
+    tunnelsPerClient: count(0, 1_000_000)
+      .default(256)
+      .describe('The most tunnels (WebSocket) of one client at a time; more get 429. 0 sets no limit.'),
+    tunnelIdleTimeoutSeconds: seconds(0, 604_800)
+      .default(3600)
+      .describe('How long nothing may come through a tunnel, either way, before it is closed; 0 sets no limit.'),
     rate: z
       .strictObject({
         requests: count(1, 1_000_000).describe('How many requests a client may make…'),

@@ -25,10 +25,18 @@ export interface Allowance {
   readonly origin: Origin;
   /** The name of its client in the limits. */
   readonly client: string;
+  /** Counts the request as a tunnel until it is over. Throws `ProxyError` `too_many_requests`. Called once. */
+  openTunnel(): TunnelTerms;
   /** The response with what the client is told of its limits. What is delivered of it is counted. */
   present(response: ProxyResponse): ProxyResponse;
   /** The response is over. A second call does nothing. */
   leave(delivery: Delivery): void;
+}
+
+/** What a tunnel has to keep to. */
+export interface TunnelTerms {
+  /** How long nothing may come through it, either way, in milliseconds; 0 is no limit. */
+  readonly idleTimeoutMs: number;
 }
 
 /** What the request of another process may take of this one, where it is counted as a request and delivered. */
@@ -51,6 +59,8 @@ export interface Allowances {
 export interface AllowanceRules {
   readonly bodyBytes: number | undefined;
   readonly requestsPerClient: number;
+  readonly tunnelsPerClient: number;
+  readonly tunnelIdleTimeoutMs: number;
   readonly rate: RateRules | undefined;
   readonly fills: number;
   readonly fillsPerClient: number;
@@ -72,6 +82,7 @@ class RouteAllowances implements Allowances {
   readonly #rate: RateLimit | undefined;
   readonly #share: OriginShare | undefined;
   readonly #running = new Places();
+  readonly #tunnels = new Places();
   readonly #origins = new WeakMap<Origin, Origin>();
 
   constructor(rules: AllowanceRules, clock: Clock) {
@@ -86,8 +97,14 @@ class RouteAllowances implements Allowances {
     const client = clientName(address);
     const fields = this.#rate?.count(client) ?? noFields;
     const limited = this.#limitBody(request, fields);
-    const release = this.#takePlace(client, fields);
-    return new RequestAllowance(limited, this.#limit(route.origin), client, { fields, release, share: this.#share });
+    const release = takePlace(this.#running, this.#rules.requestsPerClient, client, fields);
+    return new RequestAllowance(limited, this.#limit(route.origin), client, {
+      fields,
+      release,
+      share: this.#share,
+      rules: this.#rules,
+      tunnels: this.#tunnels,
+    });
   }
 
   lend({ route }: Routed, client: string): Loan {
@@ -104,13 +121,6 @@ class RouteAllowances implements Allowances {
     throw new ProxyError('body_too_large', { detail: `${bodySizeBytes} bytes`, fields });
   }
 
-  #takePlace(client: string, fields: Fields): (() => void) | undefined {
-    const { requestsPerClient } = this.#rules;
-    if (requestsPerClient === 0) return undefined;
-    if (this.#running.of(client) < requestsPerClient) return this.#running.take(client);
-    throw new ProxyError('too_many_requests', { fields: [retryAfter(1000), ...fields] });
-  }
-
   #limit(origin: Origin): Origin {
     const { fills, fillsPerClient } = this.#rules;
     if (fills === 0 && fillsPerClient === 0 && this.#share === undefined) return origin;
@@ -122,10 +132,19 @@ class RouteAllowances implements Allowances {
   }
 }
 
+/** Takes one of as many places as a client may have; 0 sets no limit. Throws `ProxyError` `too_many_requests`. */
+function takePlace(places: Places, most: number, client: string, fields: Fields): (() => void) | undefined {
+  if (most === 0) return undefined;
+  if (places.of(client) < most) return places.take(client);
+  throw new ProxyError('too_many_requests', { fields: [retryAfter(1000), ...fields] });
+}
+
 interface Shared {
   readonly fields: Fields;
   readonly release: (() => void) | undefined;
   readonly share: OriginShare | undefined;
+  readonly rules: AllowanceRules;
+  readonly tunnels: Places;
 }
 
 /** A class, because there is one for every request. */
@@ -137,12 +156,19 @@ class RequestAllowance implements Allowance {
   /** Whether the end of the response pays for its bytes: not where they were counted on their way, and not for our errors. */
   #paysAtEnd = true;
   #isOver = false;
+  #releaseTunnel: (() => void) | undefined;
 
   constructor(request: ProxyRequest, origin: Origin, client: string, shared: Shared) {
     this.request = request;
     this.origin = origin;
     this.client = client;
     this.#shared = shared;
+  }
+
+  openTunnel(): TunnelTerms {
+    const { rules, tunnels, fields } = this.#shared;
+    this.#releaseTunnel = takePlace(tunnels, rules.tunnelsPerClient, this.client, fields);
+    return { idleTimeoutMs: rules.tunnelIdleTimeoutMs };
   }
 
   present(response: ProxyResponse): ProxyResponse {
@@ -162,6 +188,7 @@ class RequestAllowance implements Allowance {
     if (this.#isOver) return;
     this.#isOver = true;
     release?.();
+    this.#releaseTunnel?.();
     if (this.#paysAtEnd) share?.repay(this.client, bytesSent);
   }
 }

@@ -7,7 +7,7 @@ import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import type { Routed } from '../routing/inquiry.ts';
 import type { Access } from './access.ts';
-import type { Allowance, Allowances, Loan } from './allowances.ts';
+import type { Allowance, Allowances, Loan, TunnelTerms } from './allowances.ts';
 import type { Client } from './client.ts';
 import type { Presentation } from './presentation.ts';
 import { forOneRequest } from './privacy.ts';
@@ -106,6 +106,10 @@ class NoAllowance implements Allowance {
   constructor(request: ProxyRequest, origin: Allowance['origin']) {
     this.request = request;
     this.origin = origin;
+  }
+
+  openTunnel(): TunnelTerms {
+    return { idleTimeoutMs: 0 };
   }
 
   present(response: ProxyResponse): ProxyResponse {

@@ -33,6 +33,7 @@ function createInsideAllowance(request: ProxyRequest, client: string, { origin, 
     request,
     origin,
     client,
+    openTunnel: () => ({ idleTimeoutMs: 0 }),
     present(response) {
       const { body } = response;
       if (body.kind !== 'stream') return response;

@@ -24,6 +24,8 @@ export interface UpgradeRoute {
   readonly fields: Fields;
   readonly tls: Route['tls'];
   readonly timeouts: Route['timeouts'];
+  /** How long nothing may come through the tunnel, either way, in milliseconds; 0 is no limit. */
+  readonly idleTimeoutMs: number;
   /** The origin's place among those of its route; undefined where it is the only one. */
   readonly hold: Hold | undefined;
 }
@@ -56,6 +58,7 @@ export function admitUpgrade(head: UpgradeRequest, context: AdmissionContext): U
       // Preflight requests are OPTIONS, and a handshake is a GET.
       if (admission.kind === 'answered') throw new ProxyError('method_refused');
       const { route, target } = admission.routed;
+      const { idleTimeoutMs } = admission.allowance.openTunnel();
       const fields = tunnelRequestFields(admission.request, client, route, context.pseudonym);
       const hold = route.holdOrigin?.();
       return {
@@ -64,6 +67,7 @@ export function admitUpgrade(head: UpgradeRequest, context: AdmissionContext): U
         fields: hold?.host === undefined ? fields : withField(fields, 'host', hold.host),
         tls: route.tls,
         timeouts: route.timeouts,
+        idleTimeoutMs,
         hold,
       };
     },

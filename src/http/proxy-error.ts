@@ -140,6 +140,12 @@ export const errorKinds = {
     proxyStatus: 'http_request_denied',
     sentence: 'The connection did not begin with the PROXY protocol of a trusted proxy.',
   },
+  tunnel_idle: {
+    status: 408,
+    source: 'client',
+    proxyStatus: 'http_request_error',
+    sentence: 'Nothing came through the tunnel for too long.',
+  },
   client_gone: {
     status: 499,
     source: 'client',

@@ -31,6 +31,8 @@ export interface TunnelRoute {
   readonly tls?: TunnelTls | undefined;
   /** How long it may take to connect, and the origin to answer then; those of all tunnels when absent. */
   readonly timeouts?: { readonly connectMs: number; readonly answerMs: number } | undefined;
+  /** How long nothing may come through the tunnel, either way, in milliseconds; no limit when 0 or absent. */
+  readonly idleTimeoutMs?: number;
   /** Told what came of asking this origin, and when it is over; absent where there is no other one. */
   readonly hold?: Pick<Hold, 'report' | 'release'> | undefined;
 }
@@ -190,6 +192,12 @@ class Attempt {
     this.#route.hold?.report('well', 'it opened a tunnel');
     const { socket } = this.#client;
     answer.headers = withUpgrade(endToEndFields(answer));
+    // All that comes and leaves passes the client's socket.
+    const { idleTimeoutMs = 0 } = this.#route;
+    socket.setTimeout(idleTimeoutMs, () => {
+      this.#error ??= new ProxyError('tunnel_idle', { detail: `nothing came for ${idleTimeoutMs} ms` });
+      socket.destroy();
+    });
     originSocket.once('close', () => socket.destroySoon());
     socket.once('close', () => {
       originSocket.setTimeout(flushTimeoutMs, () => originSocket.destroy());

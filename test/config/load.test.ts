@@ -80,6 +80,8 @@ describe('checkConfig fills in', () => {
           },
           limits: {
             requestsPerClient: 0,
+            tunnelsPerClient: 256,
+            tunnelIdleTimeoutSeconds: 3600,
             fills: 0,
             fillsPerClient: 0,
             amplification: { factor: 100, freeBytes: 5e9, windowSeconds: 900 },

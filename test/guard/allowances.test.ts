@@ -106,6 +106,28 @@ describe('requestsPerClient', () => {
   });
 });
 
+describe('tunnelsPerClient', () => {
+  it('is for tunnels that are open, of one client each, and a place is given back once', () => {
+    const { enter } = createGround({ tunnelsPerClient: 2, tunnelIdleTimeoutMs: 5_000 });
+    const [first, second, third] = [enter(), enter(), enter()];
+    expect(first.openTunnel()).toEqual({ idleTimeoutMs: 5_000 });
+    second.openTunnel();
+    expect(() => third.openTunnel()).toThrow(expect.objectContaining({ code: 'too_many_requests' }));
+    third.leave(over);
+    enter('192.0.2.8').openTunnel();
+    first.leave(over);
+    first.leave(over);
+    enter().openTunnel();
+    expect(() => enter().openTunnel()).toThrow(expect.objectContaining({ code: 'too_many_requests' }));
+  });
+
+  it('is for no other requests', () => {
+    const { enter } = createGround({ tunnelsPerClient: 1 });
+    enter().openTunnel();
+    expect([enter(), enter()]).toHaveLength(2);
+  });
+});
+
 describe('rate', () => {
   it('is told in each response, refused ones and other refusals too', () => {
     const rate = { requests: 3, seconds: 60, burst: 3 };

@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { type ClientRequest, createServer, request as openRequest, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -111,5 +111,49 @@ describe('connections to the origin', () => {
     expect((await answer(open(rangeway.url, '/file', victim).end())).status).toBe(200);
     expect(asked).toEqual(['/file']);
     expect(await answer(upload.end('abcd'))).toEqual({ status: 200, text: '4 bytes' });
+  });
+});
+
+describe('tunnels', () => {
+  const upgrade = {
+    headers: {
+      connection: 'Upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+    },
+  };
+  const openTunnel = async (base: string, address: string): Promise<Socket> => {
+    const [, socket] = await once(open(base, '/socket', address, upgrade).end(), 'upgrade');
+    return socket;
+  };
+  const refusal = async (base: string, address: string) =>
+    (await answer(open(base, '/socket', address, upgrade).end())).status;
+
+  it('are as many for one client as limits.tunnelsPerClient says', async () => {
+    await using rangeway = await start({ route: { limits: { tunnelsPerClient: 2 } } });
+    const tunnels = [await openTunnel(rangeway.url, attacker), await openTunnel(rangeway.url, attacker)];
+    expect(await refusal(rangeway.url, attacker)).toBe(429);
+    tunnels.push(await openTunnel(rangeway.url, victim));
+    tunnels.shift()?.destroy();
+    await rangeway.waitFor(/"event":"tunnel"[^\n]*"status":101/);
+    tunnels.push(await openTunnel(rangeway.url, attacker));
+    for (const tunnel of tunnels) tunnel.destroy();
+  });
+
+  it('are 256 for one client where nothing is said', async () => {
+    await using rangeway = await start();
+    const tunnels = await Promise.all(Array.from({ length: 256 }, () => openTunnel(rangeway.url, attacker)));
+    expect(await refusal(rangeway.url, attacker)).toBe(429);
+    tunnels.push(await openTunnel(rangeway.url, victim));
+    for (const tunnel of tunnels) tunnel.destroy();
+  });
+
+  it('are closed when nothing has come for limits.tunnelIdleTimeoutSeconds', async () => {
+    await using rangeway = await start({ route: { limits: { tunnelIdleTimeoutSeconds: 0.5 } } });
+    const tunnel = await openTunnel(rangeway.url, victim);
+    tunnel.resume();
+    await once(tunnel, 'close');
+    await rangeway.waitFor(/tunnel_idle/);
   });
 });

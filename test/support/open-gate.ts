@@ -10,6 +10,8 @@ export const openAccess = createAccess({ allow: undefined, deny: undefined, cred
 export const noLimits: AllowanceRules = {
   bodyBytes: undefined,
   requestsPerClient: 0,
+  tunnelsPerClient: 0,
+  tunnelIdleTimeoutMs: 0,
   rate: undefined,
   fills: 0,
   fillsPerClient: 0,

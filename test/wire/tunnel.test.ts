@@ -16,11 +16,18 @@ import {
   key,
   listen,
   openTunnelListener,
+  type RouteOf,
   rawOrigin,
   routeTo,
   sentFields,
 } from '../support/tunnels.ts';
 import { untilQuiet } from '../support/until-quiet.ts';
+
+/** Routes everything to an origin, through tunnels that are closed when nothing has come for so long. */
+function idleAfter(url: string, idleTimeoutMs: number): RouteOf {
+  const route = { url, target: '/', fields: sentFields, idleTimeoutMs };
+  return () => route;
+}
 
 describe('a tunnel', () => {
   it('carries bytes both ways after the 101', async () => {
@@ -259,6 +266,39 @@ describe('the end of a tunnel', () => {
     await expect
       .poll(() => listener.tunnelEvents)
       .toEqual([expect.objectContaining({ ...ended, error: 'origin_reset' })]);
+  });
+
+  it('comes when nothing has come through it for too long', async () => {
+    const origin = await echoOrigin();
+    await using listener = await openTunnelListener(idleAfter(origin.url, 200));
+    await using client = await listener.connect();
+    client.send(handshake);
+    await client.head();
+    expect(await client.rest()).toBe('');
+    const told = { ...ended, error: 'tunnel_idle', errorDetail: 'nothing came for 200 ms' };
+    await expect.poll(() => listener.tunnelEvents).toEqual([expect.objectContaining(told)]);
+    await expect.poll(() => origin.sockets[0]?.destroyed).toBe(true);
+  });
+
+  it('does not come while something goes one way', async () => {
+    const url = await rawOrigin((socket) => {
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
+        let sent = 0;
+        const timer = setInterval(() => {
+          sent += 1;
+          socket.write('x');
+          if (sent < 30) return;
+          clearInterval(timer);
+          socket.end();
+        }, 50);
+      });
+    });
+    await using listener = await openTunnelListener(idleAfter(url, 1_000));
+    await using client = await listener.connect();
+    client.send(handshake);
+    await client.head();
+    expect(await client.rest()).toBe('x'.repeat(30));
   });
 
   it("comes with the listener's, after the grace", async () => {
