@@ -29,7 +29,7 @@ export interface Http2ConnectionOptions {
 }
 
 /** The most requests at a time, whatever the origin allows. */
-export const maxStreams = 100;
+const maxStreams = 100;
 
 /** How much of a body may be on its way to a reader that does not read; and over the connection, which nobody holds back. */
 const windowBytes = 256 * 1024;

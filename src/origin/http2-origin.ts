@@ -5,7 +5,7 @@ import type { Clock } from '../http/clock.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { ConnectionQueue, type Turn } from './connection-queue.ts';
 import { goneError } from './exchange.ts';
-import { Http2Connection, maxStreams } from './http2-connection.ts';
+import { Http2Connection } from './http2-connection.ts';
 import type { ConnectedOrigin, OriginRequest, OriginResponse } from './origin.ts';
 import { OriginError, originError } from './origin-error.ts';
 import { createAlpnDialer, createUndiciOrigin, refuseUnsendable, type UndiciOriginOptions } from './undici-origin.ts';
@@ -47,6 +47,8 @@ class AlpnOrigin implements ConnectedOrigin {
   readonly #dial: () => Promise<TLSSocket>;
   readonly #http1: ConnectedOrigin;
   readonly #queue: ConnectionQueue;
+  /** How many requests one connection carries, as far as the origin has said so. */
+  #streamsPerConnection = 1;
   /** Connections of which it turned out that they speak HTTP/1.1. */
   readonly #spares: TLSSocket[] = [];
   #connections: Http2Connection[] = [];
@@ -102,10 +104,6 @@ class AlpnOrigin implements ConnectedOrigin {
     for (const socket of this.#spares) socket.destroy();
     for (const waiting of this.#waiting.splice(0)) waiting.proceed();
     await this.#http1.close();
-  }
-
-  get #streamsPerConnection(): number {
-    return Math.min(maxStreams, ...this.#usable().map(({ streams }) => streams));
   }
 
   /** The connection with the most room. */
@@ -166,7 +164,7 @@ class AlpnOrigin implements ConnectedOrigin {
         bodyTimeoutMs,
         keepAliveTimeoutMs: this.#isRetired ? Math.min(retiredKeepAliveMs, keepAliveTimeoutMs) : keepAliveTimeoutMs,
         clock,
-        onChange: () => this.#proceed(),
+        onChange: () => this.#change(),
         onHttp1Required: () => this.#speakHttp1(),
       });
       if (connection.freeStreams < 1) {
@@ -178,6 +176,14 @@ class AlpnOrigin implements ConnectedOrigin {
 
   #speakHttp1(): void {
     this.#http1UntilAt = this.#options.clock.now() + http1Ms;
+  }
+
+  /** A connection has more room, or less. */
+  #change(): void {
+    const usable = this.#usable();
+    if (usable.length > 0) this.#streamsPerConnection = Math.min(...usable.map(({ streams }) => streams));
+    this.#proceed();
+    this.#queue.proceed();
   }
 
   /** Lets as many go on as there is room for; all, where there is another way. */

@@ -75,6 +75,27 @@ describe('connections', () => {
     await origin.close();
   });
 
+  it('carry no more requests of one client than its share of them does', async () => {
+    const held: FrameExchange[] = [];
+    await using server = await openFrameOrigin({ settings: allowing(2) }, (exchange) => void held.push(exchange));
+    const origin = open(server.url, { connections: 2, connectionsPerClient: 1 });
+    const ask = (client: string) =>
+      textOf(origin.fetch(originRequest({ errand: { key: '/', client, wanters: undefined, reach: undefined } })));
+    const greedy = Array.from({ length: 6 }, () => ask('a'));
+    await expect.poll(() => held.length).toBe(2);
+    const other = ask('b');
+    await expect.poll(() => held.length).toBe(3);
+    answer(held[2] as FrameExchange);
+    expect(await other).toBe('good');
+    expect(held.length).toBe(3);
+    for (let count = 0; count < 7; count += 1) {
+      await expect.poll(() => held.length).toBeGreaterThan(count);
+      if (count !== 2) answer(held[count] as FrameExchange);
+    }
+    expect(await Promise.all(greedy)).toEqual(Array.from({ length: 6 }, () => 'good'));
+    await origin.close();
+  });
+
   it('that an origin gives no streams are told to take too long', async () => {
     await using server = await openFrameOrigin({ settings: allowing(0) }, () => undefined);
     const origin = open(server.url, { headersTimeoutMs: 300, connections: 1 });
