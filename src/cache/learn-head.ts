@@ -1,9 +1,12 @@
 /** What the response to a HEAD tells of stored responses to GET (RFC 9111 §4.3.5). */
 
+import { hasField } from '../http/fields.ts';
 import { freshened } from '../semantics/freshen.ts';
 import { decideHeadEffect } from '../semantics/head.ts';
 import { withoutOriginEcho } from '../semantics/origin-echo.ts';
+import { decideReuse } from '../semantics/reuse.ts';
 import { decideStoring, isForOneClient } from '../semantics/storing.ts';
+import { compareVersions } from '../semantics/validator.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { isFor } from './asker.ts';
 import type { ExchangeContext } from './exchange-context.ts';
@@ -38,6 +41,35 @@ export async function learnFromHead(
     if (updated.metadata.isInvalid !== true)
       tellOfCookie(context, inquiry.key, response.fields, updated.metadata.fields);
   }
+}
+
+/**
+ * The length of the same representation, where the origin has not told it with the HEAD and it is known here: of what is stored or
+ * being fetched under the same strong validator (RFC 9110 §8.6, §8.8.1), or is what a Range would be cut out of now. Undefined
+ * otherwise.
+ */
+export async function findLength(
+  { store }: Pick<ExchangeContext, 'store'>,
+  flights: Flights,
+  inquiry: Inquiry,
+  { response, responseAt }: Received,
+): Promise<number | undefined> {
+  const { fields, status } = response;
+  if (status !== 200 || hasField(fields, 'content-length')) return undefined;
+  if (isForOneClient(inquiry.originFields, fields, inquiry.policy)) return undefined;
+  const fetched = flights.of(inquiry.key).flatMap(({ generation }) => generation ?? []);
+  const known = [
+    ...fetched.map(({ response: metadata, sizeBytes }) => ({ metadata, sizeBytes })),
+    ...(await store.find(inquiry.key)),
+  ];
+  const same = known.find(({ metadata, sizeBytes }) => {
+    if (sizeBytes === undefined || !isFor(metadata, inquiry)) return false;
+    if (compareVersions(metadata, { fields, responseAt }, responseAt) === 'same') return true;
+    const asked = { requestFields: inquiry.originFields, hasRange: true, policy: inquiry.policy };
+    const reuse = decideReuse({ ...asked, stored: metadata, now: responseAt });
+    return reuse.kind === 'fresh' && decideHeadEffect(metadata, sizeBytes, fields) === 'freshen';
+  });
+  return same?.metadata.fragment?.wholeBytes ?? same?.sizeBytes;
 }
 
 /** Whether an entry may have come, or been validated, since the HEAD was sent; one from the future tells nothing. */

@@ -1,9 +1,11 @@
 /** Requests that go to the origin as they are, and what its responses tell of what is stored. */
 
+import { withField } from '../http/fields.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { createTether } from '../http/tether.ts';
 import type { ForwardReason } from '../semantics/cache-status.ts';
 import { isSafeMethod } from '../semantics/method.ts';
+import { decideStoring } from '../semantics/storing.ts';
 import type { Answer } from './answer.ts';
 import { generationAnswer, relayAnswer } from './answers.ts';
 import { passedFields } from './asked.ts';
@@ -15,10 +17,10 @@ import type { Flights } from './flights.ts';
 import type { Inquiry } from './inquiry.ts';
 import { invalidate } from './invalidate.ts';
 import { landPosted } from './land-whole.ts';
-import { learnFromHead } from './learn-head.ts';
+import { findLength, learnFromHead } from './learn-head.ts';
 import type { Received } from './open-generation.ts';
 import { selectPosted } from './posted.ts';
-import { withMoreFields } from './representation.ts';
+import { type Relay, withMoreFields } from './representation.ts';
 import { responseTags } from './tags.ts';
 
 /** Passes requests on, and keeps what is known of stored responses true. */
@@ -38,7 +40,21 @@ export class Passing {
     const received = await this.#ask(inquiry, signal);
     this.#note(inquiry, reason, received);
     await this.#takeEffect(inquiry, forwardReason, received);
-    return relayAnswer({ ...received, evaluated: true }, forwardReason, reason);
+    const relay = { ...received, evaluated: true };
+    const isHead = method === 'HEAD' && forwardReason !== 'bypass';
+    return relayAnswer(isHead ? await this.#completeHead(inquiry, relay) : relay, forwardReason, reason);
+  }
+
+  /** Adds to the response to a HEAD what is known here of the response to a GET. */
+  async #completeHead(inquiry: Inquiry, relay: Received & Relay): Promise<Relay> {
+    const { response, responseAt } = relay;
+    const { originFields, policy } = inquiry;
+    const sizeBytes = await findLength(this.#context, this.#flights, inquiry, relay);
+    const fields =
+      sizeBytes === undefined ? response.fields : withField(response.fields, 'content-length', String(sizeBytes));
+    const request = { method: 'GET', fields: originFields };
+    const decision = decideStoring({ request, response: { ...response, responseAt }, policy });
+    return { ...relay, response: { ...response, fields }, isStorable: decision.kind === 'store' };
   }
 
   /** Passes a POST on. What it brings for a later GET is kept (RFC 9110 §9.3.3), unless that is outdated already. */

@@ -121,4 +121,6 @@ export interface Relay {
   readonly responseAt: number;
   /** Whether the origin was sent the client's Range and preconditions, so that they have been answered already. */
   readonly evaluated: boolean;
+  /** Of the response to a HEAD: whether the response to a GET may be stored, so that ranges of it can be had. */
+  readonly isStorable?: boolean;
 }

@@ -5,6 +5,7 @@ import type { Answer } from '../cache/answer.ts';
 import type { Representation } from '../cache/representation.ts';
 import { type Fields, withField } from '../http/fields.ts';
 import type { Body, ProxyRequest, ProxyResponse } from '../http/message.ts';
+import { ProxyError } from '../http/proxy-error.ts';
 import { formatContentRange } from '../semantics/content-range.ts';
 import { withReprDigest } from '../semantics/digest.ts';
 import { type EarlySelection, type RangeSpec, selectBeforeLength } from '../semantics/range.ts';
@@ -99,6 +100,22 @@ class Deliverer {
   }
 
   #whole(): ProxyResponse | Promise<ProxyResponse> {
+    const isUnknown = this.#request.method === 'HEAD' && this.#representation.sizeBytes === undefined;
+    return isUnknown ? this.#headOnceKnown() : this.#respondWhole();
+  }
+
+  /** The response to a HEAD while a fill brings a body whose length it will tell. It needs no byte, so no failure is one of its own. */
+  async #headOnceKnown(): Promise<ProxyResponse> {
+    try {
+      await this.#waitForLength();
+    } catch (thrown) {
+      this.#request.signal.throwIfAborted();
+      if (!(thrown instanceof ProxyError)) throw thrown;
+    }
+    return await this.#respondWhole();
+  }
+
+  #respondWhole(): ProxyResponse | Promise<ProxyResponse> {
     const end = this.#representation.sizeBytes ?? Number.POSITIVE_INFINITY;
     return this.#respond(this.#representation.response.status, this.#fields(false), [
       { kind: 'span', span: { start: 0, end } },

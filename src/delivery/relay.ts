@@ -2,7 +2,7 @@
 
 import { type Span, spanSize } from '../bytes/span.ts';
 import type { Answer } from '../cache/answer.ts';
-import { fieldValue, withField, withoutFields } from '../http/fields.ts';
+import { type Fields, fieldValue, withField, withoutFields } from '../http/fields.ts';
 import type { Body, BodyStream, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { formatCacheStatus, withCacheStatus } from '../semantics/cache-status.ts';
@@ -20,7 +20,8 @@ const conditions = new Set(['if-match', 'if-none-match', 'if-modified-since', 'i
 /** Makes the response of a relayed one. The body is closed where it is not sent. */
 export function deliverRelay(request: ProxyRequest, answer: RelayAnswer, context: DeliveryContext): ProxyResponse {
   const { response } = answer.relay;
-  const fields = withCacheStatus(response.fields, formatCacheStatus(answer.status));
+  const passed = withCacheStatus(response.fields, formatCacheStatus(answer.status));
+  const fields = givesRanges(request, answer) ? withField(passed, 'accept-ranges', 'bytes') : passed;
   const selection = selectRelay(request, answer, context);
   switch (selection.kind) {
     case 'not-modified':
@@ -55,12 +56,28 @@ function selectRelay(request: ProxyRequest, { relay }: RelayAnswer, context: Del
   return selectDelivery(asked, selectable, response.sizeBytes, context.rules, context.clock.now());
 }
 
+/**
+ * Whether a GET with a Range can get a 206: a range is cut out of a whole whose length is known, and of what is stored. Otherwise
+ * the origin gets the Range, and its Accept-Ranges counts (RFC 9110 §14.3).
+ */
+function givesRanges({ method }: ProxyRequest, { relay }: RelayAnswer): boolean {
+  const { response, isStorable = false } = relay;
+  if (response.status !== 200) return false;
+  if (method === 'HEAD') return isStorable || headLength(response.fields) !== undefined;
+  return method === 'GET' && response.sizeBytes !== undefined;
+}
+
+/** The length that the response to a HEAD tells; undefined where it tells none. */
+function headLength(fields: Fields): number | undefined {
+  const length = fieldValue(fields, 'content-length');
+  return length !== undefined && /^[0-9]{1,15}$/.test(length) ? Number(length) : undefined;
+}
+
 function wholeBody(request: ProxyRequest, { relay }: RelayAnswer): Body {
   const { response } = relay;
   if (request.method === 'HEAD') {
     response.body.close();
-    const length = fieldValue(response.fields, 'content-length');
-    return unreadBody(length !== undefined && /^[0-9]{1,15}$/.test(length) ? Number(length) : undefined);
+    return unreadBody(headLength(response.fields));
   }
   if (response.framing === 'none') {
     response.body.close();

@@ -2,6 +2,7 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { defaultCaching } from '../support/default-caching.ts';
 import type { FakeHead } from '../support/fake-origin.ts';
@@ -209,5 +210,155 @@ describe('a HEAD that tells nothing', () => {
     const again = await reused(proxy);
     expect(await again.field('cache-status')).toBe('rangeway; hit; ttl=99');
     expect(await again.field('x-old')).toBeUndefined();
+  });
+});
+
+describe('a HEAD of what is not stored', () => {
+  /** The fields of a HEAD that the origin answers with these. */
+  async function head(fields: Record<string, string>, status = 200) {
+    const client = await headed({ status, fields }, {});
+    return { ranges: await client.field('accept-ranges'), client };
+  }
+
+  it.each<[string, Record<string, string>, string | undefined]>([
+    ['may be stored', stored, 'bytes'],
+    ['may be stored, and has a length', { ...stored, 'content-length': '3000' }, 'bytes'],
+    ['may be stored, at an origin without ranges', { ...stored, 'accept-ranges': 'none' }, 'bytes'],
+    ['is not stored, and has a length', { 'cache-control': 'no-store', 'content-length': '3000' }, 'bytes'],
+    [
+      'is not stored, and has a length, at an origin without ranges',
+      { 'cache-control': 'no-store', 'content-length': '3000', 'accept-ranges': 'none' },
+      'bytes',
+    ],
+    ['is not stored, and has no length', { 'cache-control': 'no-store' }, undefined],
+    [
+      'is not stored, and has no length, at an origin without ranges',
+      { 'cache-control': 'no-store', 'accept-ranges': 'none' },
+      'none',
+    ],
+    [
+      'is not stored, and has no length, at an origin with ranges',
+      { 'cache-control': 'no-store', 'accept-ranges': 'bytes' },
+      'bytes',
+    ],
+  ])('says whether ranges can be had of what %s', async (_name, fields, expected) => {
+    expect((await head(fields)).ranges).toBe(expected);
+  });
+
+  it('says nothing of ranges with an error', async () => {
+    expect((await head({ ...stored, 'content-length': '9' }, 404)).ranges).toBeUndefined();
+  });
+
+  it('says so where the cache is off, as far as a range is cut out on its way', async () => {
+    await proxy.close();
+    start({ route: { cache: { enabled: false } } });
+    expect((await head({ ...stored, 'content-length': '3000' })).ranges).toBe('bytes');
+    expect((await head(stored)).ranges).toBeUndefined();
+  });
+
+  it('agrees with a GET that is passed on', async () => {
+    const fields = { 'cache-control': 'no-store', 'content-length': '3000', 'accept-ranges': 'none' };
+    const whole = (await fetched(proxy, { fields })).client;
+    expect(await whole.field('accept-ranges')).toBe('bytes');
+    const part = (await fetched(proxy, { fields }, { fields: { range: 'bytes=0-9' } })).client;
+    expect(await part.status()).toBe(206);
+    expect(await part.field('accept-ranges')).toBe('bytes');
+  });
+});
+
+describe('a HEAD that the origin answers without a length', () => {
+  const { 'last-modified': date, ...tagged } = stored;
+
+  it.each<[string, Record<string, string>, Record<string, string>, number | undefined]>([
+    ['the same entity tag', stored, stored, 3000],
+    ['the same strong date', { 'last-modified': date }, { 'last-modified': date }, 3000],
+    ['another entity tag', stored, { ...stored, etag: '"v2"' }, undefined],
+    ['a weak entity tag', { ...stored, etag: 'W/"v1"' }, { ...stored, etag: 'W/"v1"' }, undefined],
+    ['no validator', tagged, { 'cache-control': 'max-age=100' }, undefined],
+    ['a private one', stored, { ...stored, 'cache-control': 'private' }, undefined],
+  ])('gets the length of what is stored under the same validator: %s', async (_name, first, second, expected) => {
+    await fetched(proxy, { fields: first });
+    const client = await headed({ fields: second });
+    expect((await client.response).body).toMatchObject({ sizeBytes: expected });
+  });
+
+  it('gets the length of what a Range gets for now, where the origin says nothing of freshness or versions', async () => {
+    await fetched(proxy, { fields: {} });
+    const client = await headed({ fields: {} }, {});
+    expect((await client.response).body).toMatchObject({ sizeBytes: 3000 });
+    await reused(proxy, { fields: { range: 'bytes=0-9' } });
+    const reloading = await headed({ fields: {} });
+    expect((await reloading.response).body).toMatchObject({ sizeBytes: undefined });
+    proxy.clock.advance(61_000);
+    const late = await headed({ fields: { etag: '"v1"' } }, {});
+    expect((await late.response).body).toMatchObject({ sizeBytes: undefined });
+  });
+
+  it('keeps the length that the origin gives', async () => {
+    await fetched(proxy, { fields: stored });
+    const client = await headed({ fields: { ...stored, 'content-length': '3001' } });
+    expect((await client.response).body).toMatchObject({ sizeBytes: 3001 });
+  });
+
+  it('gets the length that a running fill knows', async () => {
+    const reading = proxy.send();
+    const fill = await proxy.origin.next();
+    fill.head({ fields: { ...stored, 'content-length': '3000' } });
+    await reading.response;
+    const client = await headed({ fields: stored });
+    expect((await client.response).body).toMatchObject({ sizeBytes: 3000 });
+    await fill.send(storedBody);
+    fill.end();
+    await reading.bytes();
+  });
+
+  it('gets the length once the body has been read, without a word to the origin', async () => {
+    await fetched(proxy, { fields: stored });
+    const client = await reused(proxy, { method: 'HEAD' });
+    expect((await client.response).body).toMatchObject({ sizeBytes: 3000 });
+    expect(await client.field('accept-ranges')).toBe('bytes');
+  });
+});
+
+describe('a HEAD of what is on its way without a length', () => {
+  it('is answered without it where the transfer breaks off', async () => {
+    const reading = proxy.send();
+    const fill = await proxy.origin.next();
+    fill.head({ fields: stored });
+    await fill.send(storedBody.subarray(0, 10));
+    const client = proxy.send({ method: 'HEAD' });
+    await settled();
+    fill.fail(new ProxyError('origin_reset'));
+    expect(await client.status()).toBe(200);
+    expect((await client.response).body).toMatchObject({ sizeBytes: undefined });
+    await expect(reading.bytes()).rejects.toThrow();
+  });
+
+  it('waits for the length', async () => {
+    const reading = proxy.send();
+    const fill = await proxy.origin.next();
+    fill.head({ fields: stored });
+    await reading.response;
+    const client = proxy.send({ method: 'HEAD' });
+    await settled();
+    await fill.send(storedBody);
+    fill.end();
+    expect((await client.response).body).toMatchObject({ sizeBytes: 3000 });
+    expect(await client.field('accept-ranges')).toBe('bytes');
+    await reading.bytes();
+  });
+
+  it('is answered without it after lengthWaitSeconds', async () => {
+    const reading = proxy.send();
+    const fill = await proxy.origin.next();
+    fill.head({ fields: stored });
+    await reading.response;
+    const client = proxy.send({ method: 'HEAD' });
+    await settled();
+    proxy.clock.advance(10_000);
+    expect((await client.response).body).toMatchObject({ sizeBytes: undefined });
+    await fill.send(storedBody);
+    fill.end();
+    await reading.bytes();
   });
 });
