@@ -76,7 +76,7 @@ const fill = z
     resumeAttempts: count(0, 100)
       .default(6)
       .describe(
-        'How often a transfer that breaks off is taken up again before it is given up, each time after a longer pause. Progress gives all attempts back.',
+        'How often a transfer that breaks off is taken up again before it is given up, after pauses of 0.1, 0.2, 0.4 seconds and so on up to 5, while its clients wait. Progress gives all attempts back; with 0 clients are cut off at once.',
       ),
     lengthWaitSeconds: seconds(0, 600)
       .default(10)

@@ -32,6 +32,7 @@ const routes: Record<string, { cache?: object; fill?: object; origin?: object }>
   finished: { origin: { ranges: 'never' } },
   stopped: { origin: { ranges: 'never' }, fill: { onAbort: 'stop' } },
   left: { origin: { ranges: 'never' }, fill: { finishMaxLeftBytes: '100KB' } },
+  once: { origin: { ranges: 'never' }, fill: { resumeAttempts: 0 } },
   large: { origin: { ranges: 'never' }, fill: { finishMaxSizeBytes: '100KB' } },
   unread: { origin: { ranges: 'never' }, fill: { finishMaxPerClient: 0 } },
 };
@@ -211,6 +212,15 @@ describe('fill', () => {
     else transfer?.end(bodyOf(1).subarray(block));
     if (!isEnded) await fillOf(path, 'stored');
     expect(transfer?.writableFinished).toBe(!isEnded);
+  });
+
+  it('resumeAttempts: with 0 a transfer that breaks off is given up at once, and its client is cut off', async () => {
+    const client = await begin('/once/slow');
+    const cut = buffer(client).catch((error: Error) => error.message);
+    held.get('/once/slow')?.destroy();
+    expect(await cut).toBe('aborted');
+    await fillOf('/once/slow', 'failed');
+    expect(asked.get('/once/slow')).toEqual(['whole']);
   });
 });
 

@@ -108,6 +108,20 @@ describe('a transfer from a legacy origin', () => {
     expect(exchange.isClosed).toBe(true);
   });
 
+  it.each([
+    ['without ranges', 'never', ['whole']],
+    ['with ranges', 'auto', ['whole']],
+  ] as const)('is given up at once with no attempts, at an origin %s', async (_name, originRanges, asked) => {
+    proxy = createWholeProxy({ originRanges, fill: { resumeAttempts: 0 } });
+    origin = createRangeOrigin(proxy.origin, { hasRanges: originRanges === 'auto', fields: { ...named, etag: '"v1"' } });
+    const client = proxy.send();
+    const reading = expect(client.bytes()).rejects.toMatchObject({ code: 'origin_reset' });
+    (await origin.begin()).cutAt(4000);
+    await reading;
+    expect(proxy.clock.pending).toBe(0);
+    expect(origin.asked).toEqual(asked);
+  });
+
   it('may be cut again and again', async () => {
     open(named);
     const client = proxy.send();
