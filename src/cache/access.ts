@@ -7,7 +7,7 @@ import { isRefusedTo } from './beyond-limit.ts';
 import type { BlockKeeper } from './block-keeper.ts';
 import type { ByteBudget } from './byte-budget.ts';
 import type { Failures } from './failures.ts';
-import { openSpanBytes } from './fetch-decision.ts';
+import { openAheadBytes } from './fetch-decision.ts';
 import { type FillPolicy, growsOpenRanges } from './fill-policy.ts';
 import { ReadAhead } from './read-ahead.ts';
 import type { Visitor } from './readers.ts';
@@ -60,6 +60,11 @@ export class Access {
   constructor(parts: AccessParts, host: AccessHost) {
     this.#parts = parts;
     this.#host = host;
+  }
+
+  /** What is noted of a reader that begins an open-ended range now. */
+  beginOpen(from: number): Visitor['open'] {
+    return { from, at: this.#parts.clock.now() };
   }
 
   /** Reads for one reader until it is closed. */
@@ -116,7 +121,7 @@ export class Access {
     let absent = this.#firstAbsent(offset, limit);
     while (absent !== undefined && supply.brings(absent)) absent = this.#firstAbsent(supply.comingEnd(absent), limit);
     if (absent !== undefined && failures.find(absent, visitor.since) === undefined) {
-      supply.demand(absent, end, visitor);
+      supply.demand(absent, end, visitor, this.#paceBytes(offset, visitor));
     }
   }
 
@@ -134,13 +139,24 @@ export class Access {
     return isPresent();
   }
 
-  /** How far ahead of a reader absent bytes are asked for: half a span where spans grow, so that it need not pause between two. */
-  #aheadBytes(offset: number, { openFrom }: Visitor): number {
+  /** How far ahead of a reader absent bytes are asked for. */
+  #aheadBytes(offset: number, visitor: Visitor): number {
     const { blockSizeBytes, policy } = this.#parts;
     const { seekAheadBytes } = policy;
     const { sizeBytes } = this.#host;
-    if (openFrom === undefined || sizeBytes === undefined || !growsOpenRanges(policy, sizeBytes)) return seekAheadBytes;
-    return openSpanBytes(offset - openFrom, { blockSizeBytes, seekAheadBytes }) / 2;
+    if (visitor.open === undefined || sizeBytes === undefined || !growsOpenRanges(policy, sizeBytes))
+      return seekAheadBytes;
+    const readBytes = Math.max(0, offset - visitor.open.from);
+    const paceBytes = this.#paceBytes(offset, visitor);
+    return openAheadBytes({ readBytes, paceBytes, blockSizeBytes, seekAheadBytes });
+  }
+
+  /** How much the reader of an open-ended range takes while the origin is asked for a span, by its speed so far. */
+  #paceBytes(offset: number, { open }: Visitor): number {
+    const { clock, supply } = this.#parts;
+    if (open === undefined) return 0;
+    const elapsedMs = Math.max(1, clock.now() - open.at);
+    return (Math.max(0, offset - open.from) / elapsedMs) * supply.latencyMs;
   }
 
   #peekWith(blocks: ReadAhead, offset: number, end: number): Uint8Array | undefined {
@@ -201,7 +217,7 @@ export class Access {
 
   /** Throws `ProxyError` `bytes_gone`. */
   #demand(offset: number, end: number, visitor: Visitor): Supplied {
-    const supplied = this.#parts.supply.demand(offset, end, visitor);
+    const supplied = this.#parts.supply.demand(offset, end, visitor, this.#paceBytes(offset, visitor));
     if (supplied === 'gone') throw gone(offset);
     return supplied;
   }

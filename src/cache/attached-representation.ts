@@ -46,7 +46,8 @@ export class AttachedRepresentation implements Representation {
 
   async open(spans: readonly Span[], signal: AbortSignal): Promise<ByteReader> {
     const [first] = spans;
-    const visitor = this.#isOpenEnded ? { ...this.#visitor, openFrom: first?.start } : this.#visitor;
+    const isOpen = this.#isOpenEnded && first !== undefined;
+    const visitor = isOpen ? { ...this.#visitor, open: this.#access.beginOpen(first.start) } : this.#visitor;
     const reader = this.#readers.add(spans, visitor);
     // The seat would hold on to all bytes, though it is known now which ones are wanted.
     this.close();

@@ -38,6 +38,8 @@ export interface Need extends Outlook {
   readonly end: number;
   /** Where the reader of an open-ended range began; undefined for a reader that wants all of `[offset, end)`. */
   readonly openFrom?: number | undefined;
+  /** How much that reader takes while the origin is asked for a span, in bytes; 0 while it is not known. */
+  readonly paceBytes?: number | undefined;
 }
 
 /**
@@ -80,27 +82,39 @@ export function decideFetch(need: Need): FetchDecision {
   return { kind: 'fetch', span: missingSpan(need, sizeBytes) };
 }
 
+/** What the length of the spans of an open-ended range depends on. */
+export interface OpenReading extends Pick<Outlook, 'blockSizeBytes' | 'seekAheadBytes'> {
+  /** How much its reader has read in sequence. */
+  readonly readBytes: number;
+  /** See `Need.paceBytes`. */
+  readonly paceBytes: number;
+}
+
 /**
- * How many bytes are asked for at once for the reader of an open-ended range that has read `readBytes` in sequence. The client of
- * such a range names the end of the whole, but a player leaves after a few seconds. So a span is as long as what was read before:
- * one block at first, then twice as much each time. From `seekAheadBytes` on it grows slowly, to hold what was fetched in vain below
- * a sixteenth. A long download needs a few dozen requests.
+ * How many bytes are asked for at once for the reader of an open-ended range. Its client names the end of the whole, but a player leaves
+ * after a few seconds, and what was fetched by then is fetched in vain. So a span is one block, or a twentieth of what was read. It is
+ * longer only where the reader would wait for the origin between short spans: some round trips long, but at most half of what was
+ * read, and `seekAheadBytes`. Measured by a model at 50 MB/s and 20 to 100 ms: spans of four round trips are nearly as
+ * fast as spans that double each time, spans of two take twice as long.
  */
-export function openSpanBytes(
-  readBytes: number,
-  { blockSizeBytes, seekAheadBytes }: Pick<Outlook, 'blockSizeBytes' | 'seekAheadBytes'>,
-): number {
-  const grown = Math.min(readBytes, Math.max(seekAheadBytes, readBytes / 16));
+export function openSpanBytes({ readBytes, paceBytes, blockSizeBytes, seekAheadBytes }: OpenReading): number {
+  const grown = Math.max(readBytes / 20, Math.min(4 * paceBytes, readBytes / 2, seekAheadBytes));
   return Math.max(1, Math.floor(grown / blockSizeBytes)) * blockSizeBytes;
+}
+
+/** How far ahead of that reader the next span is asked for, so that it need not pause between two. */
+export function openAheadBytes(reading: OpenReading): number {
+  return Math.min(2 * reading.paceBytes, openSpanBytes(reading) / 2);
 }
 
 /** From the block of the byte to the end of what the reader wants, or to where something is there or about to come. */
 function missingSpan(need: Need, sizeBytes: number): Span {
-  const { offset, end, blockSizeBytes, present, fills, growsOpenRanges, openFrom } = need;
+  const { offset, end, blockSizeBytes, present, fills, growsOpenRanges, openFrom, paceBytes = 0 } = need;
   const index = Math.floor(offset / blockSizeBytes);
   const start = index * blockSizeBytes;
   const isOpen = growsOpenRanges && openFrom !== undefined;
-  const most = isOpen ? start + openSpanBytes(Math.max(0, offset - openFrom), need) : Number.POSITIVE_INFINITY;
+  const readBytes = Math.max(0, offset - (openFrom ?? offset));
+  const most = isOpen ? start + openSpanBytes({ ...need, readBytes, paceBytes }) : Number.POSITIVE_INFINITY;
   const aligned = Math.ceil(Math.min(end, sizeBytes) / blockSizeBytes) * blockSizeBytes;
   const wanted = Math.min(sizeBytes, aligned, most);
   const missing = present.firstMissing({ start: index, end: Math.ceil(wanted / blockSizeBytes) });

@@ -9,8 +9,8 @@ export interface Visitor {
   readonly client: string;
   /** How many transfers had failed when it came: those are no matter of its own. */
   readonly since: number;
-  /** Where it began to read an open-ended range; undefined for every other reader. */
-  readonly openFrom?: number | undefined;
+  /** Where and when it began to read an open-ended range (epoch milliseconds); undefined for every other reader. */
+  readonly open?: { readonly from: number; readonly at: number } | undefined;
 }
 
 /** Who will read. */

@@ -88,6 +88,8 @@ export class Supply implements FillHost {
   readonly #host: SupplyHost;
   readonly #arrivals: Arrivals;
   readonly #witness = new Witness();
+  /** How long the origin took to answer the last two times. */
+  #latenciesMs: readonly number[] = [0];
 
   constructor(rules: SupplyRules, host: SupplyHost) {
     this.#rules = rules;
@@ -97,6 +99,11 @@ export class Supply implements FillHost {
 
   get isIdle(): boolean {
     return this.#arrivals.size === 0;
+  }
+
+  /** How long the origin takes to answer: the shorter of the last two times, so that one slow answer counts for nothing; 0 at first. */
+  get latencyMs(): number {
+    return Math.min(...this.#latenciesMs);
   }
 
   /** Bytes that the origin has sent. */
@@ -150,12 +157,12 @@ export class Supply implements FillHost {
   /**
    * Sees to it that an absent byte comes, for a reader on the way to `end`: by a fill that runs, or by one that was begun. One that is expected is
    * to be asked for again if it has not come by then. `gone` where the byte cannot be had any more, because the store took no
-   * more and the bytes have passed, or because what follows could not be compared before they are given.
+   * more and the bytes have passed, or because what follows could not be compared before they are given. `paceBytes`: see `Need`.
    */
-  demand(offset: number, end: number, { client, openFrom }: Visitor): Supplied | 'gone' {
+  demand(offset: number, end: number, { client, open }: Visitor, paceBytes: number): Supplied | 'gone' {
     const { blockSizeBytes, source } = this.#rules;
     const { present, isStoring } = this.#host.keeper;
-    const decision = decideFetch({ ...this.outlook, offset, end, openFrom });
+    const decision = decideFetch({ ...this.outlook, offset, end, openFrom: open?.from, paceBytes });
     if (decision.kind !== 'fetch') {
       const fill = this.#arrivals.nearest(offset);
       fill?.errand.onWanted?.(client);
@@ -200,8 +207,10 @@ export class Supply implements FillHost {
   }
 
   async fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
-    const { source } = this.#rules;
+    const { source, clock } = this.#rules;
+    const askedAt = clock.now();
     const asked = source.mayAskForParts ? await source.fetchPart(start, end, fill.errand, signal) : undefined;
+    this.#latenciesMs = [...this.#latenciesMs.slice(-1), clock.now() - askedAt];
     const isOfUse = asked !== undefined && (!asked.isWhole || start === 0);
     if (!isOfUse && this.#isComing({ start, end }, fill)) {
       asked?.body.close();

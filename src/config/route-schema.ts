@@ -71,7 +71,7 @@ const fill = z
       .enum(['grow', 'whole'])
       .default('grow')
       .describe(
-        'How a range without an end ("bytes=0-") is fetched where the origin gives parts: "grow" asks for one block first and then for spans that grow as the client reads on, because players ask for all and leave early; "whole" asks for all of it at once.',
+        'How a range without an end ("bytes=0-") is fetched where the origin gives parts: "grow" asks for one block first and then for spans that grow as the client reads on, faster where the origin is slow to answer, because players ask for all and leave early; "whole" asks for all of it at once.',
       ),
     resumeAttempts: count(0, 100)
       .default(6)

@@ -1,6 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { SpanSet } from '../../src/bytes/span-set.ts';
-import { type Coming, decideFetch, isComing, type Need, openSpanBytes } from '../../src/cache/fetch-decision.ts';
+import {
+  type Coming,
+  decideFetch,
+  isComing,
+  type Need,
+  openAheadBytes,
+  openSpanBytes,
+} from '../../src/cache/fetch-decision.ts';
 
 const blockSizeBytes = 10;
 
@@ -88,9 +95,11 @@ describe('what is fetched for the reader of an open-ended range, from blocks of 
     ['one block at first', { offset: 0, openFrom: 0 }, '0-10'],
     ['one block at first, wherever it begins', { offset: 37, openFrom: 37 }, '30-40'],
     ['one more after the first', { offset: 10, openFrom: 0 }, '10-20'],
-    ['as much as was read before', { offset: 20, openFrom: 0 }, '20-40'],
-    ['not more than seekAheadBytes', { offset: 50, openFrom: 0 }, '50-70'],
-    ['not more than there is', { offset: 80, openFrom: 0, sizeBytes: 95 }, '80-95'],
+    ['one more, where the origin answers at once', { offset: 50, openFrom: 0 }, '50-60'],
+    ['four round trips', { offset: 40, openFrom: 0, paceBytes: 5 }, '40-60'],
+    ['not more than half of what was read before', { offset: 20, openFrom: 0, paceBytes: 100 }, '20-30'],
+    ['not more than seekAheadBytes', { offset: 70, openFrom: 0, paceBytes: 100 }, '70-90'],
+    ['not more than there is', { offset: 80, openFrom: 0, paceBytes: 100, sizeBytes: 95 }, '80-95'],
     ['up to where something is there', { offset: 50, openFrom: 0, blocks: [[6, 7]] }, '50-60'],
     ['up to where a transfer is at work', { offset: 50, openFrom: 0, fills: [coming(60)] }, '50-60'],
     ['all at once where spans do not grow', { offset: 0, openFrom: 0, growsOpenRanges: false }, '0-100'],
@@ -100,30 +109,35 @@ describe('what is fetched for the reader of an open-ended range, from blocks of 
   });
 });
 
-describe('the span of an open-ended range', () => {
+describe('the span of an open-ended range, and when it is asked for', () => {
   const kib = 1024;
   const mib = 1024 * kib;
-  it.each([
-    [0, 256 * kib],
-    [100 * kib, 256 * kib],
-    [256 * kib, 256 * kib],
-    [512 * kib, 512 * kib],
-    [700 * kib, 512 * kib],
-    [mib, mib],
-    [2 * mib, 2 * mib],
-    [20 * mib, 2 * mib],
-    [64 * mib, 4 * mib],
-    [1024 * mib, 64 * mib],
-  ])('after %i bytes has %i', (readBytes, expected) => {
-    expect(openSpanBytes(readBytes, { blockSizeBytes: 256 * kib, seekAheadBytes: 2 * mib })).toBe(expected);
+  const reading = (readBytes: number, paceBytes: number) => ({
+    readBytes,
+    paceBytes,
+    blockSizeBytes: 256 * kib,
+    seekAheadBytes: 2 * mib,
   });
 
-  it('makes some seventy requests of a gibibyte', () => {
+  it.each([
+    [0, 0, 256 * kib, 0],
+    [0, 100 * mib, 256 * kib, 128 * kib],
+    [mib, 0, 256 * kib, 0],
+    [mib, 50 * kib, 256 * kib, 100 * kib],
+    [mib, 100 * mib, 512 * kib, 256 * kib],
+    [20 * mib, 0, mib, 0],
+    [20 * mib, 300 * kib, 1.25 * mib - 256 * kib, 512 * kib],
+    [20 * mib, 100 * mib, 2 * mib, mib],
+    [100 * mib, 100 * mib, 5 * mib, 2.5 * mib],
+  ])('after %i bytes, %i of them in a round trip, has %i, %i bytes ahead', (readBytes, paceBytes, span, ahead) => {
+    expect(openSpanBytes(reading(readBytes, paceBytes))).toBe(span);
+    expect(openAheadBytes(reading(readBytes, paceBytes))).toBe(ahead);
+  });
+
+  it('makes at most some hundred and fifty requests of a gibibyte', () => {
     let requests = 0;
-    for (let read = 0; read < 1024 * mib; requests += 1) {
-      read += openSpanBytes(read, { blockSizeBytes: 256 * kib, seekAheadBytes: 2 * mib });
-    }
-    expect(requests).toBeLessThan(80);
+    for (let read = 0; read < 1024 * mib; requests += 1) read += openSpanBytes(reading(read, 0));
+    expect(requests).toBeLessThan(150);
   });
 });
 

@@ -11,7 +11,7 @@ function setUp(connections: number, perClient: number) {
   const turns = new Map<string, Turn>();
   const errands = new Map<string, Errand>();
   const ask = (name: string, more: Partial<Errand> = {}) => {
-    const errand: Errand = { key: '/', client: name.charAt(0), wanters: undefined, reach: undefined, ...more };
+    const errand: Errand = { client: name.charAt(0), wanters: undefined, ...more };
     const turn = queue.join(name.startsWith('-') ? undefined : errand);
     turns.set(name, turn);
     errands.set(name, errand);

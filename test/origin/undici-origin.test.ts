@@ -370,7 +370,7 @@ describe('a client', () => {
     });
     const origin = createUndiciOrigin(originOptions({ url: server.url, connections: 3, connectionsPerClient: 2 }));
     const ask = (client: string, target: string) =>
-      origin.fetch(originRequest({ target, errand: { key: target, client, wanters: undefined, reach: undefined } }));
+      origin.fetch(originRequest({ target, errand: { client, wanters: undefined } }));
     const held = [ask('a', '/held1'), ask('a', '/held2'), ask('a', '/held3'), ask('a', '/held4')];
     await readBody(await ask('b', '/b'));
     expect(server.requests.map(({ target }) => target).toSorted()).toEqual(['/b', '/held1', '/held2']);

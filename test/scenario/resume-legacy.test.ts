@@ -113,7 +113,10 @@ describe('a transfer from a legacy origin', () => {
     ['with ranges', 'auto', ['whole']],
   ] as const)('is given up at once with no attempts, at an origin %s', async (_name, originRanges, asked) => {
     proxy = createWholeProxy({ originRanges, fill: { resumeAttempts: 0 } });
-    origin = createRangeOrigin(proxy.origin, { hasRanges: originRanges === 'auto', fields: { ...named, etag: '"v1"' } });
+    origin = createRangeOrigin(proxy.origin, {
+      hasRanges: originRanges === 'auto',
+      fields: { ...named, etag: '"v1"' },
+    });
     const client = proxy.send();
     const reading = expect(client.bytes()).rejects.toMatchObject({ code: 'origin_reset' });
     (await origin.begin()).cutAt(4000);
