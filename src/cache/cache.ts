@@ -1,5 +1,6 @@
 /** The conversation between store and origin: what a request gets, and from where. */
 
+import { hasField } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { StoredEntry } from '../store/store.ts';
 import { Telling } from '../store/telling.ts';
@@ -262,7 +263,19 @@ class StoreCache implements Cache {
     const stale = arrival ? await this.#landed.answer(arrival, inquiry, plan, false) : undefined;
     if (passed instanceof ProxyError) return stale ?? Promise.reject(passed);
     if (stale !== undefined && passed.kind === 'relay') passed.relay.response.body.close();
-    return stale ?? passed;
+    const isFetched = inquiry.policy.fill.headLength === 'fetch' && lacksLength(passed);
+    return stale ?? (isFetched ? await this.#fetchForHead(inquiry, plan, passed) : passed);
+  }
+
+  /** Fetches the body whose length the origin has not told a HEAD; where that fails, the HEAD gets what the origin has told. */
+  async #fetchForHead(inquiry: Inquiry, plan: FetchPlan, passed: Answer): Promise<Answer> {
+    try {
+      return await this.#lead(inquiry, plan);
+    } catch (thrown) {
+      inquiry.request.signal.throwIfAborted();
+      if (!(thrown instanceof ProxyError)) throw thrown;
+      return passed;
+    }
   }
 
   #fly(inquiry: Inquiry, candidate: Candidate | undefined): Flight {
@@ -273,6 +286,13 @@ class StoreCache implements Cache {
       { leader: new Asker(inquiry) },
     );
   }
+}
+
+/** Whether the origin has answered a HEAD without the length of a body that may be stored. */
+function lacksLength(answer: Answer): boolean {
+  if (answer.kind !== 'relay' || answer.relay.isStorable !== true) return false;
+  const { status, fields } = answer.relay.response;
+  return status === 200 && !hasField(fields, 'content-length');
 }
 
 /** Notes with an answer what kept a stored response from its request, if anything did. */

@@ -16,6 +16,8 @@ export interface FillPolicy {
   readonly seekAheadMs: number;
   /** How an open-ended range is fetched where the origin gives parts: in spans that grow as its client reads on, or all at once. */
   readonly openRanges: 'grow' | 'whole';
+  /** Whether the body is fetched for a HEAD whose length the origin does not tell. */
+  readonly headLength: 'origin' | 'fetch';
   /** How often a broken transfer is taken up again without progress in between. */
   readonly resumeAttempts: number;
 }

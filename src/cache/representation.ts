@@ -122,5 +122,5 @@ export interface Relay {
   /** Whether the origin was sent the client's Range and preconditions, so that they have been answered already. */
   readonly evaluated: boolean;
   /** Of the response to a HEAD: whether the response to a GET may be stored, so that ranges of it can be had. */
-  readonly isStorable?: boolean;
+  readonly isStorable?: boolean | undefined;
 }

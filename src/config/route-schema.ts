@@ -73,6 +73,12 @@ const fill = z
       .describe(
         'How a range without an end ("bytes=0-") is fetched where the origin gives parts: "grow" asks for one block first and then for spans that grow as the client reads on, faster where the origin is slow to answer, because players ask for all and leave early; "whole" asks for all of it at once.',
       ),
+    headLength: z
+      .enum(['origin', 'fetch'])
+      .default('origin')
+      .describe(
+        'What HEAD gets where the origin tells no length and nothing of it is stored: "origin", no length either; "fetch" fetches the body into the store, and HEAD waits for its length up to lengthWaitSeconds. For clients that look for a length before they ask for ranges, as GDAL does; each HEAD can then cost the origin a whole body.',
+      ),
     resumeAttempts: count(0, 100)
       .default(6)
       .describe(
@@ -81,7 +87,7 @@ const fill = z
     lengthWaitSeconds: seconds(0, 600)
       .default(10)
       .describe(
-        'How long "bytes=0-" waits for a length that the origin does not tell beforehand; then the whole is sent as it comes. Other ranges that need the length wait for it.',
+        'How long "bytes=0-", and HEAD of what is being fetched, wait for a length that the origin does not tell beforehand; then the whole is sent as it comes, and HEAD is answered without a length. Other ranges that need the length wait for it.',
       ),
   })
   .prefault({})

@@ -50,10 +50,10 @@ function factsOf({ outcome, reason, apartBy, collapsed, status }: Answer): ToldF
   return { outcome, reason, apartBy, collapsed, status };
 }
 
-function describeRelay({ response, requestAt, responseAt, evaluated }: Relay): ToldRelay {
+function describeRelay({ response, requestAt, responseAt, evaluated, isStorable }: Relay): ToldRelay {
   const { status, fields, version, framing, sizeBytes, body } = response;
   const head = { status, fields, version, framing, sizeBytes };
-  return { response: head, requestAt, responseAt, evaluated, hasTrailers: body.trailers !== undefined };
+  return { response: head, requestAt, responseAt, evaluated, isStorable, hasTrailers: body.trailers !== undefined };
 }
 
 /** A failure as it is told. Plain data. */

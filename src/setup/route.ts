@@ -59,16 +59,7 @@ export async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): 
 }
 
 function fillPolicy({ fill, origin }: RouteConfig): FillPolicy {
-  const {
-    onAbort,
-    finishMaxLeftBytes,
-    finishMaxSizeBytes,
-    finishMaxPerClient,
-    complete,
-    completeBelowBytes,
-    openRanges,
-    resumeAttempts,
-  } = fill;
+  const { onAbort, finishMaxLeftBytes, finishMaxSizeBytes, finishMaxPerClient, complete, completeBelowBytes } = fill;
   return {
     onAbort,
     finishMaxLeftBytes: finishMaxLeftBytes ?? Number.POSITIVE_INFINITY,
@@ -77,7 +68,8 @@ function fillPolicy({ fill, origin }: RouteConfig): FillPolicy {
     complete: complete === 'whenSmaller' ? { smallerThanBytes: completeBelowBytes } : complete,
     seekAheadBytes: origin.seekAheadBytes,
     seekAheadMs: SEEK_AHEAD_MS,
-    openRanges,
-    resumeAttempts,
+    openRanges: fill.openRanges,
+    headLength: fill.headLength,
+    resumeAttempts: fill.resumeAttempts,
   };
 }

@@ -14,6 +14,7 @@ const policy: FillPolicy = {
   finishMaxPerClient: Infinity,
   complete: 'never',
   openRanges: 'grow',
+  headLength: 'origin',
   seekAheadBytes: 0,
   seekAheadMs: 0,
   resumeAttempts: 0,

@@ -114,6 +114,7 @@ describe('checkConfig fills in', () => {
             complete: 'whenSmaller',
             completeBelowBytes: 1_048_576,
             openRanges: 'grow',
+            headLength: 'origin',
             resumeAttempts: 6,
             lengthWaitSeconds: 10,
           },

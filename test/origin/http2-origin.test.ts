@@ -80,7 +80,7 @@ describe('connections', () => {
     await using server = await openFrameOrigin({ settings: allowing(2) }, (exchange) => void held.push(exchange));
     const origin = open(server.url, { connections: 2, connectionsPerClient: 1 });
     const ask = (client: string) =>
-      textOf(origin.fetch(originRequest({ errand: { key: '/', client, wanters: undefined } })));
+      textOf(origin.fetch(originRequest({ errand: { client, wanters: undefined } })));
     const greedy = Array.from({ length: 6 }, () => ask('a'));
     await expect.poll(() => held.length).toBe(2);
     const other = ask('b');

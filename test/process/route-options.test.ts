@@ -32,6 +32,7 @@ const routes: Record<string, { cache?: object; fill?: object; origin?: object }>
   finished: { origin: { ranges: 'never' } },
   stopped: { origin: { ranges: 'never' }, fill: { onAbort: 'stop' } },
   left: { origin: { ranges: 'never' }, fill: { finishMaxLeftBytes: '100KB' } },
+  measured: { fill: { headLength: 'fetch' } },
   once: { origin: { ranges: 'never' }, fill: { resumeAttempts: 0 } },
   large: { origin: { ranges: 'never' }, fill: { finishMaxSizeBytes: '100KB' } },
   unread: { origin: { ranges: 'never' }, fill: { finishMaxPerClient: 0 } },
@@ -49,13 +50,14 @@ let version = 1;
 
 const bodyOf = (seed: number, bytes = size) => Buffer.from(patternBytes(0, bytes, seed));
 
-/** Paths with `slow` in them begin with one block and are held. */
+/** Paths with `slow` in them begin with one block and are held. HEAD gets no length. */
 function respond(request: IncomingMessage, response: ServerResponse): void {
   const path = request.url ?? '';
   const { range, 'if-range': ifRange } = request.headers;
   asked.set(path, [...(asked.get(path) ?? []), range ?? 'whole']);
   const whole = bodyOf(version, path.includes('huge') ? 2_000_000 : size);
   const fields = { etag: `"v${version}"`, 'cache-control': 'max-age=60', ...extraFields.get(path) };
+  if (request.method === 'HEAD') return void response.writeHead(200, fields).end();
   const [, first, last] = /^bytes=(\d+)-(\d*)$/.exec(range ?? '') ?? [];
   const isPart = first !== undefined && (ifRange === undefined || ifRange === fields.etag);
   const start = isPart ? Number(first) : 0;
@@ -212,6 +214,15 @@ describe('fill', () => {
     else transfer?.end(bodyOf(1).subarray(block));
     if (!isEnded) await fillOf(path, 'stored');
     expect(transfer?.writableFinished).toBe(!isEnded);
+  });
+
+  it.each([
+    ['/measured/head', String(size)],
+    ['/plain/head', null],
+  ])('headLength: the length that HEAD gets of %s is %s', async (path, expected) => {
+    const { headers } = await fetch(base + path, { method: 'HEAD' });
+    expect(headers.get('content-length')).toBe(expected);
+    expect(headers.get('accept-ranges')).toBe('bytes');
   });
 
   it('resumeAttempts: with 0 a transfer that breaks off is given up at once, and its client is cut off', async () => {

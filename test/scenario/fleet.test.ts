@@ -148,6 +148,46 @@ describe('a miss in one process', () => {
     expect(proxy.origin.requests).toBe(1);
   });
 
+  it.each(['calls', 'sockets'] as const)(
+    'tells a HEAD in another one the length once it is known, by %s',
+    async (peersBy) => {
+      begin({ peersBy });
+      const first = send(0);
+      const fill = await proxy.origin.next();
+      fill.head({ fields: { etag: '"v1"', 'cache-control': 'max-age=60' } });
+      await first.response;
+      const head = send(1, { method: 'HEAD' });
+      await turn();
+      void fill.send(whole);
+      fill.end();
+      expect(await head.response).toMatchObject({ status: 200, body: { sizeBytes: size } });
+      await expectWhole(first);
+      expect(proxy.origin.requests).toBe(1);
+    },
+  );
+
+  it.each(['calls', 'sockets'] as const)(
+    'adds to a HEAD that another one passes on what is known, by %s',
+    async (peersBy) => {
+      begin({ peersBy });
+      const first = send(0);
+      const transfer = await origin.begin();
+      await first.response;
+      for (const [etag, sizeBytes] of [
+        ['"v1"', size],
+        ['"v2"', undefined],
+      ] as const) {
+        const head = send(1, { method: 'HEAD', fields: { 'cache-control': 'no-cache' } });
+        const exchange = await proxy.origin.next();
+        exchange.head({ framing: 'none', fields: { etag, 'cache-control': 'max-age=60' } });
+        expect(await head.response).toMatchObject({ status: 200, body: { sizeBytes } });
+        expect(await head.field('accept-ranges')).toBe('bytes');
+      }
+      transfer.finish();
+      await expectWhole(first);
+    },
+  );
+
   it('is nothing for another variant, which is fetched meanwhile', async () => {
     begin({}, { fields: { 'cache-control': 'max-age=60', etag: '"v1"', vary: 'accept-language' } });
     const german = send(0, { fields: { 'accept-language': 'de' } });

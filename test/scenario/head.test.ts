@@ -362,3 +362,47 @@ describe('a HEAD of what is on its way without a length', () => {
     await reading.bytes();
   });
 });
+
+describe('a HEAD that the origin answers without a length, where the body is fetched for it', () => {
+  beforeEach(async () => {
+    await proxy.close();
+    start({ fill: { headLength: 'fetch' } });
+  });
+
+  /** A HEAD whose body is asked for. */
+  async function askedFor(fields: Record<string, string> = stored) {
+    const client = proxy.send({ method: 'HEAD' });
+    (await proxy.origin.next()).head({ framing: 'none', fields });
+    const fill = await proxy.origin.next();
+    expect(fill.request.method).toBe('GET');
+    return { client, fill };
+  }
+
+  it('gets the length, and ranges are answered from what came', async () => {
+    const { client, fill } = await askedFor();
+    fill.head({ fields: stored });
+    void fill.send(storedBody);
+    fill.end();
+    expect((await client.response).body).toMatchObject({ sizeBytes: 3000 });
+    expect(await client.field('accept-ranges')).toBe('bytes');
+    await settled();
+    const part = await reused(proxy, { fields: { range: 'bytes=-10' } });
+    expect(await part.field('content-range')).toBe('bytes 2990-2999/3000');
+  });
+
+  it('gets what the origin has said, where the body cannot be had', async () => {
+    const { client, fill } = await askedFor();
+    fill.fail(new ProxyError('origin_reset'));
+    expect(await client.status()).toBe(200);
+    expect((await client.response).body).toMatchObject({ sizeBytes: undefined });
+  });
+
+  it.each<[string, FakeHead]>([
+    ['may not be stored', { fields: { 'cache-control': 'no-store' } }],
+    ['is an error', { status: 404, fields: stored }],
+    ['has a length', { fields: { ...stored, 'content-length': '3000' } }],
+  ])('is passed on as it is where what was asked for %s', async (_name, head) => {
+    await headed(head, {});
+    expect(proxy.origin.requests).toBe(1);
+  });
+});

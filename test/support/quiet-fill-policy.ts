@@ -9,6 +9,7 @@ export const quietFillPolicy: FillPolicy = {
   finishMaxPerClient: Number.POSITIVE_INFINITY,
   complete: 'never',
   openRanges: 'whole',
+  headLength: 'origin',
   seekAheadBytes: 2048,
   seekAheadMs: 0,
   resumeAttempts: 0,
