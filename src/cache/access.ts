@@ -97,7 +97,7 @@ export class Access {
    * told in a head. Throws `ProxyError`, or the signal's reason.
    */
   async open({ start, end }: Span, visitor: Visitor, signal: AbortSignal): Promise<void> {
-    const { supply, waiters } = this.#parts;
+    const { keeper, supply, waiters } = this.#parts;
     if (!this.#has(start)) this.#throwFailure(start, visitor);
     const isAbsent = this.#firstAbsent(start, start + 1) !== undefined;
     const supplied = isAbsent ? this.#demand(start, end, visitor) : undefined;
@@ -105,8 +105,9 @@ export class Access {
     if (supplied?.kind !== 'begun') return;
     const { fill } = supplied;
     const askedFrom = fill.frontier;
-    // An origin that gives no parts ends what was asked for, or sends the whole in its place: the byte comes in its time.
-    const isLater = () => fill.limit <= start || fill.frontier < askedFrom;
+    // An origin that gives no parts ends what was asked for, or sends the whole in its place: the byte comes in its time. Where the
+    // whole may show that stored parts are wrong, the head waits for that.
+    const isLater = () => !keeper.isDoubting && (fill.limit <= start || fill.frontier < askedFrom);
     await waiters.wait(() => this.#has(start) || !supply.brings(start) || isLater(), signal);
     if (this.#has(start)) return;
     this.#throwIfLost(start, visitor);

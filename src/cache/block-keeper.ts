@@ -32,6 +32,10 @@ export class BlockKeeper implements BlockSource {
   readonly present: SpanSet;
   readonly #options: BlockKeeperOptions;
   readonly #held = new Map<number, Arrived>();
+  /** The blocks that are there and came with parts, and what was there at first. */
+  readonly #joined: SpanSet;
+  /** Blocks that are not to be read before the whole has shown that they are right. */
+  #doubted: SpanSet | undefined;
   /** The CRC-32 of each block where nothing proves any: one that is lost can be told from another one then. */
   #sums: Map<number, number> | undefined;
   /** Where a block that is shorter than the others ends: nothing comes after it. */
@@ -42,11 +46,28 @@ export class BlockKeeper implements BlockSource {
     this.#options = options;
     const count = Math.ceil((options.sizeBytes ?? 0) / options.blockSizeBytes);
     this.present = SpanSet.where(count, (index) => options.writer.hasBlock(index));
+    this.#joined = new SpanSet(this.present);
   }
 
   /** Whether the store takes what comes. */
   get isStoring(): boolean {
     return this.#isStoring;
+  }
+
+  /** Whether the origin was found lying about ranges, so that what parts bring is to be compared with the whole. */
+  get isDoubting(): boolean {
+    return this.#doubted !== undefined;
+  }
+
+  /** Whether there are blocks that were not compared yet. */
+  get hasDoubts(): boolean {
+    return this.#doubted !== undefined && this.#doubted.size > 0;
+  }
+
+  /** What parts have brought counts as absent from now on, until the whole has brought it too. */
+  doubt(): void {
+    this.#doubted = this.#joined;
+    for (const span of this.#joined) this.present.remove(span);
   }
 
   /** Whether the byte at `offset` is there. */
@@ -56,7 +77,9 @@ export class BlockKeeper implements BlockSource {
 
   /** Bytes from `offset` on that are in memory. */
   peek(offset: number, end: number): Uint8Array | undefined {
-    return offset >= this.#end ? undefined : peekBytes(this, this.#options.blockSizeBytes, offset, end);
+    const { blockSizeBytes } = this.#options;
+    const isHidden = offset >= this.#end || this.#doubted?.has(Math.floor(offset / blockSizeBytes)) === true;
+    return isHidden ? undefined : peekBytes(this, blockSizeBytes, offset, end);
   }
 
   /** A block that is in memory. */
@@ -80,12 +103,21 @@ export class BlockKeeper implements BlockSource {
    * than is there, or than was there before it was damaged.
    */
   async keep(block: Arrived): Promise<void> {
-    const { index, bytes, isProven, onKept } = block;
+    const { index, bytes, isProven, isOfWhole, onKept } = block;
     if (this.present.has(index) && (isProven || (await this.#confirm(index, bytes)))) return;
+    if (isOfWhole && this.#doubted?.has(index) === true) {
+      const isKept = await this.#confirm(index, bytes);
+      this.#doubted.remove({ start: index, end: index + 1 });
+      if (isKept) {
+        this.present.add({ start: index, end: index + 1 });
+        return;
+      }
+    }
     if (!this.#options.source.isProvable) this.#compareSum(index, bytes);
     if (bytes.length < this.#options.blockSizeBytes) this.#end = index * this.#options.blockSizeBytes + bytes.length;
     this.#held.set(index, block);
-    this.present.add({ start: index, end: index + 1 });
+    if (!isOfWhole) this.#joined.add({ start: index, end: index + 1 });
+    if (isOfWhole || !this.isDoubting) this.present.add({ start: index, end: index + 1 });
     onKept();
     const storing = this.#isStoring ? await this.store(() => this.#options.writer.writeBlock(index, bytes)) : undefined;
     if (storing !== undefined) this.#held.delete(index);

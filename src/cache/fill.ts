@@ -17,6 +17,8 @@ import type { Witness } from './witness.ts';
 export interface Arrived extends SealedBlock {
   /** See `Part.isProven`. */
   readonly isProven: boolean;
+  /** Whether it came with the whole, and not with a part. */
+  readonly isOfWhole: boolean;
   /** Where the fill that brings it began, as an offset. */
   readonly from: number;
   /** Told when the block can be read: whoever misses it after that has to ask for it again. */
@@ -26,7 +28,7 @@ export interface Arrived extends SealedBlock {
 /** The generation, as a fill needs it. */
 export interface FillHost {
   /**
-   * Asks the origin for `[start, end)`; what comes may begin earlier. Undefined when all of it is there or comes by another
+   * Asks the origin for `[start, end)`; the whole may come in its place. Undefined when all of it is there or comes by another
    * fill anyway. Throws `ProxyError`.
    */
   fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined>;
@@ -34,6 +36,10 @@ export interface FillHost {
   keep(block: Arrived): Promise<void>;
   /** Whether so much of what follows `offset` is there or coming that this fill is better ended. */
   isAheadCovered(fill: Fill, offset: number): boolean;
+  /** Takes note that a part was a lie about ranges: the fill begins anew with the whole, and what parts have brought is compared with that. */
+  doubt(fill: Fill, reason: string): void;
+  /** Whether that has happened. */
+  readonly isDoubting: boolean;
   /** Whether a broken transfer is worth taking up again. */
   mayResume(error: ProxyError): boolean;
   /** Whether no reader may ask for what a fill still brings. */
@@ -84,6 +90,8 @@ export class Fill implements Coming {
   #body: BodyStream | undefined;
   #received = 0;
   #resumptions = 0;
+  /** Whether what comes is the whole. */
+  #isWhole = false;
 
   constructor(options: FillOptions) {
     const { blockSizeBytes, sizeBytes, firstIndex, limit, clock } = options;
@@ -126,6 +134,11 @@ export class Fill implements Coming {
   get speed(): number {
     const elapsedMs = this.#options.clock.now() - this.#startedAt;
     return elapsedMs > 0 ? this.#received / elapsedMs : 0;
+  }
+
+  /** Whether what comes is the whole, or is going to be. */
+  get isWhole(): boolean {
+    return this.#isWhole;
   }
 
   /** What there is of the block that is arriving. */
@@ -190,7 +203,8 @@ export class Fill implements Coming {
       }
       this.#body = part.body;
       signal.throwIfAborted();
-      if (part.isWhole && this.frontier > 0) this.#startAgain(part);
+      if (part.isWhole && this.frontier > 0) this.startAgain(!part.isProven || this.#options.host.isDoubting);
+      this.#isWhole = part.isWhole;
       return await this.#take(part);
     } finally {
       part?.body.close();
@@ -198,10 +212,11 @@ export class Fill implements Coming {
     }
   }
 
-  /** The whole came where the rest was asked for: what is absent before the frontier is taken too, what is there is compared. */
-  #startAgain({ isProven }: Part): void {
+  /** The whole comes where the rest was asked for: what is absent before the frontier is taken too, what is there may be compared. */
+  startAgain(isCompared: boolean): void {
     const { blockSizeBytes, sizeBytes } = this.#options;
-    if (!isProven) this.noteSeen();
+    if (isCompared) this.noteSeen();
+    this.#isWhole = true;
     this.#assembler = new BlockAssembler(blockSizeBytes, sizeBytes, 0);
     this.#from = 0;
     this.#keptTo = 0;
@@ -226,7 +241,7 @@ export class Fill implements Coming {
       hash?.update(chunk.subarray(0, last - at));
       if (last === part.end && last > at) verifyContent(part, hash);
       const sealed = this.#append(chunk, at, Math.min(this.#limit, last));
-      if (sealed !== undefined && (await this.#keepAll(sealed, part.isProven))) return true;
+      if (sealed !== undefined && (await this.#keepAll(sealed, part))) return true;
       if (last < at + chunk.length) return await this.#end(part, last);
       at = last;
       if (this.#isEnough(part, at)) return true;
@@ -243,11 +258,15 @@ export class Fill implements Coming {
 
   async #end(part: Part, at: number): Promise<boolean> {
     const isOpenEnded = this.#limit === Number.POSITIVE_INFINITY;
-    if (at < Math.min(part.end ?? at, this.#limit)) throw new ProxyError('origin_body_short');
+    if (at < Math.min(part.end ?? at, this.#limit)) {
+      if (!part.hasSureEnd) throw new ProxyError('origin_body_short');
+      this.#options.host.doubt(this, `it sent bytes ${part.from}-${at - 1} as ${part.from}-${(part.end ?? at) - 1}`);
+      return await this.#advance(undefined);
+    }
     const isShorter = part.end === undefined && at < (this.#options.sizeBytes ?? at);
     if (isShorter || (part.isWhole && this.#options.witness.isAhead(at))) throw changed('fewer bytes');
     const last = isOpenEnded ? this.#assembler.sealLast() : undefined;
-    if (last !== undefined) await this.#keep(last, part.isProven);
+    if (last !== undefined) await this.#keep(last, part);
     return isOpenEnded || at >= this.#limit;
   }
 
@@ -269,20 +288,20 @@ export class Fill implements Coming {
   }
 
   /** Keeps a block, and those that the rest of its bytes makes; true when the fill has reached what others bring. */
-  async #keepAll(first: Sealed, isProven: boolean): Promise<boolean> {
+  async #keepAll(first: Sealed, part: Part): Promise<boolean> {
     for (let sealed: Sealed | undefined = first; sealed !== undefined; ) {
-      if (await this.#keep(sealed.block, isProven)) return true;
+      if (await this.#keep(sealed.block, part)) return true;
       sealed = this.#appendFrom(sealed.bytes, sealed.taken);
     }
     return false;
   }
 
-  async #keep(sealed: SealedBlock, isProven: boolean): Promise<boolean> {
+  async #keep(sealed: SealedBlock, { isProven, isWhole }: Part): Promise<boolean> {
     const { frontier } = this;
     const onKept = () => {
       this.#keptTo = frontier;
     };
-    await this.#options.host.keep({ ...sealed, isProven, from: this.#from, onKept });
+    await this.#options.host.keep({ ...sealed, isProven, isOfWhole: isWhole, from: this.#from, onKept });
     onKept();
     if (this.frontier >= this.#limit || !this.#options.host.isAheadCovered(this, this.frontier)) return false;
     this.#limit = this.frontier;

@@ -1,8 +1,9 @@
 /** What the origin is asked for when nothing is known of a representation but the range that a client wants. */
 
 import type { Span } from '../bytes/span.ts';
-import { type Fields, fieldValue } from '../http/fields.ts';
-import { parseContentRange } from '../semantics/content-range.ts';
+import { fieldValue } from '../http/fields.ts';
+import type { OriginResponse } from '../origin/origin.ts';
+import { type ContentRange, parseContentRange } from '../semantics/content-range.ts';
 import type { RangeSpec } from '../semantics/range.ts';
 import { strongValidator } from '../semantics/validator.ts';
 import type { FillPolicy } from './fill-policy.ts';
@@ -57,9 +58,24 @@ export type FirstPart =
   | { readonly kind: 'part'; readonly span: Span; readonly sizeBytes: number }
   | { readonly kind: 'refuse'; readonly isLie: boolean; readonly reason: string };
 
+/**
+ * Whether a 206 is no answer to the range that was asked for: it begins elsewhere, or its length is not the one that its
+ * Content-Range states. A server may send less than it is asked for, but not something else (RFC 9110 §15.3.7).
+ */
+export function isOtherPart(
+  asked: RangeSpec,
+  { span, sizeBytes }: ContentRange,
+  contentBytes: number | undefined,
+): boolean {
+  if (contentBytes !== undefined && contentBytes !== span.end - span.start) return true;
+  if (asked.kind !== 'suffix') return span.start !== asked.first;
+  return sizeBytes !== undefined && span.start !== Math.max(0, sizeBytes - asked.length);
+}
+
 /** Decides whether a generation may be begun with a 206: other parts have to be joined to it (RFC 9110 §15.3.7.3). */
 export function selectFirstPart(
-  response: { readonly fields: Fields },
+  asked: RangeSpec,
+  response: Pick<OriginResponse, 'fields' | 'sizeBytes'>,
   responseAt: number,
   blockSizeBytes: number,
 ): FirstPart {
@@ -67,12 +83,15 @@ export function selectFirstPart(
   if (range === undefined)
     return { kind: 'refuse', isLie: true, reason: 'it sent a 206 without a valid Content-Range' };
   const { span, sizeBytes } = range;
+  if (isOtherPart(asked, range, response.sizeBytes)) {
+    return { kind: 'refuse', isLie: true, reason: 'it sent another range than was asked for' };
+  }
   const isUnnamed = strongValidator({ fields: response.fields, responseAt }, responseAt) === undefined;
   if (sizeBytes === undefined || isUnnamed) {
     return { kind: 'refuse', isLie: false, reason: 'a part without a strong validator or the length of the whole' };
   }
   if (!holdsBlock(span, sizeBytes, blockSizeBytes)) {
-    return { kind: 'refuse', isLie: true, reason: 'it sent another range than was asked for' };
+    return { kind: 'refuse', isLie: true, reason: 'it sent less than a block of what was asked for' };
   }
   return { kind: 'part', span, sizeBytes };
 }

@@ -5,7 +5,7 @@
 
 import { setImmediate } from 'node:timers/promises';
 import type { Span } from '../bytes/span.ts';
-import type { ProxyError } from '../http/proxy-error.ts';
+import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { EntryWriter, StoreFault } from '../store/store.ts';
 import { Access, type AccessHost } from './access.ts';
@@ -51,6 +51,10 @@ export interface GenerationOptions extends SupplyRules {
   /** Told when what is stored of it must go, and why. Does not throw. */
   readonly onUnusable: (error: ProxyError) => Promise<void>;
 }
+
+const doubted = new ProxyError('generation_changed', {
+  detail: 'the origin lies about ranges, and the whole did not come',
+});
 
 /** A generation that is being read or filled. */
 export class Generation implements SupplyHost, AccessHost {
@@ -227,7 +231,7 @@ export class Generation implements SupplyHost, AccessHost {
     const verifying = this.#wholeness.add(block);
     if (verifying !== undefined) await verifying;
     await this.#keeper.keep(block);
-    if (this.#isPublished || !this.#options.source.isProvable || !this.isJoinable) return;
+    if (this.#isPublished || this.#keeper.hasDoubts || !this.#options.source.isProvable || !this.isJoinable) return;
     if (this.sizeBytes === undefined || this.#keeper.isWhole(this.sizeBytes)) return;
     this.#isPublished = true;
     await this.#keeper.store(() => this.#options.publish(this.#response));
@@ -264,7 +268,14 @@ export class Generation implements SupplyHost, AccessHost {
     const isRead = this.#readers.size > 0 && !this.#isStopped;
     if (this.#isClosed || !this.#supply.isIdle || isRead) return;
     this.#isClosed = true;
-    void this.#options.writer[Symbol.asyncDispose]().then(this.#closed.resolve);
+    void this.#close().then(this.#closed.resolve);
+  }
+
+  /** Lets go of the store. What an origin has brought in parts before it was found lying is not kept, unless the whole has come. */
+  async #close(): Promise<void> {
+    const { onUnusable, writer } = this.#options;
+    if (this.#keeper.hasDoubts && this.#dead === undefined) await onUnusable(doubted);
+    await writer[Symbol.asyncDispose]();
   }
 
   /** Whether nothing has forbidden storing it since it was asked for. */

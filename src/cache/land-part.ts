@@ -8,7 +8,7 @@ import { strongValidator } from '../semantics/validator.ts';
 import { ask } from './ask.ts';
 import { hasPrecondition, rangeSpecs } from './asked.ts';
 import type { ExchangeContext } from './exchange-context.ts';
-import { isBehind, isWholeRange, selectFirstAsk, selectFirstPart } from './first-ask.ts';
+import { isBehind, isOtherPart, isWholeRange, selectFirstAsk, selectFirstPart } from './first-ask.ts';
 import type { Clearance, Landing } from './flight.ts';
 import type { Inquiry } from './inquiry.ts';
 import { keepFragment } from './keep-fragment.ts';
@@ -62,8 +62,9 @@ async function landTail(
 ): Promise<Landing> {
   const { response, responseAt } = received;
   const part = parseContentRange(fieldValue(response.fields, 'content-range') ?? '');
-  const isFragment = response.status === 206 && part?.sizeBytes !== undefined;
-  if (!isFragment || selectFirstPart(response, responseAt, context.store.blockSizeBytes).kind === 'part') {
+  const isFragment =
+    response.status === 206 && part?.sizeBytes !== undefined && !isOtherPart(asked, part, response.sizeBytes);
+  if (!isFragment || selectFirstPart(asked, response, responseAt, context.store.blockSizeBytes).kind === 'part') {
     return await landPart(context, inquiry, asked, received, clearance);
   }
   const isNamed = strongValidator({ fields: response.fields, responseAt }, responseAt) !== undefined;
@@ -90,7 +91,7 @@ async function landPart(
   if (response.status === 200 && !isWholeRange(asked, response.sizeBytes)) rangeAbility.noteWhole();
   if (response.status === 416) return await landUnsatisfied(context, inquiry, received, clearance);
   if (response.status !== 206) return await landWhole(context, inquiry, undefined, received, clearance);
-  const part = selectFirstPart(response, responseAt, context.store.blockSizeBytes);
+  const part = selectFirstPart(asked, response, responseAt, context.store.blockSizeBytes);
   if (part.kind === 'refuse') {
     response.body.close();
     if (part.isLie) rangeAbility.distrust(part.reason);
@@ -104,6 +105,7 @@ async function landPart(
     from: part.span.start,
     end: part.span.end,
     isWhole: false,
+    hasSureEnd: response.framing !== 'close',
     digest: selectContentDigest(response.fields),
   });
   if (landing.kind !== 'relay') return landing;

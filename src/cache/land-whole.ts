@@ -23,13 +23,13 @@ export async function landWhole(
   validated: StoredEntry | undefined,
   received: Received,
   clearance: Clearance,
-  part?: Pick<Part, 'from' | 'end' | 'isWhole' | 'digest'>,
+  part?: Pick<Part, 'from' | 'end' | 'isWhole' | 'hasSureEnd' | 'digest'>,
 ): Promise<Landing> {
   const { body, sizeBytes } = received.response;
   try {
     const reason = refusalToStore(inquiry, validated, received);
     if (reason !== undefined) return await relayWith(context, inquiry, validated, received, reason);
-    const whole = { from: 0, end: sizeBytes, isWhole: true, digest: undefined };
+    const whole = { from: 0, end: sizeBytes, isWhole: true, hasSureEnd: false, digest: undefined };
     const { errand } = received;
     const first = { ...(part ?? whole), body, isProven: true, head: undefined, errand };
     const generation = await openGeneration(context, inquiry, validated, received, first, clearance);

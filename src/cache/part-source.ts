@@ -8,10 +8,11 @@ import type { StoredResponse } from '../http/stored-response.ts';
 import type { Errand, OriginResponse } from '../origin/origin.ts';
 import { parseContentRange } from '../semantics/content-range.ts';
 import { selectContentDigest, selectReprDigest } from '../semantics/digest.ts';
-import { formatRange } from '../semantics/range.ts';
+import { formatRange, type RangeSpec } from '../semantics/range.ts';
 import { traceFields, withoutTraceFields } from '../semantics/trace-context.ts';
 import { compareVersions, strongValidator } from '../semantics/validator.ts';
 import { fillFields } from './asked.ts';
+import { isOtherPart } from './first-ask.ts';
 import type { Inquiry } from './inquiry.ts';
 import type { Part, PartHead } from './part.ts';
 
@@ -23,9 +24,12 @@ export interface PartSource {
   readonly mayAskForParts: boolean;
   /** Whether it is known to give them, so that what is not fetched now can be had later by itself. */
   readonly givesParts: boolean;
+  /** Whether parts that came before may be wrong, for the origin was found lying about ranges. */
+  readonly isDoubted: boolean;
+  /** A part turned out to be a lie: no more of them are asked for. The reason is for the log. */
+  doubt(reason: string): void;
   /**
-   * Asks for `[start, end)`. What comes may begin earlier, or be the whole; undefined when the origin is not to be
-   * believed about parts. Throws `ProxyError`: `generation_changed` when the origin has other bytes now.
+   * Asks for `[start, end)`. What comes may be the whole; undefined when the origin was found lying about parts. Throws `ProxyError`: `generation_changed` when the origin has other bytes now.
    */
   fetchPart(start: number, end: number, errand: Errand, signal: AbortSignal): Promise<Part | undefined>;
   /** Asks for the whole. Throws `ProxyError` as `fetchPart` does. */
@@ -61,6 +65,8 @@ class OriginPartSource implements PartSource {
   readonly #isAdvertised: boolean;
   /** Whether this very resource was sent whole where a part was asked for. */
   #gaveWhole = false;
+  /** Whether a part of this very resource was a lie. */
+  #hasLied = false;
   #isAwaited: boolean;
 
   constructor(options: PartSourceOptions) {
@@ -77,13 +83,22 @@ class OriginPartSource implements PartSource {
   }
 
   get mayAskForParts(): boolean {
-    if (this.#validator === undefined || this.#gaveWhole) return false;
+    if (this.#validator === undefined || this.#gaveWhole || this.#hasLied) return false;
     const { mayAsk, mayAskMore } = this.#options.inquiry.rangeAbility;
     return this.#isAdvertised ? mayAsk : mayAskMore;
   }
 
   get givesParts(): boolean {
     return this.mayAskForParts && (this.#isAdvertised || this.#options.inquiry.rangeAbility.isKnown);
+  }
+
+  get isDoubted(): boolean {
+    return this.#hasLied || this.#options.inquiry.rangeAbility.isDistrusted;
+  }
+
+  doubt(reason: string): void {
+    this.#hasLied = true;
+    this.#options.inquiry.rangeAbility.distrust(reason);
   }
 
   async fetchPart(start: number, end: number, errand: Errand, signal: AbortSignal): Promise<Part | undefined> {
@@ -138,16 +153,18 @@ class OriginPartSource implements PartSource {
       return whole;
     }
     if (status === 416) {
-      rangeAbility.distrust(`it answered 416 to a range from ${start} of ${sizeBytes} bytes`);
+      this.doubt(`it answered 416 to a range from ${start} of ${sizeBytes} bytes`);
       return undefined;
     }
     if (status !== 206) return this.#refuse(response);
     const contentRange = fieldValue(fields, 'content-range') ?? '';
     const range = parseContentRange(contentRange);
     const version = this.#compare(response);
-    if (version === 'other' && holdsByte(range, start)) throw this.#changed(response, 'another validator');
-    if (!holdsByte(range, start) || version !== 'same' || range.sizeBytes !== sizeBytes) {
-      rangeAbility.distrust(`it answered a range from ${start} of ${sizeBytes} bytes with "${contentRange}"`);
+    const asked: RangeSpec = { kind: 'open', first: start };
+    const isAnswer = range !== undefined && !isOtherPart(asked, range, response.sizeBytes);
+    if (version === 'other' && isAnswer) throw this.#changed(response, 'another validator');
+    if (!isAnswer || version !== 'same' || range.sizeBytes !== sizeBytes) {
+      this.doubt(`it answered a range from ${start} of ${sizeBytes} bytes with "${contentRange}"`);
       return undefined;
     }
     rangeAbility.noteParts();
@@ -157,6 +174,7 @@ class OriginPartSource implements PartSource {
       end: range.span.end,
       body,
       isWhole: false,
+      hasSureEnd: response.framing !== 'close',
       isProven: true,
       digest,
       head: headOf(received),
@@ -184,7 +202,7 @@ class OriginPartSource implements PartSource {
     const end = framing === 'close' ? expected : sizeBytes;
     const isProven = version === 'same';
     const head = isProven ? headOf(received) : undefined;
-    return { from: 0, end, body, isWhole: true, isProven, digest: undefined, head };
+    return { from: 0, end, body, isWhole: true, hasSureEnd: false, isProven, digest: undefined, head };
   }
 
   /** Whether the head that clients have been sent may stand before these bytes too. */
@@ -217,11 +235,6 @@ class OriginPartSource implements PartSource {
 
 /** What says how the bytes of a representation are to be read (RFC 9110 §8). */
 const formFields = ['content-type', 'content-encoding', 'content-language'];
-
-/** Whether a part holds the byte that was asked for first. */
-function holdsByte<T extends ReturnType<typeof parseContentRange>>(range: T, start: number): range is NonNullable<T> {
-  return range !== undefined && range.span.start <= start && start < range.span.end;
-}
 
 function headOf({ response, requestAt, responseAt }: Received): PartHead {
   return { fields: response.fields, requestAt, responseAt };

@@ -23,6 +23,8 @@ export interface Part {
   readonly body: BodyStream;
   /** Whether it is the whole representation. */
   readonly isWhole: boolean;
+  /** Whether a body that comes to an end before `end` is a lie: the end of a connection may be a transfer that broke off. */
+  readonly hasSureEnd: boolean;
   /** Whether a strong validator says that these are bytes of this generation. Otherwise they are compared with what is there. */
   readonly isProven: boolean;
   /** What the hash of the part must come to, where the origin states it. */

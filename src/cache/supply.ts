@@ -58,7 +58,7 @@ export interface SupplyRules {
 export interface SupplyHost {
   /** The length of the whole; undefined while it is not known. */
   readonly sizeBytes: number | undefined;
-  readonly keeper: Pick<BlockKeeper, 'present' | 'isStoring'>;
+  readonly keeper: Pick<BlockKeeper, 'present' | 'isStoring' | 'isDoubting' | 'doubt'>;
   /** Why no bytes may be fetched for it any more. */
   readonly dead: ProxyError | undefined;
   /** Whether more than what is read is worth having: others may find it. */
@@ -209,16 +209,32 @@ export class Supply implements FillHost {
   async fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
     const { source, clock } = this.#rules;
     const askedAt = clock.now();
-    const asked = source.mayAskForParts ? await source.fetchPart(start, end, fill.errand, signal) : undefined;
+    const given = source.mayAskForParts ? await source.fetchPart(start, end, fill.errand, signal) : undefined;
     this.#latenciesMs = [...this.#latenciesMs.slice(-1), clock.now() - askedAt];
+    // A part is of no use where another fill has met a lie meanwhile.
+    const asked = given?.isWhole === false && source.isDoubted ? undefined : given;
+    if (asked === undefined) given?.body.close();
+    if (source.isDoubted) this.#doubt(fill);
     const isOfUse = asked !== undefined && (!asked.isWhole || start === 0);
     if (!isOfUse && this.#isComing({ start, end }, fill)) {
       asked?.body.close();
       return undefined;
     }
+    // Other fills see at once that it brings all of it.
+    if (mayAsk && asked === undefined) fill.startAgain(true);
     const part = asked ?? (await source.fetchWhole(fill.errand, signal));
     if (part.head !== undefined) await this.#host.learn(part.head);
     return part;
+  }
+
+  get isDoubting(): boolean {
+    return this.#host.keeper.isDoubting;
+  }
+
+  doubt(fill: Fill, reason: string): void {
+    this.#rules.source.doubt(reason);
+    this.#doubt(fill);
+    fill.startAgain(true);
   }
 
   keep(block: Arrived): Promise<void> {
@@ -252,6 +268,14 @@ export class Supply implements FillHost {
     // What a store did not keep cannot be compared with a second transfer.
     if (!keeper.isStoring && !this.#rules.source.mayAskForParts) return false;
     return readerCount > 0 || this.#decideUnwanted() === 'finish';
+  }
+
+  /** Nothing that parts have brought is given any more before it was compared with the whole; the other fills that bring parts end. */
+  #doubt(fill: Fill): void {
+    if (this.isDoubting) return;
+    this.#host.keeper.doubt();
+    const error = new ProxyError('client_gone', { detail: 'the whole is fetched in place of a part' });
+    for (const other of this.#arrivals) if (other !== fill && !other.isWhole) other.stop(error);
   }
 
   /**
@@ -313,7 +337,7 @@ export class Supply implements FillHost {
       error = toProxyError(thrown);
       result = error.code === 'client_gone' || isBeyondLimit(error) ? 'stopped' : 'failed';
       // What had come of a block goes with the fill.
-      if (!this.#rules.source.isProvable) fill.noteSeen();
+      if (!this.#rules.source.isProvable || this.isDoubting) fill.noteSeen();
       const start = Math.floor(fill.frontier / blockSizeBytes) * blockSizeBytes;
       if (!isBeyondLimit(error)) await this.#host.fail(error, { start, end: fill.limit });
       else if (fill.received === 0) fill.refusal = error;

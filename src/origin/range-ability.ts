@@ -16,6 +16,8 @@ export interface RangeAbility {
   readonly mayAskTail: boolean;
   /** Whether parts are known to come, so that what is not fetched now can be had later by itself. */
   readonly isKnown: boolean;
+  /** Whether it was found lying about ranges, less than `forgetAfterMs` ago: what its parts brought before is to be compared. */
+  readonly isDistrusted: boolean;
   /** What is known of it, for people: `no` also where it is not asked for parts, or not for more of them. */
   readonly known: 'unknown' | 'yes' | 'no';
   /** A part came as it was asked for. */
@@ -63,6 +65,9 @@ export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: Ran
     },
     get isKnown() {
       return isKnown;
+    },
+    get isDistrusted() {
+      return mode === 'auto' && isDistrusted && now() < notBeforeAt;
     },
     get known() {
       if (!mayAsk()) return 'no';

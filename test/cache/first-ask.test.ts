@@ -117,8 +117,19 @@ describe('what a first 206 is good for, in blocks of 100 bytes', () => {
   const lie = 'lie';
   const useless = 'of no use';
 
-  it.each<[string, string, string]>([
-    ['bytes 200-299/1000', 'ETag: "a"', part(200, 300)],
+  it.each<[string, string, string, string?, number?]>([
+    ['bytes 200-299/1000', 'ETag: "a"', part(200, 300), '200-299'],
+    ['bytes 200-350/1000', 'ETag: "a"', part(200, 351), '200-299'],
+    ['bytes 200-299/1000', 'ETag: "a"', part(200, 300), '200-'],
+    ['bytes 100-299/1000', 'ETag: "a"', lie, '200-299'],
+    ['bytes 300-499/1000', 'ETag: "a"', lie, '200-499'],
+    ['bytes 700-999/1000', 'ETag: "a"', part(700, 1000), '-300'],
+    ['bytes 0-999/1000', 'ETag: "a"', part(0, 1000), '-3000'],
+    ['bytes 0-999/1000', 'ETag: "a"', lie, '-300'],
+    ['bytes 0-299/1000', 'ETag: "a"', lie, '-300'],
+    ['bytes 200-299/1000', 'ETag: "a"', part(200, 300), '200-299', 100],
+    ['bytes 200-299/1000', 'ETag: "a"', lie, '200-299', 99],
+    ['bytes 200-299/1000', 'ETag: "a"', lie, '200-299', 101],
     ['bytes 150-299/1000', 'ETag: "a"', part(150, 300)],
     ['bytes 150-350/1000', 'ETag: "a"', part(150, 351)],
     ['bytes 0-999/1000', 'ETag: "a"', part(0, 1000)],
@@ -138,12 +149,16 @@ describe('what a first 206 is good for, in blocks of 100 bytes', () => {
     ['bytes */1000', 'ETag: "a"', lie],
     ['items 200-299/1000', 'ETag: "a"', lie],
     ['', 'ETag: "a"', lie],
-  ])('%s with %s: %s', (contentRange, validator, expected) => {
-    const lines = contentRange === '' ? [validator] : [`Content-Range: ${contentRange}`, validator];
-    const decided = selectFirstPart({ fields: fieldsOf(...lines) }, sentAt, 100);
-    const refused = () => (decided.kind === 'refuse' && decided.isLie ? lie : useless);
-    const text =
-      decided.kind === 'part' ? `part ${decided.span.start}-${decided.span.end} of ${decided.sizeBytes}` : refused();
-    expect(text).toBe(expected);
-  });
+  ])(
+    '%s with %s: %s, where %s was asked for and %s bytes come',
+    (contentRange, validator, expected, range, sizeBytes) => {
+      const lines = contentRange === '' ? [validator] : [`Content-Range: ${contentRange}`, validator];
+      const [asked] = specsOf(range ?? `${/\d+/.exec(contentRange)?.[0] ?? 0}-`);
+      const decided = selectFirstPart(asked ?? expect.fail(), { fields: fieldsOf(...lines), sizeBytes }, sentAt, 100);
+      const refused = () => (decided.kind === 'refuse' && decided.isLie ? lie : useless);
+      const text =
+        decided.kind === 'part' ? `part ${decided.span.start}-${decided.span.end} of ${decided.sizeBytes}` : refused();
+      expect(text).toBe(expected);
+    },
+  );
 });

@@ -123,6 +123,7 @@ const partLies: readonly Lie[] = [
   {
     name: 'a part that begins earlier and ends later',
     tell: aboutPart((honest) => withSpan(honest, span(honest).start - 77, span(honest).end + 77)),
+    isDistrusted: true,
   },
   {
     name: 'a part of another length',
@@ -151,6 +152,16 @@ const partLies: readonly Lie[] = [
   {
     name: 'a part that is shorter than its Content-Range',
     tell: aboutPart((honest) => ({ ...honest, span: { start: span(honest).start, end: span(honest).end - 10 } })),
+    isDistrusted: true,
+  },
+  {
+    name: 'a part that is shorter than its Content-Range, in chunks',
+    tell: aboutPart((honest) => ({
+      ...honest,
+      span: { start: span(honest).start, end: span(honest).end - 10 },
+      framing: 'chunked',
+    })),
+    isDistrusted: true,
   },
   {
     name: '416 where there are bytes',

@@ -1,6 +1,7 @@
 /** An origin that lies about ranges: its clients get the right bytes or are cut, and it is treated as having none. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { settled } from '../support/conversation.ts';
 import { expectPart, expectWhole } from '../support/expect-bytes.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import {
@@ -41,6 +42,11 @@ const elsewhere =
   (honest) =>
     honest.status === 206 ? withSpan(honest, { start, end }, size) : honest;
 
+/** A part that ends 100 bytes before the end that its Content-Range states, and is framed so. */
+const shorterThanStated: Twist = (honest) =>
+  honest.status === 206 ? { ...honest, span: { start: honest.span.start, end: honest.span.end - 100 } } : honest;
+const shorterInChunks: Twist = (honest) => ({ ...shorterThanStated(honest), isChunked: true });
+
 /** What answers a first Range, for which no bytes are known yet. */
 const firstLies: [string, Twist][] = [
   ['a 206 without Content-Range', (honest) => without(honest, 'content-range')],
@@ -49,11 +55,27 @@ const firstLies: [string, Twist][] = [
   ['a 206 in another unit', (honest) => ({ ...honest, fields: { ...honest.fields, 'content-range': 'lines 1-2/3' } })],
   ['a 206 of less than a block', elsewhere(4096, 4999)],
   ['a 206 of a few bytes elsewhere', elsewhere(0, 10)],
+  ['a 206 of a block elsewhere', elsewhere(0, 1024)],
+  ['a 206 that begins later and ends later', elsewhere(5000, 8000)],
+  ['a 206 that begins earlier and ends later', elsewhere(4000, 6000)],
+  ['a 206 with fewer bytes than its Content-Range, by its length', shorterThanStated],
   ['a 416 without a length', (honest) => without(unsatisfied(honest, size), 'content-range')],
   ['a 416 with a length that holds the range', (honest) => unsatisfied(honest, size)],
 ];
 
 describe('an origin that answers the first Range by', () => {
+  it('a 206 that turns out to have fewer bytes than its Content-Range is asked for the whole', async () => {
+    const client = sendCold();
+    await origin.give(shorterInChunks);
+    await origin.give();
+    await expectCold(client);
+    await proxy.fillsEnded(1);
+    expect(origin.asked).toEqual(['bytes=4096-5119', 'whole']);
+    expect(told()).toHaveLength(1);
+    await expectWhole(proxy.send({ target: `/${targets}` }));
+    expect(origin.asked).toHaveLength(2);
+  });
+
   it.each(firstLies)('%s is treated as having none, and that is told once', async (_name, twist) => {
     const client = sendCold();
     await origin.give(twist);
@@ -74,29 +96,15 @@ describe('an origin that answers the first Range by', () => {
     expect(origin.asked.slice(3)).toEqual(['bytes=4096-5119', 'whole']);
     expect(told()).toHaveLength(1);
   });
-
-  it('a block elsewhere is not believed at the second attempt', async () => {
-    const client = sendCold();
-    await origin.give(elsewhere(0, 1024));
-    await origin.give(elsewhere(0, 1024));
-    await origin.give();
-    await expectCold(client);
-    expect(origin.asked).toEqual(['bytes=4096-5119', 'bytes=4096-5119 if "v1"', 'whole']);
-    expect(told()).toHaveLength(1);
-  });
-
-  it('bytes around what was asked for is believed, they are good ones', async () => {
-    const client = sendCold();
-    await origin.give(elsewhere(4000, 6000));
-    await expectCold(client);
-    expect(origin.asked).toEqual(['bytes=4096-5119']);
-    expect(told()).toEqual([]);
-  });
 });
 
 /** What answers a Range with If-Range, of a file whose length and validator are known. */
 const laterLies: [string, Twist][] = [
   ['a 206 of other bytes', elsewhere(0, 1024)],
+  ['a 206 that begins earlier', elsewhere(1024, 3072)],
+  ['a 206 that begins later', elsewhere(2060, 4096)],
+  ['a 206 with fewer bytes than its Content-Range, by its length', shorterThanStated],
+  ['a 206 with fewer bytes than its Content-Range, by its last chunk', shorterInChunks],
   ['a 206 without Content-Range', (honest) => without(honest, 'content-range')],
   ['a 206 of another length', (honest) => withContentRange(honest, `2048-3071/${size + 1}`)],
   ['a 206 without a length', (honest) => withContentRange(honest, '2048-3071/*')],
@@ -153,6 +161,116 @@ describe('an origin that has sent a part and answers the next one by', () => {
     await reading;
     await expectPart(long, 1024, 6001);
     expect(origin.asked.slice(1)).toEqual(['bytes=1024-6143 if "v1"', 'bytes=2500-6143 if "v1"']);
+  });
+});
+
+describe('the end of a file that was never asked for, answered by another part', () => {
+  it.each<[string, Twist]>([
+    ['elsewhere', elsewhere(0, 500)],
+    ['that is shorter than its Content-Range', shorterThanStated],
+  ])('%s: the part is not passed on, and not stored', async (_name, twist) => {
+    const client = proxy.send({ fields: { range: 'bytes=-500' } });
+    await origin.give(twist);
+    await origin.give();
+    await expectPart(client, 9500, size);
+    expect(origin.asked).toEqual(['bytes=-500', 'whole']);
+    expect(told()).toHaveLength(1);
+  });
+});
+
+describe('parts that came from an origin before it was found lying', () => {
+  const wrong: Twist = (honest) => ({ ...honest, seed: 7 });
+  const lie = elsewhere(0, 1024);
+
+  /** Has bytes 0-1023 stored, right ones or wrong ones. */
+  async function storePart(target: string, twist?: Twist): Promise<void> {
+    const { length } = proxy.fillEvents();
+    const client = proxy.send({ target, fields: { range: 'bytes=0-99' } });
+    await origin.give(twist);
+    await expectPart(client, 0, 100, { seed: twist === undefined ? 0 : 7 });
+    await proxy.fillsEnded(length + 1);
+  }
+
+  it('are not given before the whole has shown that they are right', async () => {
+    await storePart('/a');
+    const lied = proxy.send({ target: '/a', fields: { range: 'bytes=2100-2199' } });
+    await origin.give(lie);
+    const whole = await origin.begin();
+    const early = proxy.send({ target: '/a', fields: { range: 'bytes=0-99' } });
+    let isGiven = false;
+    const reading = early.bytes().then((bytes) => {
+      isGiven = true;
+      return Buffer.from(bytes);
+    });
+    await settled();
+    expect(isGiven).toBe(false);
+    whole.finish();
+    expect(await reading).toEqual(Buffer.from(patternBytes(0, 100)));
+    await expectPart(lied, 2100, 2200);
+    await proxy.fillsEnded(2);
+    await expectWhole(proxy.send({ target: '/a' }));
+    expect(origin.asked).toHaveLength(3);
+  });
+
+  it('and are other ones go, and so does the rest', async () => {
+    await storePart('/a', wrong);
+    const lied = proxy.send({ target: '/a', fields: { range: 'bytes=2100-2199' } });
+    await origin.give(lie);
+    origin.serve();
+    await expectPart(lied, 2100, 2200);
+    await expectPart(proxy.send({ target: '/a', fields: { range: 'bytes=0-99' } }), 0, 100);
+    await expectWhole(proxy.send({ target: '/a' }));
+  });
+
+  it('of another file are compared too, once that is fetched whole', async () => {
+    await storePart('/a', wrong);
+    const lied = proxy.send({ target: '/b', fields: { range: 'bytes=5000-5099' } });
+    await origin.give(lie);
+    origin.serve();
+    await expectPart(lied, 5000, 5100);
+    await expectPart(proxy.send({ target: '/a', fields: { range: 'bytes=2100-2199' } }), 2100, 2200);
+    await expectPart(proxy.send({ target: '/a', fields: { range: 'bytes=0-99' } }), 0, 100);
+    await expectWhole(proxy.send({ target: '/a' }));
+  });
+
+  it('are forgotten where the whole does not come', async () => {
+    await proxy.close();
+    proxy = createWholeProxy({ originRanges: 'auto', fill: { onAbort: 'stop' } });
+    origin = createRangeOrigin(proxy.origin);
+    await storePart('/a');
+    const lied = proxy.send({ target: '/a', fields: { range: 'bytes=2100-2199' } });
+    await origin.give(lie);
+    const whole = await origin.begin();
+    await whole.sendTo(500);
+    await lied.leave();
+    await proxy.fillsEnded(2);
+    const next = proxy.send({ target: '/a', fields: { range: 'bytes=0-99' } });
+    await origin.give();
+    await expectPart(next, 0, 100);
+    expect(origin.asked.at(-1)).toBe('whole');
+  });
+
+  it('cut a client that has been given wrong ones', async () => {
+    const client = proxy.send({ target: '/a', fields: { range: 'bytes=100-6000' } });
+    await origin.give((honest) => ({ ...elsewhere(0, 2048)(honest), seed: 7 }));
+    await client.readUntil(1000);
+    const reading = expect(client.bytes()).rejects.toMatchObject({ code: 'generation_changed' });
+    await origin.give(lie);
+    origin.serve();
+    await reading;
+    await expectPart(proxy.send({ target: '/a', fields: { range: 'bytes=100-6000' } }), 100, 6001);
+  });
+
+  it('do not cut a client that has been given right ones', async () => {
+    const client = proxy.send({ target: '/a', fields: { range: 'bytes=100-6000' } });
+    await origin.give(elsewhere(0, 2048));
+    await client.readUntil(1000);
+    const reading = client.bytes();
+    await origin.give(shorterInChunks);
+    await origin.give();
+    await reading;
+    await expectPart(client, 100, 6001);
+    expect(origin.asked.at(-1)).toBe('whole');
   });
 });
 

@@ -24,6 +24,8 @@ export interface Reply {
   /** The bytes of the file that the body holds. */
   readonly span: Span;
   readonly seed: number;
+  /** Whether the last chunk tells the end of the body, and no Content-Length. */
+  readonly isChunked?: boolean;
 }
 
 /** Makes something else of an honest reply. */
@@ -143,8 +145,9 @@ export function unsatisfied(reply: Reply, sizeBytes: number): Reply {
   return { ...withContentRange(reply, `*/${sizeBytes}`), status: 416, span: { start: 0, end: 0 } };
 }
 
-function sendHead(exchange: FakeExchange, { status, fields, span, seed }: Reply): Transfer {
-  exchange.head({ status, fields: { 'content-length': String(span.end - span.start), ...fields } });
+function sendHead(exchange: FakeExchange, { status, fields, span, seed, isChunked = false }: Reply): Transfer {
+  const length = isChunked ? {} : { 'content-length': String(span.end - span.start) };
+  exchange.head({ status, fields: { ...length, ...fields } });
   let at = span.start;
   const sendTo = (offset: number) => {
     const bytes = patternBytes(at, Math.max(at, offset), seed);
