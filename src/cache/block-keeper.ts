@@ -1,6 +1,7 @@
 /** The blocks of a generation in the making: in the store, on their way to it, or held for readers when it takes no more. */
 
 import { crc32 } from 'node:zlib';
+import type { Span } from '../bytes/span.ts';
 import { SpanSet } from '../bytes/span-set.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { type BlockSource, type EntryWriter, StoreFault } from '../store/store.ts';
@@ -19,6 +20,8 @@ export interface BlockKeeperOptions {
   readonly source: Pick<PartSource, 'isProvable'>;
   /** How many bytes of each fill are held for readers once the store takes no more. */
   readonly windowBytes: number;
+  /** Whether a reader may still ask for some of these bytes. */
+  readonly isWanted: (bytes: Span) => boolean;
   /** The lowest offset, of `from` and more, that a reader may ask for next; undefined when there is no such reader. */
   readonly lowestWanted: (from: number) => number | undefined;
   readonly waiters: Waiters;
@@ -201,11 +204,20 @@ export class BlockKeeper implements BlockSource {
     });
   }
 
+  /** Lets go of what all readers have passed; some blocks that a reader goes back to are held, those that came last. */
   #releaseRead(): void {
-    const { blockSizeBytes, lowestWanted } = this.#options;
-    for (const { index, from } of this.#held.values()) {
+    const { blockSizeBytes, windowBytes, isWanted, lowestWanted } = this.#options;
+    const passed = [...this.#held.values()].filter(({ index, from }) => {
       const lowest = lowestWanted(from);
-      if (lowest !== undefined && (index + 1) * blockSizeBytes > lowest) continue;
+      return lowest === undefined || (index + 1) * blockSizeBytes <= lowest;
+    });
+    let spareBytes = windowBytes;
+    for (const { index } of passed.reverse()) {
+      const start = index * blockSizeBytes;
+      if (spareBytes >= blockSizeBytes && isWanted({ start, end: start + blockSizeBytes })) {
+        spareBytes -= blockSizeBytes;
+        continue;
+      }
       this.#held.delete(index);
       this.present.remove({ start: index, end: index + 1 });
     }

@@ -84,7 +84,10 @@ export class Generation implements SupplyHost, AccessHost {
     this.#readers = new Readers({
       createReader: (visitor) => this.#access.createReader(visitor),
       onMoved: (offset, end, visitor) => {
-        if (!this.#keeper.isStoring) this.moved();
+        if (!this.#keeper.isStoring) {
+          this.#supply.endUnwanted();
+          this.moved();
+        }
         this.#access.lookAhead(offset, end, visitor);
       },
       onLeft: () => {
@@ -102,6 +105,7 @@ export class Generation implements SupplyHost, AccessHost {
       sizeBytes,
       source,
       windowBytes,
+      isWanted: (span) => this.#readers.want(span),
       lowestWanted: (from) => (this.#isStopped ? undefined : this.#readers.lowest(from)),
       waiters,
       onStoreFault: options.onStoreFault,

@@ -156,8 +156,8 @@ export class Supply implements FillHost {
 
   /**
    * Sees to it that an absent byte comes, for a reader on the way to `end`: by a fill that runs, or by one that was begun. One that is expected is
-   * to be asked for again if it has not come by then. `gone` where the byte cannot be had any more, because the store took no
-   * more and the bytes have passed, or because what follows could not be compared before they are given. `paceBytes`: see `Need`.
+   * to be asked for again if it has not come by then. `gone` where the byte cannot be had any more: no strong validator names it, and
+   * the store took no more and the byte has passed, or what follows could not be compared before it is given. `paceBytes`: see `Need`.
    */
   demand(offset: number, end: number, { client, open }: Visitor, paceBytes: number): Supplied | 'gone' {
     const { blockSizeBytes, source } = this.#rules;
@@ -168,7 +168,7 @@ export class Supply implements FillHost {
       fill?.errand.onWanted?.(client);
       return { kind: decision.kind === 'wait' ? 'coming' : 'expected', fill };
     }
-    if (!isStoring && !source.mayAskForParts) return 'gone';
+    if (!isStoring && !source.isProvable) return 'gone';
     const isFollowed = present.firstAfter(Math.floor(offset / blockSizeBytes)) !== undefined;
     if (isFollowed && !source.isProvable) return 'gone';
     return { kind: 'begun', fill: this.#start(decision.span, errandOf({ client })) };
@@ -179,7 +179,9 @@ export class Supply implements FillHost {
     for (const fill of this.#arrivals) {
       const isDone = fill.frontier >= fill.limit;
       if (isDone || !this.isUnread(fill)) continue;
-      if (this.#decideUnwanted(fill) === 'finish' && this.#mayGoOnUnread(fill)) continue;
+      // What the store does not take is of no use later.
+      const isOfUse = this.#host.keeper.isStoring && this.#decideUnwanted(fill) === 'finish';
+      if (isOfUse && this.#mayGoOnUnread(fill)) continue;
       const error = new ProxyError('client_gone', { detail: 'nobody reads it any more' });
       if (this.#rules.policy.onAbort === 'finish' && this.#rules.source.givesParts) fill.stopAfterBlock(error);
       else fill.stop(error);
@@ -209,7 +211,8 @@ export class Supply implements FillHost {
   async fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined> {
     const { source, clock } = this.#rules;
     const askedAt = clock.now();
-    const given = source.mayAskForParts ? await source.fetchPart(start, end, fill.errand, signal) : undefined;
+    const mayAsk = source.mayAskForParts;
+    const given = mayAsk ? await source.fetchPart(start, end, fill.errand, signal) : undefined;
     this.#latenciesMs = [...this.#latenciesMs.slice(-1), clock.now() - askedAt];
     // A part is of no use where another fill has met a lie meanwhile.
     const asked = given?.isWhole === false && source.isDoubted ? undefined : given;

@@ -3,6 +3,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StoreFault } from '../../src/store/store.ts';
 import { settled } from '../support/conversation.ts';
+import type { FakeExchange } from '../support/fake-origin.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createRangeOrigin } from '../support/range-origin.ts';
 import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
@@ -23,6 +24,8 @@ afterEach(async () => {
   await proxy.close();
   expect(store.held).toBe(0);
 });
+
+const textAt = (start: number, end: number) => Buffer.from(patternBytes(start, end)).toString('latin1');
 
 /** The origin sends the whole in pieces, as fast as it is taken. */
 async function sendWhole(exchange: Awaited<ReturnType<WholeProxy['origin']['next']>>) {
@@ -78,16 +81,51 @@ describe('a store that refuses a body of known length in the middle', () => {
     await proxy.fillsEnded(1);
   });
 
-  it('cuts a multipart that wants to go back to bytes that are gone, and never waits for ever', async () => {
-    const client = proxy.send({ fields: { range: 'bytes=60000-60009,5000-5009' } });
+  it('cuts a multipart that goes back to bytes that are gone and that no strong validator names', async () => {
+    const client = proxy.send({ fields: { range: 'bytes=60000-60009,20000-20009,5000-5009' } });
     const exchange = await proxy.origin.next();
-    exchange.head({ fields: sized });
+    exchange.head({ fields: { ...sized, etag: 'W/"v1"' } });
     expect(await client.status()).toBe(206);
     store.fail('writeBlock', new StoreFault('io', 'broken'));
     void sendWhole(exchange);
     await expect(client.bytes()).rejects.toMatchObject({ code: 'bytes_gone' });
     await client.leave();
     await proxy.fillsEnded(1);
+  });
+
+  it('holds a few blocks that a multipart goes back to', async () => {
+    const client = proxy.send({ fields: { range: 'bytes=60000-60009,5000-5009' } });
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: sized });
+    store.fail('writeBlock', new StoreFault('io', 'broken'));
+    void sendWhole(exchange);
+    const text = Buffer.from(await client.bytes()).toString('latin1');
+    for (const start of [60_000, 5000]) expect(text).toContain(textAt(start, start + 10));
+    await proxy.fillsEnded(1);
+    expect(proxy.origin.requests).toBe(1);
+  });
+
+  it('asks the origin again for more of them, by one transfer at a time', async () => {
+    const starts = Array.from({ length: 9 }, (_, index) => 90_000 - 10_000 * index);
+    const client = proxy.send({ fields: { range: `bytes=${starts.map((start) => `${start}-${start + 99}`).join()}` } });
+    store.fail('writeBlock', new StoreFault('no_room', 'full'));
+    let isOver = false;
+    const open = new Set<FakeExchange>();
+    let mostOpen = 0;
+    void (async () => {
+      while (!isOver) {
+        const exchange = await proxy.origin.next();
+        open.add(exchange);
+        mostOpen = Math.max(mostOpen, [...open].filter(({ isClosed }) => !isClosed).length);
+        exchange.head({ fields: sized });
+        void sendWhole(exchange).catch(() => {});
+      }
+    })();
+    const text = Buffer.from(await client.bytes()).toString('latin1');
+    isOver = true;
+    for (const start of starts) expect(text).toContain(textAt(start, start + 100));
+    expect(mostOpen).toBe(1);
+    expect(open.size).toBeLessThan(starts.length);
   });
 
   it('gives a multipart that goes back to bytes that the store has', async () => {
@@ -169,6 +207,20 @@ describe('stored bytes that are damaged', () => {
     const client = proxy.send();
     expect(await client.status()).toBe(200);
     await expect(client.bytes()).rejects.toMatchObject({ code: 'bytes_gone' });
+  });
+});
+
+describe('a store that takes nothing, in front of an origin with ranges', () => {
+  it('gives a multipart of many descending ranges', async () => {
+    await proxy.close();
+    store = createSteeredStore();
+    proxy = createWholeProxy({ createStore: () => store, windowBytes: 1024, originRanges: 'auto' });
+    store.fail('writeBlock', new StoreFault('no_room', 'full'));
+    createRangeOrigin(proxy.origin).serve();
+    const starts = Array.from({ length: 9 }, (_, index) => 9000 - 1000 * index);
+    const client = proxy.send({ fields: { range: `bytes=${starts.map((start) => `${start}-${start + 9}`).join()}` } });
+    const text = Buffer.from(await client.bytes()).toString('latin1');
+    for (const start of starts) expect(text).toContain(textAt(start, start + 10));
   });
 });
 
