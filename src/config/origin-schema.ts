@@ -75,7 +75,7 @@ const originOptions = z.strictObject({
   connections: count(1, 65_535)
     .default(128)
     .describe(
-      'The most connections to one origin at a time; over HTTP/2 each carries up to 100 requests, and those that the origin is closing come besides, as many again at most.',
+      'The most connections to one origin at a time, and no more than an eighth of the file descriptors of a process; over HTTP/2 each carries up to 100 requests, and those that the origin is closing come besides, as many again at most.',
     ),
   connectionsPerClient: count(1, 65_535)
     .optional()

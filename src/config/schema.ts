@@ -141,7 +141,9 @@ const limits = z
       ),
     connections: count(0, 10_000_000)
       .default(20_000)
-      .describe('The most connections at a time; more are closed at once. 0 sets no limit.'),
+      .describe(
+        'The most connections at a time; more are closed at once. 0 sets no limit of its own. Each process keeps 1000 of its file descriptors, or half of fewer than 2000, for other uses.',
+      ),
     connectionsPerClient: count(0, 1_000_000)
       .default(1000)
       .describe(

@@ -272,6 +272,12 @@ export const errorKinds = {
     proxyStatus: 'proxy_internal_error',
     sentence: 'Stored bytes are damaged or gone.',
   },
+  out_of_descriptors: {
+    status: 503,
+    source: 'internal',
+    proxyStatus: 'proxy_internal_error',
+    sentence: 'The proxy has too many connections and files open.',
+  },
   internal: {
     status: 500,
     source: 'internal',

@@ -77,6 +77,8 @@ function errorCode(error: SystemError, stage: Stage, isTls: boolean): ErrorCode 
 }
 
 function connectingCode({ code, syscall }: SystemError, isTls: boolean): ErrorCode {
+  // It is this process, or this machine, that has no descriptor left.
+  if (code === 'EMFILE' || code === 'ENFILE') return 'out_of_descriptors';
   if (syscall === 'getaddrinfo') return 'origin_unresolved';
   if (code === 'ETIMEDOUT') return 'origin_connect_timeout';
   if (syscall === 'connect') return 'origin_refused';

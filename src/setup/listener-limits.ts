@@ -4,6 +4,7 @@ import type { Config } from '../config/schema.ts';
 import { createPeerList } from '../guard/peers.ts';
 import type { ConnectionRules } from '../listener/connection-limits.ts';
 import type { ListenerLimits } from '../listener/listener.ts';
+import { clientDescriptors, descriptorLimit } from './descriptors.ts';
 import { seconds } from './system.ts';
 
 /** The limits of every connection. */
@@ -23,14 +24,20 @@ export function listenerLimits({ limits }: Pick<Config, 'limits'>): ListenerLimi
   };
 }
 
-/** How many connections one of so many processes takes: its share of all, and as many of one client as the server may have. */
+/**
+ * How many connections one of so many processes takes: its share of all, but no more than its descriptors permit, and as many of
+ * one client as the server may have.
+ */
 export function connectionRules(
   { limits, trustedProxies }: Pick<Config, 'limits' | 'trustedProxies'>,
   processes: number,
+  descriptors = descriptorLimit(),
 ): ConnectionRules {
   const { connections, connectionsPerClient } = limits;
+  const share = connections === 0 ? Number.POSITIVE_INFINITY : Math.ceil(connections / processes);
+  const most = Math.min(share, clientDescriptors(descriptors));
   return {
-    connections: Math.ceil(connections / processes),
+    connections: most === Number.POSITIVE_INFINITY ? 0 : most,
     connectionsPerClient,
     isExempt: createPeerList(trustedProxies),
   };

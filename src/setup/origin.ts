@@ -18,6 +18,7 @@ import { hostOfOrigin } from '../origin/place.ts';
 import { createUndiciOrigin, type OriginTls } from '../origin/undici-origin.ts';
 import type { Route } from '../routing/route.ts';
 import type { Emit } from '../telemetry/events.ts';
+import { descriptorLimit, originDescriptors } from './descriptors.ts';
 import { type Heir, noHeir } from './inheritance.ts';
 import { openProcessTracing } from './process-tracing.ts';
 import { backgroundClock, randomFraction, seconds } from './system.ts';
@@ -116,13 +117,14 @@ function createMember(url: URL, config: OriginConfig, tls: OriginTls, health: He
 }
 
 function createOrigin(url: URL, config: OriginConfig, tls: OriginTls): ConnectedOrigin {
+  const connections = Math.min(config.connections, originDescriptors(descriptorLimit()));
   const options = {
     url: url.href,
     connectTimeoutMs: wholeMs(config.connectTimeoutSeconds),
     headersTimeoutMs: wholeMs(config.headersTimeoutSeconds),
     bodyTimeoutMs: wholeMs(config.bodyTimeoutSeconds),
-    connections: config.connections,
-    connectionsPerClient: config.connectionsPerClient ?? Math.ceil(config.connections / defaultShare),
+    connections,
+    connectionsPerClient: config.connectionsPerClient ?? Math.ceil(connections / defaultShare),
     keepAliveTimeoutMs: wholeMs(config.keepAliveTimeoutSeconds),
     requiresCloseNotify: config.closeDelimited === 'store',
     tls,
