@@ -38,10 +38,17 @@ const maxWholeBytes = 512 * 1024;
 /** So much is moved at once at most, in bytes: others wait for their turn. */
 const movedBytes = 1024 * 1024;
 
+/** Each time that so much was moved, in bytes, a piece of it is checked again: that costs a few microseconds. */
+const recheckedBytes = 512 * 1024;
+
 /** Reads and moves. Never throws. */
 export class QuickFile {
   readonly #body: QuickBody;
   readonly #quickReads: QuickReads;
+  /** Bytes that were moved since a piece was checked again. */
+  #movedBytes = 0;
+  /** Where in the bytes that are moved the next piece is checked again, from 0 up to 1. */
+  #recheckAt = 0;
 
   constructor(body: QuickBody, quickReads: QuickReads) {
     this.#body = body;
@@ -80,7 +87,27 @@ export class QuickFile {
   /** As `move`, of bytes of which `canMove` has told in this tick that they can be moved. */
   moveSound(socket: number, head: Uint8Array, offset: number, end: number): number {
     const { move } = this.#quickReads;
-    return move === undefined || end <= offset ? 0 : move(socket, head, this.#body.fd, offset, end - offset);
+    if (move === undefined || end <= offset) return 0;
+    const taken = move(socket, head, this.#body.fd, offset, end - offset);
+    this.#recheck(offset, taken - head.length);
+    return taken;
+  }
+
+  /**
+   * Checks a piece of what was moved again, once in a while, so that damage to what is sent over and over is found before
+   * its minute is over: nothing of its block is moved then. The golden ratio spreads the places evenly over the bytes.
+   */
+  #recheck(offset: number, sizeBytes: number): void {
+    if (sizeBytes <= 0) return;
+    this.#movedBytes += sizeBytes;
+    if (this.#movedBytes < recheckedBytes) return;
+    this.#movedBytes = 0;
+    this.#recheckAt = (this.#recheckAt + (Math.sqrt(5) - 1) / 2) % 1;
+    const at = offset + Math.floor(this.#recheckAt * sizeBytes);
+    const place = this.#placeOf(at, at + 1);
+    if (place === undefined || this.#quickReads.traceOf(this.#body.number, place.index) === undefined) return;
+    const bytes = this.#readPieces(place, false);
+    if (bytes !== undefined) this.#quickReads.buffers.giveBack(bytes);
   }
 
   /** Up to where the bytes from `offset` on are sound, at most `end`. What was not checked lately is checked. */
