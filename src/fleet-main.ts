@@ -52,8 +52,9 @@ export function countWorkers({ workers }: Pick<Config, 'workers'>): number {
  * nothing is left. What is told of single requests is logged by the workers, on the standard output of this process.
  */
 export async function startFleet(config: Config, source: ConfigSource, options: StartOptions): Promise<RunningServer> {
-  const { emit = () => {} } = options;
-  const telemetry = openTelemetry({ log: emit, role: { kind: 'supervisor' } });
+  const { emit = () => {}, log } = options;
+  const readDroppedLines = () => log?.readDroppedLines?.() ?? 0;
+  const telemetry = openTelemetry({ log: emit, readDroppedLines, role: { kind: 'supervisor' } });
   // Nobody asks what was counted where there is no admin listener.
   const told = { ...options, emit: hasAdmin(config, options) ? telemetry.emit : emit };
   const fleet = new Fleet({ config, source }, told, telemetry);

@@ -22,8 +22,9 @@ export type { ConfigReading, RunningServer, StartOptions };
  * certificate file not read, and with `StoreFault` when the store's directory cannot be used; nothing is left open then.
  */
 export async function start(config: Config, options: StartOptions = {}): Promise<RunningServer> {
-  const { emit = () => {} } = options;
-  const telemetry = openTelemetry({ log: emit, role: { kind: 'alone' } });
+  const { emit = () => {}, log } = options;
+  const readDroppedLines = () => log?.readDroppedLines?.() ?? 0;
+  const telemetry = openTelemetry({ log: emit, readDroppedLines, role: { kind: 'alone' } });
   // Nobody asks what was counted where there is no admin listener.
   const running = new SoleProcess({ ...options, emit: hasAdmin(config, options) ? telemetry.emit : emit }, telemetry);
   await running.open(config);

@@ -24,7 +24,8 @@ import { createLog, type Log, type LogStream } from './telemetry/log.ts';
 export interface WorkerHost {
   /** Its end of the channel to its supervisor. */
   readonly end: ChannelEnd;
-  readonly stdout: LogStream;
+  /** Where its log is written. */
+  readonly logStream: LogStream;
   /** Names the process for those who list processes. */
   setTitle(title: string): void;
   /** Ends the process now. */
@@ -84,13 +85,19 @@ class Worker {
     this.#start = start;
     this.#host.setTitle(`rangeway: worker ${start.id}`);
     const config = checked(start.config);
-    const log = createLog({ ...config.log, level: start.logLevel, stream: this.#host.stdout, worker: start.id });
+    const { logStream: stream } = this.#host;
+    const { now } = systemClock;
+    const log = createLog({ ...config.log, level: start.logLevel, stream, now, worker: start.id });
     this.#log = log;
     // When the server starts and ends, the supervisor tells, once for all workers.
     const ownLog: Emit = (event) => {
       if (event.kind !== 'life' || event.stage === 'cut') log(event);
     };
-    const telemetry = openTelemetry({ log: ownLog, role: { kind: 'worker', id: start.id } });
+    const telemetry = openTelemetry({
+      log: ownLog,
+      readDroppedLines: log.readDroppedLines,
+      role: { kind: 'worker', id: start.id },
+    });
     // Nobody asks what was counted where there is no admin listener.
     this.#emit = config.admin === 'off' ? ownLog : telemetry.emit;
     this.#opening = this.#openServer(start, config);

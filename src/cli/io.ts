@@ -3,6 +3,7 @@
 import { homedir } from 'node:os';
 import { isatty } from 'node:tty';
 import type { LogStream } from '../telemetry/log.ts';
+import { openProcessLog } from './process-log.ts';
 
 /** The signals that stop a server; SIGHUP where nothing is read again for it, and where it tells that the terminal is gone. */
 export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
@@ -11,6 +12,8 @@ export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 export interface CliIo {
   readonly stdout: LogStream;
   readonly stderr: LogStream;
+  /** Standard output for the log of a server: lines are gathered, and a reader that does not read holds nothing up. */
+  openLog(): LogStream;
   readonly env: Record<string, string | undefined>;
   readonly home: string;
   /** Calls the listener at each signal to stop, until the returned function is called. */
@@ -42,6 +45,7 @@ export function createProcessIo(): CliIo {
   return {
     stdout: process.stdout,
     stderr: process.stderr,
+    openLog: openProcessLog,
     env: process.env,
     home: homedir(),
     onStopSignal: (listener) => {

@@ -4,6 +4,7 @@ import { OperationFault } from '../admin/operations.ts';
 import { countWorkers, startFleet } from '../fleet-main.ts';
 import { type ConfigReading, type RunningServer, type StartOptions, start } from '../main.ts';
 import { releaseMemoryWhenIdle } from '../setup/release-memory.ts';
+import { systemClock } from '../setup/system.ts';
 import { createLog } from '../telemetry/log.ts';
 import { exitCode } from './exit-code.ts';
 import type { CliIo } from './io.ts';
@@ -29,7 +30,7 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
   };
   // The log is the output of a server: service managers and pipes take it from there. Standard error says why none runs.
   using manager = openServiceManager(io);
-  const log = createLog({ ...config.log, stream: io.stdout });
+  const log = createLog({ ...config.log, stream: io.openLog(), now: systemClock.now });
   using stop = openStopRequest(io);
   const started = startAny(
     { config, source },

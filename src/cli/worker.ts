@@ -17,7 +17,7 @@ export async function worker(io: CliIo): Promise<number> {
   releaseMemoryWhenIdle();
   await runWorker({
     end: process as ChannelEnd,
-    stdout: io.stdout,
+    logStream: io.openLog(),
     setTitle: (title) => {
       process.title = title;
     },

@@ -21,10 +21,12 @@ export interface Fills {
   cancel(id: string): boolean | Promise<boolean>;
 }
 
-/** The level of a log. */
+/** A log, as far as those who run the server look at it. */
 export interface LogSetting {
   readLevel(): LogLevel;
   setLevel(level: LogLevel): void;
+  /** How many lines were dropped so far. */
+  readDroppedLines?(): number;
 }
 
 /** What is counted in a process. */

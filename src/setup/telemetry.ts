@@ -34,12 +34,14 @@ export interface Telemetry {
 export interface TelemetryOptions {
   /** Told everything too. */
   readonly log: Emit;
+  /** How many lines the log has dropped. */
+  readonly readDroppedLines: () => number;
   readonly role: ProcessRole;
 }
 
 /** Begins to count. */
-export function openTelemetry({ log, role }: TelemetryOptions): Telemetry {
-  const metrics = createMetrics({ version, role, now: systemClock.now });
+export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions): Telemetry {
+  const metrics = createMetrics({ version, role, now: systemClock.now, readDroppedLines });
   const mergeAll = createFleetFormat();
   return {
     emit(event) {

@@ -45,6 +45,8 @@ export function createCounting(role: ProcessRole, now: () => number): Counting {
     life: (event) => (role.kind === 'worker' ? undefined : server.live(event)),
     origin: () => undefined,
     listener: () => undefined,
+    // The log itself has the number.
+    log: () => undefined,
   };
   return {
     emit: (event) => (takers[event.kind] as (event: ServerEvent) => void)(event),

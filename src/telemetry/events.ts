@@ -192,6 +192,13 @@ export interface LifeEvent {
   readonly message: string;
 }
 
+/** Lines of the log were dropped, and lines are written again. */
+export interface LogEvent {
+  readonly kind: 'log';
+  readonly droppedLines: number;
+  readonly message: string;
+}
+
 /** What is counted, and not worth a line of a log. */
 export type CountedEvent = RevalidationEvent | BegunEvent | ConnectionEvent;
 
@@ -208,7 +215,8 @@ export type ServerEvent =
   | ListenerEvent
   | FleetEvent
   | AdminEvent
-  | LifeEvent;
+  | LifeEvent
+  | LogEvent;
 
 /** Takes an event; never throws. */
 export type Emit = (event: ServerEvent) => void;

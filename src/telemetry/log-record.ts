@@ -8,6 +8,7 @@ import type {
   FleetEvent,
   LifeEvent,
   ListenerEvent,
+  LogEvent,
   OriginEvent,
   RefusalEvent,
   RequestEvent,
@@ -48,7 +49,8 @@ export type LogFields =
   | ReturnType<typeof listenerFields>
   | ReturnType<typeof fleetFields>
   | ReturnType<typeof adminFields>
-  | ReturnType<typeof lifeFields>;
+  | ReturnType<typeof lifeFields>
+  | ReturnType<typeof logFields>;
 
 /** How important an event is. The faults of clients are ordinary; those of origins and of the store want attention. */
 export function levelOf(event: LoggedEvent): LineLevel {
@@ -59,6 +61,7 @@ export function levelOf(event: LoggedEvent): LineLevel {
     case 'admin':
       return event.level;
     case 'origin':
+    case 'log':
       return 'warn';
     case 'life':
       return event.stage === 'cut' || event.stage === 'reload_failed' ? 'warn' : 'info';
@@ -86,6 +89,7 @@ export function messageOf(event: LoggedEvent): string {
     case 'listener':
     case 'fleet':
     case 'admin':
+    case 'log':
       return redact(event.message);
     default:
       return event.kind;
@@ -117,9 +121,12 @@ export function fieldsOf(event: LoggedEvent): LogFields {
       return adminFields(event);
     case 'life':
       return lifeFields(event);
+    case 'log':
+      return logFields(event);
   }
 }
 
+/** `formatRequestLine` writes the same as JSON. */
 function requestFields(event: RequestEvent) {
   return {
     event: event.kind,
@@ -228,11 +235,15 @@ function lifeFields(event: LifeEvent) {
   return { event: event.kind, stage: event.stage, addresses: event.addresses, admin: event.admin };
 }
 
+function logFields(event: LogEvent) {
+  return { event: event.kind, dropped: event.droppedLines };
+}
+
 function redactSome(text: string | undefined): string | undefined {
   return text === undefined ? undefined : redact(text);
 }
 
 /** Hundredths of a millisecond are all that is worth reading. */
-function roundMs(ms: number): number {
+export function roundMs(ms: number): number {
   return Math.round(ms * 100) / 100;
 }

@@ -5,12 +5,16 @@ import { prettyFactory } from 'pino-pretty';
 import type { Emit } from './events.ts';
 import { fieldsOf, isLogged, levelOf, messageOf } from './log-record.ts';
 import { formatPrettyLine, type LogLine } from './pretty-line.ts';
+import { formatRequestLine } from './request-line.ts';
 
 /** Where lines go. A terminal tells that it is one, and whether it shows colours. */
 export interface LogStream {
   readonly isTTY?: boolean | undefined;
   write(line: string): unknown;
   hasColors?(): boolean;
+  /** Of a stream that drops lines when it is full: how many so far, and what to call where lines are taken again. */
+  readonly droppedLines?: number;
+  onGap?(tell: (lines: number) => void): void;
 }
 
 /** The least important level that is written. */
@@ -20,6 +24,8 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 export interface Log extends Emit {
   readLevel(): LogLevel;
   setLevel(level: LogLevel): void;
+  /** How many lines the stream has dropped so far. */
+  readDroppedLines(): number;
 }
 
 /** What is written, how, and where. */
@@ -28,18 +34,22 @@ export interface LogOptions {
   /** `auto` is `pretty` on a terminal and `json` elsewhere. */
   readonly format: 'auto' | 'pretty' | 'json';
   readonly stream: LogStream;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
   /** The number of the process among several that write to one stream: it stands in each line of JSON. */
   readonly worker?: number | undefined;
 }
 
-/** A log as a taker of events. It writes each line at once, in this thread, so that none is lost when the process ends. */
-export function createLog({ level, format, stream, worker }: LogOptions): Log {
+/** A log as a taker of events. It hands each line to the stream at once, in this thread. */
+export function createLog({ level, format, stream, now, worker }: LogOptions): Log {
   const pretty = format === 'pretty' || (format === 'auto' && stream.isTTY === true);
+  const readTime = createTimeText(now);
+  const workerField = worker === undefined ? '' : `,"worker":${worker}`;
   const logger = pino(
     {
       level,
       base: worker === undefined ? null : { worker },
-      timestamp: pino.stdTimeFunctions.isoTime,
+      timestamp: () => `,"time":"${readTime()}"`,
       formatters: { level: (label) => ({ level: label }) },
     },
     pretty ? createPrettyStream(stream) : stream,
@@ -47,14 +57,38 @@ export function createLog({ level, format, stream, worker }: LogOptions): Log {
   const emit: Emit = (event) => {
     if (!isLogged(event)) return;
     const lineLevel = levelOf(event);
-    if (logger.isLevelEnabled(lineLevel)) logger[lineLevel](fieldsOf(event), messageOf(event));
+    if (!logger.isLevelEnabled(lineLevel)) return;
+    if (event.kind === 'request' && !pretty) {
+      stream.write(formatRequestLine(event, `"level":"${lineLevel}","time":"${readTime()}"${workerField}`));
+    } else {
+      logger[lineLevel](fieldsOf(event), messageOf(event));
+    }
   };
+  stream.onGap?.((droppedLines) => {
+    const message = `the log is written again; ${droppedLines} lines were dropped while nothing read it or its disk was full`;
+    emit({ kind: 'log', droppedLines, message });
+  });
   return Object.assign(emit, {
     readLevel: () => logger.level as LogLevel,
     setLevel(newLevel: LogLevel) {
       logger.level = newLevel;
     },
+    readDroppedLines: () => stream.droppedLines ?? 0,
   });
+}
+
+/** The time of day as text, which is made once for each millisecond. */
+function createTimeText(now: () => number): () => string {
+  let madeAt = Number.NaN;
+  let text = '';
+  return () => {
+    const at = now();
+    if (at !== madeAt) {
+      madeAt = at;
+      text = new Date(at).toISOString();
+    }
+    return text;
+  };
 }
 
 function createPrettyStream(stream: LogStream): { write(line: string): void } {

@@ -75,6 +75,9 @@ const table = {
   rangeway_admin_actions_total: counter('What those who run the server had it do.', ['action']),
   rangeway_reloads_total: counter('Times that the configuration was read again.', ['result']),
   rangeway_config_loaded_timestamp_seconds: gauge('When the configuration that runs was loaded.', [], 'max'),
+  rangeway_log_lines_dropped_total: counter(
+    'Lines of the log that were dropped: what reads it was too slow, or the disk full.',
+  ),
   rangeway_workers: gauge('Processes that serve.'),
   rangeway_worker_restarts_total: counter('Workers that were started in the place of dead ones.'),
   rangeway_event_loop_active_seconds_total: {

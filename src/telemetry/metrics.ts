@@ -39,6 +39,8 @@ export interface MetricsOptions {
   readonly role: ProcessRole;
   /** Epoch milliseconds. */
   readonly now: () => number;
+  /** How many lines the log of this process has dropped. */
+  readonly readDroppedLines?: (() => number) | undefined;
 }
 
 /** The metrics of one process. */
@@ -52,13 +54,14 @@ export interface Metrics {
 }
 
 /** Creates the metrics of this process. */
-export function createMetrics({ version, role, now }: MetricsOptions): Metrics {
+export function createMetrics({ version, role, now, readDroppedLines = () => 0 }: MetricsOptions): Metrics {
   const counting = createCounting(role, now);
   let sources: MetricSources | undefined;
   const mark = createProcessMark(workerLabel(role), `${process.pid} ${performance.timeOrigin}`);
   const own: readonly Tally[] = [
     ...counting.tallies,
     ...attachedGauges(() => sources),
+    createAsked(metricKinds.rangeway_log_lines_dropped_total, () => [[[], readDroppedLines()]]),
     createAsked(metricKinds.rangeway_workers, () => [[[], role.kind === 'supervisor' ? 0 : 1]]),
     createAsked(metricKinds.rangeway_build_info, () => [[[version, process.version], 1]]),
     createAsked(metricKinds.rangeway_event_loop_active_seconds_total, () => [[[workerLabel(role)], activeSeconds()]]),

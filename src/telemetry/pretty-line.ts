@@ -66,6 +66,7 @@ function formatEvent(line: LogLine, paint: Paint): string[] {
     case 'listener':
     case 'admin':
     case 'life':
+    case 'log':
       return [line.msg];
   }
 }

@@ -42,6 +42,11 @@ const secretPart = /token|secret|passw|signature|^x-(?:amz|goog|ms)-/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const unsafeCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
+const parameterName = /[?&;]([^=?&;#\s]+)=/g;
+
+const knownNames = new Map<string, boolean>();
+const knownNamesMax = 256;
+
 /**
  * The text with `[redacted]` in place of user names and passwords in URLs and of query parameters whose names look
  * secret, and with control characters, line separators and marks that turn the writing direction as `\x1b` or `\u2028`.
@@ -73,7 +78,7 @@ function withoutUserinfo(text: string): string {
 
 /** In one pass, because a client chooses the text: each part between `?`, `&` and `;` is looked at once. */
 function withoutSecretParameters(text: string): string {
-  if (!text.includes('=')) return text;
+  if (!hasSecretParameter(text)) return text;
   const [first = '', ...rest] = text.split(/([?&;#\s])/);
   let clean = first;
   let inSecret = false;
@@ -83,10 +88,31 @@ function withoutSecretParameters(text: string): string {
     const equals = part.indexOf('=');
     // A `;` or `?` may belong to the value of the secret before it, unless a name follows.
     if (inSecret && equals === -1 && (separator === ';' || separator === '?')) continue;
-    inSecret = equals > 0 && /[?&;]/.test(separator) && isSecretName(part.slice(0, equals));
+    inSecret = equals > 0 && /[?&;]/.test(separator) && isKnownSecret(part.slice(0, equals));
     clean += separator + (inSecret ? part.slice(0, equals + 1) + mark : part);
   }
   return clean;
+}
+
+/** Whether a text has a query parameter whose name looks secret. */
+export function hasSecretParameter(text: string): boolean {
+  if (!text.includes('=')) return false;
+  parameterName.lastIndex = 0;
+  for (let match = parameterName.exec(text); match !== null; match = parameterName.exec(text)) {
+    if (isKnownSecret(match[1] ?? '')) return true;
+  }
+  return false;
+}
+
+/** As `isSecretName`, and remembers: most requests use the same few names. */
+function isKnownSecret(name: string): boolean {
+  const known = knownNames.get(name);
+  if (known !== undefined) return known;
+  const isSecret = isSecretName(name);
+  // Clients choose names: they are not kept without bound.
+  if (knownNames.size >= knownNamesMax) knownNames.clear();
+  knownNames.set(name, isSecret);
+  return isSecret;
 }
 
 function escapeUnsafe(text: string): string {

@@ -23,17 +23,19 @@ export function createFakeCliIo(env: CliIo['env'] = {}): FakeCliIo {
   const reloadListeners = new Set<() => void>();
   const watchers = new Set<() => void>();
   let now = 0;
+  const stdout = {
+    write(text: string) {
+      written.stdout += text;
+      for (const watcher of watchers) watcher();
+    },
+  };
   return {
     written,
     exits,
     env,
     home: '/nowhere',
-    stdout: {
-      write(text) {
-        written.stdout += text;
-        for (const watcher of watchers) watcher();
-      },
-    },
+    stdout,
+    openLog: () => stdout,
     stderr: {
       write(text) {
         written.stderr += text;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestEvent, ServerEvent } from '../../src/telemetry/events.ts';
 import { createLog, type LogOptions } from '../../src/telemetry/log.ts';
+import { fieldsOf, levelOf } from '../../src/telemetry/log-record.ts';
 import { sampleRequest } from '../support/sample-events.ts';
 
 const request: RequestEvent = { ...sampleRequest, route: undefined, headMs: 0.4321, durationMs: 1.0444 };
@@ -19,6 +20,14 @@ const broken: RequestEvent = {
   route: 'media',
   error: 'origin_reset',
   errorDetail: 'ECONNRESET at http://ada:lovelace@files.example',
+};
+
+const everything = {
+  client: '198.51.100.1',
+  user: 'ada',
+  apartBy: ['accept', 'cookie "a"'],
+  traceId: '4bf92f3577b34da6a3ce929d0e0e4736',
+  collapsed: true,
 };
 
 const ready: ServerEvent = {
@@ -80,7 +89,7 @@ const refused = { status: undefined, headMs: undefined, error: 'origin_refused',
 /** The lines that a log writes of these events. */
 function linesOf(
   events: readonly ServerEvent[],
-  options: Partial<Omit<LogOptions, 'stream'>>,
+  options: Partial<Omit<LogOptions, 'stream' | 'now'>>,
   terminal?: 'plain' | 'colours',
 ) {
   const lines: string[] = [];
@@ -89,7 +98,7 @@ function linesOf(
     hasColors: () => terminal === 'colours',
     write: (line: string) => lines.push(line),
   };
-  const emit = createLog({ level: 'debug', format: 'auto', ...options, stream });
+  const emit = createLog({ level: 'debug', format: 'auto', ...options, stream, now: Date.now });
   for (const event of events) emit(event);
   return lines;
 }
@@ -130,6 +139,32 @@ describe('a log for programs', () => {
       headMs: 0.43,
       totalMs: 1.04,
     });
+  });
+
+  it.each<[what: string, given: Partial<RequestEvent>]>([
+    ['nothing that is optional', { range: undefined, route: undefined }],
+    ['all that is optional', { ...broken, ...everything }],
+    ['quotes and backslashes', { target: '/"a\\b"', range: '"', user: 'a"b', route: '\\', reason: '"' }],
+    ['control characters', { target: '/\r\n\t\0\x1b\x7f\x9f', user: '\u2028\u202e', errorDetail: '\b\f' }],
+    ['letters beyond ASCII', { target: '/Ã¤', user: 'é漢😀', authority: 'bücher.example' }],
+    ['half of a surrogate pair', { target: '/\ud800', user: '\udc00x' }],
+    ['secrets', { target: '/a?v=1&token=abc;sig=x', errorDetail: 'http://ada:lovelace@files.example' }],
+    ['parameters that are none', { target: '/a?v=1&w=&=x&&y==z#token=1', range: 'bytes=0-1, 5-' }],
+    ['a secret in a method and a range', { method: '?key=1', range: 'bytes=0-1;sig=abc' }],
+    ['odd addresses', { peer: 'fe80::1%eth0', client: '"unknown"', version: '2' }],
+    ['large and small numbers', { bytesSent: 2 ** 53, originBytes: 0, headMs: 1e-9, durationMs: 1e21 }],
+    ['numbers that JSON does not have', { headMs: Number.NaN, durationMs: Infinity, bytesSent: -0 }],
+  ])('has the keys, order and values of pino with %s', (_what, given) => {
+    const event = { ...request, ...given };
+    const [line = ''] = linesOf([event], { worker: 3 });
+    expect(line.slice(0, -1)).not.toMatch(/[^ -~\u00a1-\uffff]/);
+    const { level, time, ...rest } = JSON.parse(line);
+    const fields = JSON.parse(JSON.stringify({ worker: 3, ...fieldsOf(event), msg: 'request' }));
+    expect(JSON.stringify({ level, time, ...rest })).toBe(line.trimEnd());
+    expect([Object.entries(rest), level]).toEqual([Object.entries(fields), levelOf(event)]);
+    // Another kind of event takes the way through pino: what stands around the fields is the same.
+    const [other = ''] = linesOf([fullDisk], { worker: 3 });
+    expect(Object.keys(JSON.parse(other)).slice(0, 4)).toEqual(Object.keys(JSON.parse(line)).slice(0, 4));
   });
 
   it('tells what went wrong, without secrets', () => {
@@ -181,7 +216,12 @@ describe('what is only counted', () => {
 describe('the level of a log', () => {
   it('changes while it is written', () => {
     const lines: string[] = [];
-    const log = createLog({ level: 'warn', format: 'json', stream: { write: (line) => lines.push(line) } });
+    const log = createLog({
+      level: 'warn',
+      format: 'json',
+      stream: { write: (line) => lines.push(line) },
+      now: Date.now,
+    });
     log(request);
     expect([log.readLevel(), lines.length]).toEqual(['warn', 0]);
     log.setLevel('info');
@@ -190,6 +230,30 @@ describe('the level of a log', () => {
     log.setLevel('silent');
     log(fullDisk);
     expect(lines).toHaveLength(1);
+  });
+});
+
+describe('a log that has dropped lines', () => {
+  it.each<[format: LogOptions['format'], line: RegExp]>([
+    [
+      'json',
+      /^\{"level":"warn","time":"[^"]+","event":"log","dropped":12,"msg":"the log is written again; 12 lines .+"\}$/m,
+    ],
+    ['pretty', /^\d\d:\d\d:\d\d warning: the log is written again; 12 lines .+$/m],
+  ])('says so as %s when lines are taken again', (format, want) => {
+    const lines: string[] = [];
+    let tell = (_lines: number): void => {};
+    const stream = {
+      droppedLines: 12,
+      write: (line: string) => lines.push(line),
+      onGap(given: typeof tell) {
+        tell = given;
+      },
+    };
+    const log = createLog({ level: 'info', format, stream, now: Date.now });
+    tell(12);
+    expect(lines.join('')).toMatch(want);
+    expect(log.readDroppedLines()).toBe(12);
   });
 });
 

@@ -8,6 +8,7 @@ import { checkConfig, type LoadedConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
 import type { Clock } from '../../http/clock.ts';
 import { type RunningServer, start } from '../../main.ts';
+import { systemClock } from '../../setup/system.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import { createLog } from '../../telemetry/log.ts';
 import { exitCode } from '../exit-code.ts';
@@ -103,7 +104,7 @@ function isPortTaken(error: unknown): boolean {
 
 /** Writes each request to the terminal and to every open page, except those that the page makes to learn of them. */
 function tellRequests(origin: LegacyOrigin, io: CliIo): Emit {
-  const log = createLog({ level: 'info', format: 'pretty', stream: io.stdout });
+  const log = createLog({ level: 'info', format: 'pretty', stream: io.stdout, now: systemClock.now });
   const totals = new Map<string, { requests: number; bytes: number }>();
   return (event) => {
     if (event.kind === 'life' || (event.kind === 'request' && isPagesOwn(event.target))) return;
