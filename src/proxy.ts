@@ -9,9 +9,10 @@ import { withRetries } from './delivery/retries.ts';
 import { type AdmissionContext, type Admitted, admit } from './guard/admit.ts';
 import { forwardedResponseFields } from './guard/forwarding.ts';
 import { answerPurge } from './guard/purge.ts';
+import { createHitRoad } from './hit.ts';
 import type { Clock } from './http/clock.ts';
 import type { Fields } from './http/fields.ts';
-import type { Handler, ProxyResponse } from './http/message.ts';
+import type { Handler, ProxyRequest, ProxyResponse } from './http/message.ts';
 import { onceForEach } from './http/once-for-each.ts';
 import type { Emit } from './telemetry/events.ts';
 
@@ -29,7 +30,7 @@ export function createProxy(context: ProxyContext): Handler {
   const { clock, random, pseudonym } = context;
   const forward = onceForEach((fields: Fields) => forwardedResponseFields(fields, '1.1', pseudonym));
   const deliveryOf = createDeliveryContexts({ forward, clock, random });
-  return (request) => {
+  const answer = (request: ProxyRequest): ProxyResponse | Promise<ProxyResponse> => {
     const journey = new Journey(request, clock, context.emit);
     const go = (admitted: Admitted) => travel(context, admitted, journey, deliveryOf);
     try {
@@ -40,6 +41,7 @@ export function createProxy(context: ProxyContext): Handler {
       return journey.fail(thrown);
     }
   };
+  return Object.assign(answer, { hit: createHitRoad({ ...context, forward }) });
 }
 
 function travel(

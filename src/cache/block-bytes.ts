@@ -34,6 +34,22 @@ export function chunksOf(
   return chunks;
 }
 
+/** All bytes of a span of an entry that can be had in the same tick; undefined where some of them cannot. */
+export function bytesAtOnce(
+  entry: Pick<StoredEntry, 'peekBlock' | 'readNow'>,
+  blockSizeBytes: number,
+  { start, end }: Span,
+): readonly Uint8Array[] | undefined {
+  const chunks: Uint8Array[] = [];
+  for (let offset = start; offset < end; ) {
+    const chunk = peekBytes(entry, blockSizeBytes, offset, end);
+    if (chunk === undefined) return undefined;
+    chunks.push(chunk);
+    offset += chunk.length;
+  }
+  return chunks;
+}
+
 /**
  * All bytes of a span of an entry, from memory or read in the same tick at any risk of holding it up; undefined where some
  * of them cannot be had so.

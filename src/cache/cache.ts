@@ -37,6 +37,10 @@ import type { Version } from './version.ts';
 export interface Cache {
   /** What a request gets; in the same tick when memory has it. Throws or rejects with `ProxyError`. */
   answer(inquiry: Inquiry): Answer | Promise<Answer>;
+  /** The size of the blocks of stored bodies, in bytes. */
+  readonly blockSizeBytes: number;
+  /** What memory has under a key; undefined where the store has to be asked. */
+  peek(key: string): readonly StoredEntry[] | undefined;
   /** What the origin says, for a request whose stored bytes cannot be read now. Rejects with `ProxyError`. */
   passBy(inquiry: Inquiry): Promise<Answer>;
   /** What `answer` would do now. Asks nothing of the origin and changes nothing. */
@@ -96,6 +100,14 @@ class StoreCache implements Cache {
     this.#validation = new BackgroundValidation(this.#context, this.#flights, (inquiry, candidate) =>
       this.#fly(inquiry, candidate),
     );
+  }
+
+  get blockSizeBytes(): number {
+    return this.#context.store.blockSizeBytes;
+  }
+
+  peek(key: string): readonly StoredEntry[] | undefined {
+    return this.#context.store.peek(key);
   }
 
   answer(inquiry: Inquiry): Answer | Promise<Answer> {

@@ -5,7 +5,7 @@ import { type Field, type Fields, hasField, withField, withoutFields } from '../
 import { onceForEach } from '../http/once-for-each.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { formatCacheStatus } from '../semantics/cache-status.ts';
-import { contentDigestFields } from '../semantics/digest.ts';
+import { contentDigestFields, withReprDigest } from '../semantics/digest.ts';
 import { ageSeconds } from '../semantics/freshness.ts';
 
 /** Framing is the listener's, and Accept-Ranges is ours to say. */
@@ -49,6 +49,53 @@ export function representationFields(response: StoredResponse, terms: FieldTerms
   if (isReuse) fields.push(['age', String(ageSeconds(response, now))]);
   fields.push(['cache-status', formatCacheStatus(facts.status)]);
   return fields;
+}
+
+/** The fields of the responses that reuse one stored response, without Age, Cache-Status and Content-Range: the same arrays each time. */
+export class ReuseFields {
+  /** Of a 200. */
+  readonly whole: Fields;
+  readonly #response: StoredResponse;
+  readonly #terms: ReuseTerms;
+  #partial: Fields | undefined;
+  #head: Fields | undefined;
+  #notModified: Fields | undefined;
+
+  constructor(response: StoredResponse, terms: ReuseTerms) {
+    this.#response = response;
+    this.#terms = terms;
+    this.whole = this.#forward(fieldsOfReuse(response));
+  }
+
+  /** Of a 206. */
+  get partial(): Fields {
+    this.#partial ??= this.#forward(partialFields(fieldsOfReuse(this.#response)));
+    return this.#partial;
+  }
+
+  /** Of a 200 to HEAD. */
+  get head(): Fields {
+    this.#head ??= headFields(this.whole);
+    return this.#head;
+  }
+
+  /** Of a 304. */
+  get notModified(): Fields {
+    this.#notModified ??= selectNotModifiedFields(this.whole);
+    return this.#notModified;
+  }
+
+  #forward(fields: Fields): Fields {
+    const { forward, sendsDigest } = this.#terms;
+    const { bodyDigest } = this.#response;
+    return sendsDigest && bodyDigest !== undefined ? withReprDigest(forward(fields), bodyDigest) : forward(fields);
+  }
+}
+
+/** What decides these fields besides the stored ones: see `DeliveryContext`. */
+export interface ReuseTerms {
+  readonly forward: (fields: Fields) => Fields;
+  readonly sendsDigest: boolean;
 }
 
 /** What all responses have that are made from this one while it is reused: the same array for each of them. */

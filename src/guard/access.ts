@@ -10,6 +10,8 @@ import { forOneClient } from './privacy.ts';
 
 /** The checks of one route. */
 export interface Access {
+  /** Whether every client passes, and no response changes. */
+  readonly isOpen: boolean;
   /** Throws `ProxyError`: `client_forbidden`. */
   checkAddress(client: Client): void;
   /**
@@ -39,6 +41,7 @@ export interface AccessRules {
  */
 export function createAccess({ allow, deny, credentials }: AccessRules): Access {
   return {
+    isOpen: allow === undefined && deny === undefined && credentials === undefined,
     checkAddress({ address }) {
       if (deny?.(address) === true || allow?.(address) === false) throw new ProxyError('client_forbidden');
     },

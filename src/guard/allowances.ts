@@ -49,6 +49,8 @@ export interface Loan {
 
 /** The limits of one route. */
 export interface Allowances {
+  /** Set where a request without content enters no limit: what is left is to note what its response pays back. */
+  readonly open: Pick<OriginShare, 'repay'> | undefined;
   /** Throws `ProxyError`: `rate_limited`, `too_many_requests`, `body_too_large`. */
   enter(request: ProxyRequest, client: Client, routed: Routed): Allowance;
   /** For a request that another process has let in, of a client by its name in the limits. */
@@ -78,6 +80,7 @@ export function createAllowances(rules: AllowanceRules, clock: Clock): Allowance
 }
 
 class RouteAllowances implements Allowances {
+  readonly open: Allowances['open'];
   readonly #rules: AllowanceRules;
   readonly #rate: RateLimit | undefined;
   readonly #share: OriginShare | undefined;
@@ -91,6 +94,7 @@ class RouteAllowances implements Allowances {
     this.#rules = rules;
     this.#rate = rate && new RateLimit(rate, { maxNames: MAX_CLIENTS, now });
     this.#share = amplification && new OriginShare(amplification, now);
+    this.open = rate === undefined && rules.requestsPerClient === 0 ? (this.#share ?? { repay() {} }) : undefined;
   }
 
   enter(request: ProxyRequest, { address }: Client, { route }: Routed): Allowance {

@@ -9,7 +9,7 @@ import type { Routed } from '../routing/inquiry.ts';
 import type { Access } from './access.ts';
 import type { Allowance, Allowances, Loan, TunnelTerms } from './allowances.ts';
 import type { Client } from './client.ts';
-import type { Presentation } from './presentation.ts';
+import { type Presentation, plainPresentation } from './presentation.ts';
 import { forOneRequest } from './privacy.ts';
 import { type PurgeRules, type RequestedPurge, selectPurge } from './purge.ts';
 
@@ -20,8 +20,16 @@ export type Admission =
   /** It goes no further: a preflight request (CORS). */
   | { readonly kind: 'answered'; readonly response: ProxyResponse };
 
+/** What hits are subject to at a gate that lets every request pass as it is. */
+export interface OpenGate {
+  /** Takes note of bytes of an entry that a client, by its name in the limits, was given. */
+  repay(client: string, key: string, bytes: number): void;
+}
+
 /** One gate. */
 export interface Gate {
+  /** Set where the gate looks at no request of a hit, and changes no response to it. */
+  readonly open?: OpenGate | undefined;
   admit(request: ProxyRequest, client: Client, routed: Routed, note: GateNotes): Admission | Promise<Admission>;
   /** As `admit`, for a request that is only to be explained: the same rules of access, and no limit. */
   examine(request: ProxyRequest, client: Client, routed: Routed): Promise<Admission>;
@@ -59,7 +67,9 @@ export interface GateParts {
  * those who guess credentials; then these.
  */
 export function createGate({ access, allowances, presentation, purge, errorPages }: GateParts): Gate {
+  const isOpen = access.isOpen && presentation === plainPresentation;
   return {
+    open: isOpen ? allowances.open : undefined,
     admit(request, client, routed, notes) {
       access.checkAddress(client);
       const answered = presentation.answerPreflight(request);

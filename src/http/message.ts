@@ -115,5 +115,60 @@ export interface ProxyResponse {
   readonly onDelivered?: ((delivery: Delivery) => void) | undefined;
 }
 
+/**
+ * The head of a GET or HEAD without content that a hit may answer in one step: it has no field that a hit is decided by, except
+ * those that stand here. A listener makes it of what a client sent, and splits the other field lines only when they are read.
+ */
+export interface PlainHead {
+  readonly method: 'GET' | 'HEAD';
+  /** As `ProxyRequest.authority`; not checked. */
+  readonly authority: string;
+  /** As received; not checked. */
+  readonly target: string;
+  readonly version: string;
+  /** The lines of Range, If-Range, If-None-Match and If-Modified-Since. */
+  readonly selecting: Fields;
+  /** The value of Accept-Encoding. */
+  readonly acceptEncoding: string | undefined;
+  /** All field lines as received. */
+  readonly fields: Fields;
+}
+
+/** Where a plain head came from, and when. */
+export interface PlainOrigin {
+  readonly scheme: 'http' | 'https';
+  readonly peer: Peer;
+  /** Epoch milliseconds. */
+  readonly receivedAt: number;
+}
+
+/** A response from memory that can be written at once. */
+export interface Hit {
+  readonly status: number;
+  /** The same array for each hit of the stored response, so that a listener may keep the form that it has given it. */
+  readonly fields: Fields;
+  /** What differs from hit to hit: the values of Age and Cache-Status, and of Content-Range in a 206. */
+  readonly ageSeconds: number;
+  readonly cacheStatus: string;
+  readonly contentRange: string | undefined;
+  /** What Content-Length says; undefined in a 304. */
+  readonly sizeBytes: number | undefined;
+  /** The content; none for HEAD and in a 304. */
+  readonly chunks: readonly Uint8Array[];
+  /** Called once, before it is written; `onDelivered` follows then. A hit that is not written has never been. */
+  begin(): void;
+  /** The system has taken every byte of the content, or a copy of it: the memory is used again. To be called once at most. */
+  giveBack(): void;
+  /** Called once, when the response is over for the listener; `endedAt` in epoch milliseconds. Does not throw. */
+  onDelivered(delivery: Delivery, endedAt: number): void;
+}
+
+/** Answers a plain head where memory has all that it takes; undefined where the request has to take the whole road. */
+export type HitRoad = (head: PlainHead, from: PlainOrigin) => Hit | undefined;
+
 /** Answers a request. What is ready in memory is answered in the same tick. Never throws and never rejects. */
-export type Handler = (request: ProxyRequest) => ProxyResponse | Promise<ProxyResponse>;
+export interface Handler {
+  (request: ProxyRequest): ProxyResponse | Promise<ProxyResponse>;
+  /** A shorter road to the same answers, for plain heads. */
+  readonly hit?: HitRoad;
+}

@@ -6,12 +6,13 @@ import type { ConnectionLimits, ConnectionPlace } from './connection-limits.ts';
 
 const begun: BegunEvent = { kind: 'begun', what: 'request' };
 
-/** A handler that tells of each request before it is answered. */
+/** A handler that tells of each request before it is answered; a hit tells that by itself. */
 export function tellRequests(handler: Handler, emit: Emit): Handler {
-  return (request) => {
+  const told: Handler = (request) => {
     emit(begun);
     return handler(request);
   };
+  return handler.hit === undefined ? told : Object.assign(told, { hit: handler.hit });
 }
 
 /** Limits that tell of each connection that they let in, and of its end. */

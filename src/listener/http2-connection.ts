@@ -2,7 +2,7 @@
 
 import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
-import type { Peer, ProxyRequest } from '../http/message.ts';
+import type { Hit, Peer, ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { type ExchangeOwner, Http2Exchange } from './http2-exchange.ts';
 import { FloodMeter } from './http2-flood.ts';
@@ -30,6 +30,10 @@ export interface Http2Requests {
   /** How fast their bodies must come. */
   readonly uploadPace: Pace;
   take(exchange: Http2Exchange, request: ProxyRequest): void;
+  /** Answers a request that is over with its head; undefined where it has to be taken. */
+  findHit(rawHeaders: readonly string[], peer: Peer, receivedAt: number): Hit | undefined;
+  /** Writes a hit; false where nothing could be written. */
+  writeHit(exchange: Http2Exchange, hit: Hit): boolean;
   /** The exchange had no request that goes any further. */
   refuse(exchange: Http2Exchange, error: ProxyError): void;
 }
@@ -165,6 +169,8 @@ export class Http2Connection implements ExchangeOwner {
     });
     this.#exchanges.add(exchange);
     const { limits, scheme } = this.#options;
+    const hit = stream.endAfterHeaders ? this.#requests.findHit(rawHeaders, this.#peer, receivedAt) : undefined;
+    if (hit !== undefined && this.#requests.writeHit(exchange, hit)) return;
     exchange.attend();
     const context = { scheme, peer: this.#peer, receivedAt: exchange.startedAt, limits };
     const reception = receiveHttp2Head(rawHeaders, context);

@@ -2,9 +2,10 @@
 
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import type { Fields } from '../http/fields.ts';
-import type { InterimResponse, ProxyRequest } from '../http/message.ts';
+import type { Hit, InterimResponse, ProxyRequest } from '../http/message.ts';
+import { onceForEach } from '../http/once-for-each.ts';
 import { ProxyError } from '../http/proxy-error.ts';
-import { headersOf, http2Head, http2Lines } from './http2-head.ts';
+import { headersOf, http2Head, type Http2Lines, http2Lines } from './http2-head.ts';
 import type { Http2Stride } from './http2-stride.ts';
 import { type Http2Windows, Http2Writer } from './http2-writer.ts';
 import type { ListenerLimits, RequestHead } from './listener.ts';
@@ -20,6 +21,9 @@ const {
   NGHTTP2_STREAM_STATE_HALF_CLOSED_LOCAL: endedByUs,
   NGHTTP2_STREAM_STATE_HALF_CLOSED_REMOTE: endedByClient,
 } = constants;
+
+/** Content that Node sends in one frame, in bytes. */
+const smallBytes = 16 * 1024;
 
 /** The largest status that `respond` takes. */
 const largestStatus = 599;
@@ -213,6 +217,33 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     else this.#heldHead = { head, isTrailing };
   }
 
+  /** Writes a hit; false where its fields cannot be written, and nothing has happened then. */
+  writeHit(hit: Hit, pace: Pace): boolean {
+    const { lines } = linesOf(hit.fields);
+    if (lines === undefined) return false;
+    hit.begin();
+    let slowness: ProxyError | undefined;
+    const endWatch = pace.watch(this, (error) => {
+      slowness = error;
+      this.breakOff();
+    });
+    const bytesSent = sizeOf(hit.chunks);
+    // What is no larger has left before a client can reset its stream.
+    if (bytesSent > smallBytes) this.attend();
+    this.whenSettled((isWhole) => {
+      endWatch();
+      const error = isWhole ? undefined : (slowness ?? new ProxyError('client_gone'));
+      hit.onDelivered({ bytesSent, complete: isWhole, error }, this.#now());
+    });
+    if (!this.#isOpen) return true;
+    const { status, ageSeconds, cacheStatus, contentRange, sizeBytes: contentLength } = hit;
+    const changing = ['age', String(ageSeconds), 'cache-status', cacheStatus];
+    const head = http2Head({ status, lines: [...lines, ...changing], contentRange, contentLength, now: this.#seenAt });
+    this.#respond(head, bytesSent === 0, false);
+    this.end(hit.chunks, []);
+    return true;
+  }
+
   /**
    * While the client's windows are used up, no content could follow the head, and neither could the empty frame that ends
    * empty content: the head waits until it is known whether it ends the stream.
@@ -354,6 +385,21 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     this.#onSettled?.(this.#isWhole);
     this.#owner.settle(this);
   }
+}
+
+/** The lines of the fields that all hits of a stored response have; undefined where one cannot be written. */
+const linesOf = onceForEach((fields: Fields): { readonly lines: Http2Lines | undefined } => {
+  try {
+    return { lines: http2Lines(fields) };
+  } catch {
+    return { lines: undefined };
+  }
+});
+
+function sizeOf(chunks: readonly Uint8Array[]): number {
+  let sizeBytes = 0;
+  for (const { length } of chunks) sizeBytes += length;
+  return sizeBytes;
 }
 
 /** Whether all that has followed the head of a request is an end (RFC 9113 §8.1: an empty DATA frame may tell it). */

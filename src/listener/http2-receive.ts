@@ -1,8 +1,11 @@
 /** From the header list of an HTTP/2 stream to the head of a request, or a refusal. */
 
 import { type Field, type Fields, fieldLines, fieldValue } from '../http/fields.ts';
+import type { PlainHead } from '../http/message.ts';
 import type { RequestHead } from './listener.ts';
+import { isNoted, NotedHead, type UnsplitFields } from './plain-head.ts';
 import {
+  fieldSize,
   fieldsSize,
   isExpectationMet,
   methodError,
@@ -64,6 +67,49 @@ export function receiveHttp2Head(rawHeaders: readonly string[], context: Recepti
     receivedAt,
   };
   return { kind: 'received', head, framing };
+}
+
+/** Reads a head that a hit may answer; undefined where `receiveHttp2Head` has to look. */
+export function readPlainHttp2Head(
+  rawHeaders: readonly string[],
+  { scheme, limits }: Pick<ReceptionContext, 'scheme' | 'limits'>,
+): PlainHead | undefined {
+  const pseudo = { method: '', scheme: '', authority: undefined as string | undefined, path: '' };
+  let at = 0;
+  for (; rawHeaders[at]?.startsWith(':') === true; at += 2) {
+    const value = rawHeaders[at + 1] as string;
+    if (rawHeaders[at] === ':method') pseudo.method = value;
+    else if (rawHeaders[at] === ':scheme') pseudo.scheme = value;
+    else if (rawHeaders[at] === ':authority') pseudo.authority = value;
+    else pseudo.path = value;
+  }
+  const { method, path: target } = pseudo;
+  if ((method !== 'GET' && method !== 'HEAD') || pseudo.scheme !== scheme || target.length > limits.targetBytes) return undefined;
+  const head = new NotedHead({ method, target, version: '2' }, pseudo.authority, new ListedFields(rawHeaders));
+  let sizeBytes = 0;
+  let count = 0;
+  for (; at + 1 < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string;
+    const value = rawHeaders[at + 1] as string;
+    if (isNoted(name.length, name.charCodeAt(0)) && !head.note(name, value)) return undefined;
+    sizeBytes += fieldSize(name, value);
+    count += 1;
+  }
+  const isSmall = count <= limits.maxFieldCount && sizeBytes <= limits.fieldsBytes;
+  return isSmall && head.hasAuthority ? head : undefined;
+}
+
+class ListedFields implements UnsplitFields {
+  readonly #rawHeaders: readonly string[];
+
+  constructor(rawHeaders: readonly string[]) {
+    this.#rawHeaders = rawHeaders;
+  }
+
+  split(): Fields {
+    const { authority, fields } = readHeaderList(this.#rawHeaders);
+    return withHost(fields, authority ?? fieldValue(fields, 'host') ?? '');
+  }
 }
 
 function readHeaderList(rawHeaders: readonly string[]): HeaderList {

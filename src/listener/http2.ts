@@ -2,10 +2,11 @@
 
 import type { Socket } from 'node:net';
 import { errorResponse } from '../delivery/problem.ts';
-import type { Peer, ProxyRequest } from '../http/message.ts';
+import type { Hit, Peer, ProxyRequest } from '../http/message.ts';
 import type { ProxyError } from '../http/proxy-error.ts';
 import { Http2Connection, type Http2Requests } from './http2-connection.ts';
 import type { Http2Exchange } from './http2-exchange.ts';
+import { readPlainHttp2Head } from './http2-receive.ts';
 import { createPace, createUploadPace, type Pace } from './pace.ts';
 import type { ConnectionServer, ProtocolOptions } from './protocol.ts';
 import { answer, type ResponseContext, respond } from './respond.ts';
@@ -82,6 +83,16 @@ class Http2Server implements ConnectionServer, Http2Requests {
 
   take(exchange: Http2Exchange, request: ProxyRequest): void {
     answer(exchange, request, this.#context);
+  }
+
+  findHit(rawHeaders: readonly string[], peer: Peer, receivedAt: number): Hit | undefined {
+    const { scheme, limits, handler } = this.#options;
+    const head = handler.hit === undefined ? undefined : readPlainHttp2Head(rawHeaders, { scheme, limits });
+    return head && handler.hit?.(head, { scheme, peer, receivedAt });
+  }
+
+  writeHit(exchange: Http2Exchange, hit: Hit): boolean {
+    return exchange.writeHit(hit, this.#context.pace);
   }
 
   refuse(exchange: Http2Exchange, error: ProxyError): void {

@@ -13,6 +13,7 @@ import { originTarget, prefixOf, type Router } from './router.ts';
 import {
   hasOneReading,
   hidesStepUp,
+  isPlainTarget,
   normaliseTarget,
   pathReadings,
   splitTarget,
@@ -50,6 +51,52 @@ export function routeRequest(destination: Destination, router: Router): Routed {
 }
 
 const rememberedBy = onceForEach((_router: Router) => new Remembered<Routed>());
+
+/** The route of a plain target, and the key that its responses are stored under. */
+export interface KeyedRoute {
+  readonly route: Route;
+  readonly key: string;
+}
+
+/** Finds them; undefined where `routeRequest` has to look. */
+export type PlainRouter = (
+  scheme: ProxyRequest['scheme'],
+  authority: string,
+  target: string,
+) => KeyedRoute | undefined;
+
+/** What each plain target of an authority begins with in a key. */
+interface Place {
+  /** Normalised. */
+  readonly authority: string;
+  readonly prefixes: Map<Route, string>;
+}
+
+/** Creates a router of plain targets: they are their own normal form, so that their keys differ in the target alone. */
+export function createPlainRouter(router: Router): PlainRouter {
+  const places = { http: new Remembered<Place>(), https: new Remembered<Place>() };
+  const placeOf = (scheme: ProxyRequest['scheme'], sent: string): Place | undefined => {
+    const known = places[scheme].find(sent);
+    const authority = known === undefined ? normaliseAuthority(sent, scheme) : undefined;
+    if (authority === undefined) return known;
+    const place = { authority, prefixes: new Map<Route, string>() };
+    places[scheme].keep(sent, place);
+    return place;
+  };
+  return (scheme, sent, target) => {
+    const place = isPlainTarget(target) ? placeOf(scheme, sent) : undefined;
+    if (place === undefined) return undefined;
+    const mark = target.indexOf('?');
+    const route = router(place.authority, mark < 0 ? target : target.slice(0, mark));
+    if (route === undefined || route.cache.key.query !== 'all') return undefined;
+    let prefix = place.prefixes.get(route);
+    if (prefix === undefined) {
+      prefix = targetKeys(route, scheme, place.authority, { path: '/', query: '' }).key.slice(0, -1);
+      place.prefixes.set(route, prefix);
+    }
+    return { route, key: prefix + target };
+  };
+}
 
 function findRoute(destination: Destination, router: Router): Routed {
   const { scheme } = destination;
@@ -144,8 +191,8 @@ class RoutedInquiry implements Inquiry {
   }
 }
 
-/** Made once for each route, not for each request. */
-const policyOf = onceForEach(({ cache, fill, closeDelimited }: Route): CachePolicy => {
+/** The policy of a route: made once for each route, not for each request. */
+export const policyOf = onceForEach(({ cache, fill, closeDelimited }: Route): CachePolicy => {
   const { enabled, digest, acceptEncoding: _forTheOrigin, ...kept } = cache;
   return { ...kept, isEnabled: enabled, wantsDigest: digest, fill, closeDelimited };
 });

@@ -29,6 +29,11 @@ export function hasOneReading(path: string): boolean {
   return !/[%\\;]|\/[./]/.test(path);
 }
 
+/** Whether a target is a path, and perhaps a query, that each reader understands as it is written, and that is its own normal form. */
+export function isPlainTarget(target: string): boolean {
+  return target.startsWith('/') && hasOneReading(target) && !target.includes('#');
+}
+
 /**
  * Whether a path hides a step up: a segment `..` beside an encoded slash or a backslash, or with a parameter. Some
  * origins take it for one after they have decoded the path, so that `/public/..%2Fadmin` is of one route here and of another

@@ -190,7 +190,10 @@ export class Listeners {
       ...(proxyProtocol ? { proxyProtocolFrom: (address) => this.#service.isTrusted(address) } : {}),
       ...(redirectToHttpsPort === undefined
         ? {
-            handler: tellRequests((request) => this.#service.handler(request), emit),
+            handler: Object.assign(
+              tellRequests((request) => this.#service.handler(request), emit),
+              { hit: (head, from) => this.#service.handler.hit?.(head, from) } satisfies Pick<Handler, 'hit'>,
+            ),
             tunnel: { open: (request, client) => this.#service.tunnel.open(request, client) },
           }
         : {

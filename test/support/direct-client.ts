@@ -1,8 +1,9 @@
-/** A client without a wire: it gives its request to the handler as a value, and pulls the body chunk by chunk. */
+/** A client without a wire: it gives its request as a value to the road of hits and then to the handler, and pulls the body chunk by chunk. */
 
 import { type Field, type Fields, fieldValue } from '../../src/http/fields.ts';
 import type { Handler, InterimResponse, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
+import { answerHitFirst } from './hit-answer.ts';
 
 /** A request, as far as a test cares. */
 export interface Sent {
@@ -67,7 +68,7 @@ export function createDirectClient(handler: Handler, now: () => number, sent: Se
     signal: leaving.signal,
     sendInterim: (response) => interim.push(response),
   };
-  const response = Promise.resolve(handler(request));
+  const response = Promise.resolve(answerHitFirst(handler, request, now));
   const received: Uint8Array[] = [];
   let iterator: AsyncIterator<Uint8Array> | undefined;
   let size = 0;

@@ -8,7 +8,7 @@ import type { Explanation } from '../../src/delivery/explanation.ts';
 import { createExplainer } from '../../src/guard/explain.ts';
 import { createGate, type Gate } from '../../src/guard/gate.ts';
 import { plainPresentation } from '../../src/guard/presentation.ts';
-import type { Handler } from '../../src/http/message.ts';
+import type { Handler, HitRoad, ProxyRequest } from '../../src/http/message.ts';
 import type { Origin } from '../../src/origin/origin.ts';
 import { createRangeAbility, type RangeMode } from '../../src/origin/range-ability.ts';
 import { createProxy, type ProxyContext } from '../../src/proxy.ts';
@@ -168,10 +168,21 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
     await Promise.all(caches.map((each) => each.close()));
   };
   let requests = 0;
-  const handler: Handler = (request) => {
-    requests += 1;
-    return (handlers[(requests - 1) % handlers.length] as Handler)(request);
-  };
+  const next = () => handlers[requests % handlers.length] as Handler;
+  const handler: Handler = Object.assign(
+    (request: ProxyRequest) => {
+      const chosen = next();
+      requests += 1;
+      return chosen(request);
+    },
+    {
+      hit: ((head, from) => {
+        const hit = next().hit?.(head, from);
+        if (hit !== undefined) requests += 1;
+        return hit;
+      }) satisfies HitRoad,
+    },
+  );
   const wire = wireName === undefined ? undefined : new Wire(wireName, { handler, emit, now: clock.now });
   const send = (sent: Sent = {}): Client => wire?.send(sent) ?? createDirectClient(handler, clock.now, sent);
   const ofKind = <K extends ServerEvent['kind']>(kind: K) =>

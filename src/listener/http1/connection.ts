@@ -10,7 +10,7 @@ import { HeldHead } from './held-head.ts';
 import { type Waiting, Watch } from './patience.ts';
 import { Pipeline } from './pipeline.ts';
 import type { RequestBody } from './request-body.ts';
-import type { ParsedHead } from './request-head.ts';
+import type { WholeHead } from './request-head.ts';
 import type { RunningExchange } from './running-exchange.ts';
 import { endSlowly, type SocketUser, stopReading, useSocket } from './socket-events.ts';
 
@@ -20,7 +20,7 @@ const pipelinedRequests = 100;
 /** The server of a connection. */
 export interface ConnectionOwner extends Ground {
   /** Takes a request whose head has come. `rest` is what has come after it. */
-  take(connection: Connection, parsed: ParsedHead, rest: Buffer): void;
+  take(connection: Connection, reading: WholeHead, rest: Buffer): void;
   forget(connection: Connection): void;
 }
 
@@ -70,6 +70,11 @@ export class Connection implements SocketUser {
   /** Whether it will be kept, and no response is due on it: only then may it become a tunnel. */
   get isFree(): boolean {
     return this.#stage === 'open' && this.#pipeline.length === 0;
+  }
+
+  /** Whether a response can be written at once, and the connection goes on after it. */
+  get isClear(): boolean {
+    return this.isFree && !this.#isRetired && this.socket.writableLength === 0;
   }
 
   receive(chunk: Buffer): void {
@@ -267,7 +272,7 @@ export class Connection implements SocketUser {
       return noBytes;
     }
     const rest = all.subarray(reading.sizeBytes);
-    this.ground.take(this, reading.head, rest);
+    this.ground.take(this, reading, rest);
     return rest;
   }
 

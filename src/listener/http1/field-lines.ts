@@ -48,8 +48,8 @@ function isFraming(name: string): boolean {
   return name === 'transfer-encoding' || name === 'content-length';
 }
 
-/** Without the white space around it (RFC 9112 §5.1). */
-function trimmedSlice(text: string, start: number, end: number): string {
+/** A part of a text without the white space around it (RFC 9112 §5.1). */
+export function trimmedSlice(text: string, start: number, end: number): string {
   let from = start;
   let to = end;
   while (from < to && isWhitespace(text.charCodeAt(from))) from += 1;

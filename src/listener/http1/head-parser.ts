@@ -3,6 +3,7 @@
 import type { ErrorCode } from '../../http/proxy-error.ts';
 import { type FieldSection, readFieldSection, splitFieldSection } from './field-lines.ts';
 import { fieldSectionGrammar, requestLineGrammar } from './grammar.ts';
+import { readPlainHead } from './plain-head.ts';
 import type { HeadLimits, HeadReading } from './request-head.ts';
 
 const wholeLine = new RegExp(`^${requestLineGrammar}$`);
@@ -74,6 +75,11 @@ export class HeadParser {
     const { targetBytes, fieldsBytes } = this.#limits;
     if (line.target.length > targetBytes || line.end > targetBytes + besideTargetBytes) return undefined;
     if (end - line.end > fieldsBytes + emptyLineBytes) return undefined;
+    const { method, target, version } = line;
+    if (version === '1.1' && (method === 'GET' || method === 'HEAD')) {
+      const plain = readPlainHead({ method, target, version }, text, line.end, end, this.#limits);
+      if (plain !== undefined) return { kind: 'head', head: plain, plain, sizeBytes: end };
+    }
     const section = splitFieldSection(text, line.end, end);
     return section === undefined ? undefined : this.#judge(line, section, end);
   }
@@ -120,7 +126,7 @@ export class HeadParser {
     const { fieldsBytes, maxFieldCount } = this.#limits;
     if (fields.length > maxFieldCount) return fault('fields_too_large', `${fields.length} field lines`);
     if (sizeBytes > fieldsBytes) return fault('fields_too_large', `${sizeBytes} bytes`);
-    return { kind: 'head', head: { method, target, version, fields }, sizeBytes: end };
+    return { kind: 'head', head: { method, target, version, fields }, plain: undefined, sizeBytes: end };
   }
 
   /**

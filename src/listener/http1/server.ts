@@ -17,7 +17,8 @@ import { DateLine, formatKeepAlive } from './head-text.ts';
 import { Joint } from './joint.ts';
 import { Patience } from './patience.ts';
 import { isWebSocketHandshake, readConnectionWishes } from './persistence.ts';
-import type { HeadReading, ParsedHead } from './request-head.ts';
+import type { HeadReading, ParsedHead, WholeHead } from './request-head.ts';
+import { writeHit } from './write-hit.ts';
 
 /** Creates what speaks HTTP/1.0 and HTTP/1.1 (RFC 9112). */
 export function createHttp1Server(options: ProtocolOptions): ConnectionServer {
@@ -99,9 +100,14 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     return this.#parser.read(bytes);
   }
 
-  take(connection: Connection, parsed: ParsedHead, rest: Buffer): void {
-    const { scheme, tunnel } = this.#options;
+  take(connection: Connection, { head: parsed, plain }: WholeHead, rest: Buffer): void {
+    const { scheme, tunnel, handler } = this.#options;
     const { limits, now } = this;
+    if (plain !== undefined && handler.hit !== undefined && connection.isClear) {
+      const from = { scheme, peer: connection.peer, receivedAt: now() };
+      const hit = handler.hit(plain, from);
+      if (hit !== undefined && writeHit(connection, hit, from.receivedAt, this.#context.pace)) return;
+    }
     const { isLast, isUpgrade } = readConnectionWishes(parsed);
     const reception = receiveHead(parsed, { scheme, peer: connection.peer, receivedAt: now(), limits });
     if (isUpgrade) {
