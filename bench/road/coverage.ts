@@ -1,0 +1,65 @@
+/** Which functions of `src` have been called, and how often, as V8 counts it. */
+
+import { readFileSync } from 'node:fs';
+import { Session } from 'node:inspector';
+import { fileURLToPath } from 'node:url';
+
+const source = new URL('../../src/', import.meta.url).href;
+
+/** A function and its calls. */
+export interface Called {
+  /** The file, from the root of the repository. */
+  readonly file: string;
+  readonly line: number;
+  readonly name: string;
+  readonly count: number;
+  /** V8's name of the script, and the offset of the function in it. */
+  readonly scriptId: string;
+  readonly offset: number;
+}
+
+/** Counts calls while it is there. Optimised code counts none, so everything runs unoptimised. */
+export class CallCounts implements Disposable {
+  readonly #session = new Session();
+  readonly #texts = new Map<string, string>();
+
+  constructor() {
+    this.#session.connect();
+    this.#session.post('Profiler.enable');
+    this.#session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
+  }
+
+  /** What has been called since this was last asked for, by file and offset. */
+  take(): Map<string, Called> {
+    const calls = new Map<string, Called>();
+    this.#session.post('Profiler.takePreciseCoverage', (error, { result }) => {
+      if (error !== null) throw error;
+      for (const { url, scriptId, functions } of result) {
+        if (!url.startsWith(source)) continue;
+        const file = `src/${url.slice(source.length)}`;
+        for (const { functionName, ranges } of functions) {
+          const [{ startOffset, count } = { startOffset: 0, count: 0 }] = ranges;
+          if (count === 0) continue;
+          const line = this.#textOf(url).slice(0, startOffset).split('\n').length;
+          const called = { file, line, name: functionName, count, scriptId, offset: startOffset };
+          calls.set(`${file}:${startOffset}`, called);
+        }
+      }
+    });
+    return calls;
+  }
+
+  [Symbol.dispose](): void {
+    this.#session.disconnect();
+  }
+
+  /** Node strips types by spaces, so that what runs has the lines of the file. */
+  #textOf(url: string): string {
+    let text = this.#texts.get(url);
+    if (text === undefined) {
+      text = readFileSync(fileURLToPath(url), 'utf8');
+      this.#texts.set(url, text);
+    }
+    return text;
+  }
+}
