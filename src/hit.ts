@@ -8,14 +8,13 @@ import type { Span } from './bytes/span.ts';
 import { hitStatus } from './cache/answers.ts';
 import { bytesAtOnce } from './cache/block-bytes.ts';
 import type { CachePolicy } from './cache/inquiry.ts';
-import { requestEvent } from './delivery/request-event.ts';
 import { ReuseFields } from './delivery/response-fields.ts';
 import { type RangeRules, selectDelivery } from './delivery/selection.ts';
 import { clientName } from './guard/client-name.ts';
 import type { OpenGate } from './guard/gate.ts';
 import { plainAddress } from './guard/peers.ts';
 import { type Fields, fieldValue } from './http/fields.ts';
-import type { Delivery, Hit, HitRoad, Peer, PlainHead, PlainOrigin } from './http/message.ts';
+import type { Delivery, Hit, HitRoad, KeptFields, PlainHead, PlainSource } from './http/message.ts';
 import { onceForEach } from './http/once-for-each.ts';
 import type { StoredResponse } from './http/stored-response.ts';
 import type { ProxyContext } from './proxy.ts';
@@ -36,24 +35,7 @@ const noFields: Fields = [];
 const noChunks: readonly Uint8Array[] = [];
 const begun: BegunEvent = { kind: 'begun', what: 'request' };
 
-/** What a route does to its hits, where a hit needs no more. */
-interface HitRules {
-  readonly route: Route;
-  readonly gate: OpenGate;
-  readonly policy: CachePolicy;
-  readonly ranges: RangeRules;
-}
-
-/** The client of a connection. */
-interface Client {
-  readonly address: string;
-  /** Its name in the limits. */
-  readonly name: string;
-  /** Whether it speaks for others (RFC 7239), so that its fields have to be read. */
-  readonly isProxy: boolean;
-}
-
-/** What a hit needs from the proxy. */
+/** What the road needs from the proxy. */
 export interface HitContext extends ProxyContext {
   /** The fields of a stored response as they are passed on: the same array for the same one. */
   readonly forward: (fields: Fields) => Fields;
@@ -61,58 +43,76 @@ export interface HitContext extends ProxyContext {
 
 /** Creates the road. */
 export function createHitRoad(context: HitContext): HitRoad {
-  const { router, gateOf, trust, cache, forward } = context;
-  const findKey = createPlainRouter(router);
-  const rulesOf = onceForEach((route: Route) => ({ rules: hitRules(route, gateOf(route).open) }));
-  const clientOf = onceForEach((peer: Peer): Client => {
-    const address = plainAddress(peer.address);
-    return { address, name: clientName(address), isProxy: trust.isTrusted(address) };
-  });
+  const { store } = context.cache;
+  const findKey = createPlainRouter(context.router, (route) => hitRules(route, context.gateOf(route).open));
   const preparedOf = onceForEach((_stored: StoredResponse): { last: PreparedHit | undefined } => ({ last: undefined }));
-
-  return (head, from) => {
-    const client = clientOf(from.peer);
+  return (head, source, receivedAt) => {
+    const known = source.known instanceof Client ? source.known : undefined;
+    const client = known?.context === context ? known : new Client(context, source);
     if (client.isProxy) return undefined;
-    const found = findKey(from.scheme, head.authority, head.target);
-    if (found === undefined) return undefined;
-    const { rules } = rulesOf(found.route);
-    if (rules === undefined) return undefined;
-    const entries = cache.peek(found.key);
+    const found = findKey(source.scheme, head.authority, head.target);
+    if (found?.rules === undefined) return undefined;
+    const entries = store.peek(found.key);
     const entry = entries?.[0];
-    if (entry === undefined || entries?.length !== 1) return undefined;
+    if (entry === undefined || entries?.length !== 1 || !entry.isComplete || entry.pinnedUntil !== undefined) return undefined;
     const kept = preparedOf(entry.metadata);
-    if (kept.last?.rules !== rules) kept.last = new PreparedHit(entry.metadata, rules, forward, from.receivedAt);
-    const prepared = kept.last;
-    if (!entry.isComplete || entry.pinnedUntil !== undefined || !prepared.isFor(head, from.receivedAt)) return undefined;
-    const asked = { head, from, client, entry, prepared, context };
-    const selected = select(asked);
-    return selected && new MemoryHit(selected, asked);
+    const prepared =
+      kept.last?.rules === found.rules
+        ? kept.last
+        : (kept.last = new PreparedHit(entry.metadata, found.rules, context.forward, receivedAt));
+    return prepared.isFor(head, receivedAt) ? selectHit({ head, client, receivedAt, entry, prepared }) : undefined;
   };
 }
 
-/** The rules of a route, where none of them needs more of a request than its plain head. */
+/** The client at the other end of a connection. */
+class Client {
+  readonly context: HitContext;
+  readonly source: PlainSource;
+  /** Its name in the limits. */
+  readonly name: string;
+  /** Whether it speaks for others (RFC 7239), so that its fields have to be read. */
+  readonly isProxy: boolean;
+
+  constructor(context: HitContext, source: PlainSource) {
+    const address = plainAddress(source.peer.address);
+    this.context = context;
+    this.source = source;
+    this.name = clientName(address);
+    this.isProxy = context.trust.isTrusted(address);
+    source.known = this;
+  }
+}
+
+/** What a route does to its hits. */
+interface HitRules {
+  readonly route: Route;
+  readonly gate: OpenGate;
+  readonly policy: CachePolicy;
+  readonly ranges: RangeRules;
+}
+
+/** The rules of a route; undefined where one of them needs more of a request than its plain head. */
 function hitRules(route: Route, gate: OpenGate | undefined): HitRules | undefined {
   const policy = policyOf(route);
-  const { fields, cookies, queryParameters } = policy.bypass;
-  const isPlain =
-    policy.isEnabled && policy.key.fields.length + policy.key.cookies.length === 0 && policy.key.query === 'all';
-  const hasBypass = fields.length + cookies.length + queryParameters.length > 0;
-  if (gate === undefined || !isPlain || hasBypass) return undefined;
+  const { bypass, key } = policy;
+  const bypasses = bypass.fields.length + bypass.cookies.length + bypass.queryParameters.length;
+  const isPlain = policy.isEnabled && bypasses === 0 && key.fields.length + key.cookies.length === 0 && key.query === 'all';
+  if (gate === undefined || !isPlain) return undefined;
   return { route, gate, policy, ranges: { ...route.ranges, lengthWaitMs: route.lengthWaitMs } };
 }
 
 /** What follows from a stored response and the rules of its route alone. */
 class PreparedHit {
   readonly rules: HitRules;
+  readonly stored: StoredResponse;
   readonly fields: ReuseFields;
-  readonly #stored: StoredResponse;
-  /** Until when it is fresh, and since when it ages; epoch milliseconds. */
-  readonly #freshUntil: number;
-  readonly #bornAt: number;
-  readonly #isForAll: boolean;
-  /** The text of Cache-Status for the last second that was asked for. */
-  #ttlSeconds = -1;
-  #cacheStatus = '';
+  /** Until when it is fresh, and since when it ages; epoch milliseconds. Until 0 where it may not be reused as it is. */
+  readonly freshUntil: number;
+  readonly bornAt: number;
+  readonly isForAll: boolean;
+  /** The text of Cache-Status, and for how many seconds that are left it was made. */
+  ttlSeconds = -1;
+  cacheStatus = '';
 
   constructor(stored: StoredResponse, rules: HitRules, forward: (fields: Fields) => Fields, now: number) {
     const { policy } = rules;
@@ -120,40 +120,26 @@ class PreparedHit {
     const mayReuse = terms.ban === undefined && stored.isInvalid !== true && stored.expiredAt === undefined;
     const isWhole = stored.status === 200 && stored.fragment === undefined && stored.selected === undefined;
     this.rules = rules;
+    this.stored = stored;
     this.fields = new ReuseFields(stored, { forward, sendsDigest: policy.wantsDigest });
-    this.#stored = stored;
-    this.#freshUntil = mayReuse && isWhole && isByEncodingAlone(stored) ? now + terms.ttlMs : 0;
-    this.#bornAt = now - terms.age.ageMs;
-    this.#isForAll = isForAll(stored, policy);
+    this.freshUntil = mayReuse && isWhole && variesByEncodingAtMost(stored) ? now + terms.ttlMs : 0;
+    this.bornAt = now - terms.age.ageMs;
+    this.isForAll = isForAll(stored, policy);
   }
 
   /** Whether a request is answered with it (RFC 9111 §4). */
   isFor(head: PlainHead, now: number): boolean {
-    const { nominated, responseAt, identity } = this.#stored;
+    const { nominated, responseAt, identity } = this.stored;
     // A clock that was set back makes nothing younger.
-    if (now >= this.#freshUntil || now < responseAt) return false;
+    if (now >= this.freshUntil || now < responseAt) return false;
     if (nominated.length > 0 && !matchesNominated(nominated, encodingField(head))) return false;
+    if (this.isForAll) return true;
     const { identityFields } = this.rules.policy;
-    return this.#isForAll || (identity?.digest === '' && identityFields.include.length === 0 && isAnonymous(head.fields, identityFields));
-  }
-
-  /** Age (RFC 9111 §5.1). */
-  ageSeconds(now: number): number {
-    return Math.floor((now - this.#bornAt) / 1000);
-  }
-
-  cacheStatus(now: number): string {
-    const ttlSeconds = Math.floor((this.#freshUntil - now) / 1000);
-    if (ttlSeconds !== this.#ttlSeconds) {
-      this.#ttlSeconds = ttlSeconds;
-      this.#cacheStatus = formatCacheStatus(hitStatus(this.#freshUntil - now));
-    }
-    return this.#cacheStatus;
+    return identity?.digest === '' && identityFields.include.length === 0 && isAnonymous(head.readFields(), identityFields);
   }
 }
 
-/** Whether Vary nominates Accept-Encoding at most, which a plain head tells. */
-function isByEncodingAlone({ nominated }: StoredResponse): boolean {
+function variesByEncodingAtMost({ nominated }: StoredResponse): boolean {
   return nominated.every(([name]) => name === 'accept-encoding');
 }
 
@@ -162,97 +148,132 @@ function encodingField({ acceptEncoding }: PlainHead): Fields {
 }
 
 /** A request and what was found for it. */
-interface Asked {
+interface Found {
   readonly head: PlainHead;
-  readonly from: PlainOrigin;
   readonly client: Client;
+  readonly receivedAt: number;
   readonly entry: StoredEntry;
   readonly prepared: PreparedHit;
-  readonly context: HitContext;
 }
 
-/** What of the stored response a request gets. */
-type Selected = Pick<Hit, 'status' | 'fields' | 'contentRange' | 'sizeBytes' | 'chunks'>;
-
 /** Evaluates preconditions and Range, in the order of RFC 9110 §13.2.2, and takes the bytes from memory. */
-function select({ head, from, entry, prepared, context }: Asked): Selected | undefined {
+function selectHit(found: Found): Hit | undefined {
+  const { head, receivedAt, entry, prepared, client } = found;
   const { metadata, sizeBytes } = entry;
   const { fields, rules } = prepared;
   let span: Span = { start: 0, end: sizeBytes };
   let contentRange: string | undefined;
   if (head.selecting.length > 0) {
     const request = { method: head.method, fields: head.selecting };
-    const selection = selectDelivery(request, metadata, sizeBytes, rules.ranges, from.receivedAt);
-    if (selection.kind === 'not-modified') {
-      return { status: 304, fields: fields.notModified, contentRange, sizeBytes: undefined, chunks: noChunks };
-    }
+    const selection = selectDelivery(request, metadata, sizeBytes, rules.ranges, receivedAt);
+    if (selection.kind === 'not-modified') return new MemoryHit(found, 304, fields.notModified, undefined, undefined, noChunks);
     if (selection.kind === 'partial' && selection.spans.length === 1) {
       [span = span] = selection.spans;
       contentRange = formatContentRange(span, sizeBytes);
     } else if (selection.kind !== 'whole') return undefined;
   }
-  if (head.method === 'HEAD') return { status: 200, fields: fields.head, contentRange, sizeBytes, chunks: noChunks };
-  const bodyBytes = span.end - span.start;
-  const chunks = bodyBytes > mostBytes ? undefined : bytesAtOnce(entry, context.cache.blockSizeBytes, span);
+  if (head.method === 'HEAD') return new MemoryHit(found, 200, fields.head, undefined, sizeBytes, noChunks);
+  const { start, end } = span;
+  const { blockSizeBytes } = client.context.cache.store;
+  const index = Math.floor(start / blockSizeBytes);
+  const blockStart = index * blockSizeBytes;
+  const block = end > start && end <= blockStart + blockSizeBytes ? entry.peekBlock(index) : undefined;
+  const isLent = block === undefined;
+  const chunks = isLent ? readAtOnce(entry, blockSizeBytes, span) : [block.subarray(start - blockStart, end - blockStart)];
   if (chunks === undefined) return undefined;
   return contentRange === undefined
-    ? { status: 200, fields: fields.whole, contentRange, sizeBytes: bodyBytes, chunks }
-    : { status: 206, fields: fields.partial, contentRange, sizeBytes: bodyBytes, chunks };
+    ? new MemoryHit(found, 200, fields.whole, undefined, end - start, chunks, isLent)
+    : new MemoryHit(found, 206, fields.partial, contentRange, end - start, chunks, isLent);
+}
+
+/** Bytes of several blocks, or of one that has to be read; undefined where that takes longer than this tick. */
+function readAtOnce(entry: StoredEntry, blockSizeBytes: number, span: Span): readonly Uint8Array[] | undefined {
+  return span.end - span.start > mostBytes ? undefined : bytesAtOnce(entry, blockSizeBytes, span);
 }
 
 /** A class, because there is one for every hit. */
 class MemoryHit implements Hit {
   readonly status: number;
-  readonly fields: Fields;
+  readonly fields: KeptFields;
   readonly contentRange: string | undefined;
   readonly sizeBytes: number | undefined;
   readonly chunks: readonly Uint8Array[];
   readonly ageSeconds: number;
   readonly cacheStatus: string;
-  readonly #asked: Asked;
+  readonly #found: Found;
+  /** Whether some of the chunks may have to be given back. */
+  readonly #isLent: boolean;
+  #isAtOnce = true;
 
-  constructor({ status, fields, contentRange, sizeBytes, chunks }: Selected, asked: Asked) {
-    const { receivedAt } = asked.from;
+  constructor(
+    found: Found,
+    status: number,
+    fields: KeptFields,
+    contentRange: string | undefined,
+    sizeBytes: number | undefined,
+    chunks: readonly Uint8Array[],
+    isLent = false,
+  ) {
+    const { prepared, receivedAt } = found;
+    const ttlMs = prepared.freshUntil - receivedAt;
+    const ttlSeconds = Math.floor(ttlMs / 1000);
+    if (prepared.ttlSeconds !== ttlSeconds) {
+      prepared.ttlSeconds = ttlSeconds;
+      prepared.cacheStatus = formatCacheStatus(hitStatus(ttlMs));
+    }
     this.status = status;
     this.fields = fields;
     this.contentRange = contentRange;
     this.sizeBytes = sizeBytes;
     this.chunks = chunks;
-    this.ageSeconds = asked.prepared.ageSeconds(receivedAt);
-    this.cacheStatus = asked.prepared.cacheStatus(receivedAt);
-    this.#asked = asked;
+    // RFC 9111 §5.1.
+    this.ageSeconds = Math.floor((receivedAt - prepared.bornAt) / 1000);
+    this.cacheStatus = prepared.cacheStatus;
+    this.#found = found;
+    this.#isLent = isLent;
   }
 
   begin(): void {
-    this.#asked.context.emit(begun);
+    this.#isAtOnce = false;
+    this.#found.client.context.emit(begun);
   }
 
   giveBack(): void {
-    const { entry } = this.#asked;
-    for (const chunk of this.chunks) entry.giveBack?.(chunk);
+    const { entry } = this.#found;
+    if (this.#isLent && entry.giveBack !== undefined) for (const chunk of this.chunks) entry.giveBack(chunk);
   }
 
-  onDelivered(delivery: Delivery, endedAt: number): void {
-    const { head, from, client, entry, prepared, context } = this.#asked;
-    const { peer, receivedAt, scheme } = from;
+  onDelivered({ bytesSent, complete, error }: Delivery, endedAt: number): void {
+    const { head, client, prepared, receivedAt } = this.#found;
+    const { scheme, peer } = client.source;
     const { route, gate } = prepared.rules;
-    gate.repay(client.name, entry.key, delivery.bytesSent);
-    const course = {
+    if (gate.isOwed) gate.repay(client.name, bytesSent);
+    client.context.emit({
+      kind: 'request',
+      method: head.method,
+      scheme,
+      authority: head.authority,
+      target: head.target,
+      version: head.version,
       peer: peer.address,
-      client: client.address,
+      client: undefined,
       user: undefined,
       route: route.name,
-      range: fieldValue(head.selecting, 'range'),
       status: this.status,
+      range: head.selecting.length === 0 ? undefined : fieldValue(head.selecting, 'range'),
+      bytesSent,
+      complete,
       isMultipart: false,
-      answer: hitFacts,
-      receivedAt,
-      headAt: receivedAt,
-      endedAt,
-    };
-    const { method, authority, target, version } = head;
-    context.emit(requestEvent({ method, scheme, authority, target, version }, course, delivery, undefined));
+      outcome: 'hit',
+      reason: undefined,
+      apartBy: undefined,
+      collapsed: false,
+      originBytes: 0,
+      headMs: 0,
+      durationMs: endedAt - receivedAt,
+      error: error?.code,
+      errorDetail: error?.detail,
+      isAtOnce: this.#isAtOnce,
+    });
   }
 }
-
-const hitFacts = { outcome: 'hit', reason: undefined, collapsed: false, originBytes: () => 0 } as const;

@@ -195,7 +195,7 @@ async function openServer(resources: AsyncDisposableStack): Promise<number> {
   );
   if (checked.kind !== 'ok') throw new Error(JSON.stringify(checked));
   const { config } = checked;
-  const log = createLog({ ...config.log, stream: { write: () => {} } });
+  const log = createLog({ ...config.log, stream: { write: () => {} }, now: Date.now });
   const server = await start(config, { emit: log, log, adminSocket: true });
   resources.defer(() => server.close({ graceMs: 0 }));
   return Number(new URL(server.url).port);

@@ -2,7 +2,7 @@
 
 import { hasField } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
-import type { StoredEntry } from '../store/store.ts';
+import type { Store, StoredEntry } from '../store/store.ts';
 import { Telling } from '../store/telling.ts';
 import { createUseCounts } from './admission.ts';
 import type { Answer } from './answer.ts';
@@ -37,10 +37,8 @@ import type { Version } from './version.ts';
 export interface Cache {
   /** What a request gets; in the same tick when memory has it. Throws or rejects with `ProxyError`. */
   answer(inquiry: Inquiry): Answer | Promise<Answer>;
-  /** The size of the blocks of stored bodies, in bytes. */
-  readonly blockSizeBytes: number;
-  /** What memory has under a key; undefined where the store has to be asked. */
-  peek(key: string): readonly StoredEntry[] | undefined;
+  /** What it answers from. */
+  readonly store: Pick<Store, 'peek' | 'blockSizeBytes'>;
   /** What the origin says, for a request whose stored bytes cannot be read now. Rejects with `ProxyError`. */
   passBy(inquiry: Inquiry): Promise<Answer>;
   /** What `answer` would do now. Asks nothing of the origin and changes nothing. */
@@ -74,6 +72,7 @@ export function createCache(context: CacheContext): Cache {
 const MAX_COUNTED_KEYS = 100_000;
 
 class StoreCache implements Cache {
+  readonly store: Cache['store'];
   readonly #context: ExchangeContext;
   readonly #stored: StoredAnswers;
   readonly #landed: LandedAnswers;
@@ -85,6 +84,7 @@ class StoreCache implements Cache {
   readonly #uses = createUseCounts({ maxKeys: MAX_COUNTED_KEYS });
 
   constructor(context: CacheContext) {
+    this.store = context.store;
     this.#context = {
       ...context,
       unread: new UnreadTransfers(),
@@ -100,14 +100,6 @@ class StoreCache implements Cache {
     this.#validation = new BackgroundValidation(this.#context, this.#flights, (inquiry, candidate) =>
       this.#fly(inquiry, candidate),
     );
-  }
-
-  get blockSizeBytes(): number {
-    return this.#context.store.blockSizeBytes;
-  }
-
-  peek(key: string): readonly StoredEntry[] | undefined {
-    return this.#context.store.peek(key);
   }
 
   answer(inquiry: Inquiry): Answer | Promise<Answer> {

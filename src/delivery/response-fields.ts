@@ -2,6 +2,7 @@
 
 import type { AnswerFacts } from '../cache/answer.ts';
 import { type Field, type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
+import type { KeptFields } from '../http/message.ts';
 import { onceForEach } from '../http/once-for-each.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { formatCacheStatus } from '../semantics/cache-status.ts';
@@ -51,37 +52,37 @@ export function representationFields(response: StoredResponse, terms: FieldTerms
   return fields;
 }
 
-/** The fields of the responses that reuse one stored response, without Age, Cache-Status and Content-Range: the same arrays each time. */
+/** The fields of the responses that reuse one stored response, without Age, Cache-Status and Content-Range; each made when it is asked for. */
 export class ReuseFields {
   /** Of a 200. */
-  readonly whole: Fields;
+  readonly whole: KeptFields;
   readonly #response: StoredResponse;
   readonly #terms: ReuseTerms;
-  #partial: Fields | undefined;
-  #head: Fields | undefined;
-  #notModified: Fields | undefined;
+  #partial: KeptFields | undefined;
+  #head: KeptFields | undefined;
+  #notModified: KeptFields | undefined;
 
   constructor(response: StoredResponse, terms: ReuseTerms) {
     this.#response = response;
     this.#terms = terms;
-    this.whole = this.#forward(fieldsOfReuse(response));
+    this.whole = keptFields(this.#forward(fieldsOfReuse(response)));
   }
 
   /** Of a 206. */
-  get partial(): Fields {
-    this.#partial ??= this.#forward(partialFields(fieldsOfReuse(this.#response)));
+  get partial(): KeptFields {
+    this.#partial ??= keptFields(this.#forward(partialFields(fieldsOfReuse(this.#response))));
     return this.#partial;
   }
 
   /** Of a 200 to HEAD. */
-  get head(): Fields {
-    this.#head ??= headFields(this.whole);
+  get head(): KeptFields {
+    this.#head ??= keptFields(headFields(this.whole.lines));
     return this.#head;
   }
 
   /** Of a 304. */
-  get notModified(): Fields {
-    this.#notModified ??= selectNotModifiedFields(this.whole);
+  get notModified(): KeptFields {
+    this.#notModified ??= keptFields(selectNotModifiedFields(this.whole.lines));
     return this.#notModified;
   }
 
@@ -90,6 +91,10 @@ export class ReuseFields {
     const { bodyDigest } = this.#response;
     return sendsDigest && bodyDigest !== undefined ? withReprDigest(forward(fields), bodyDigest) : forward(fields);
   }
+}
+
+function keptFields(lines: Fields): KeptFields {
+  return { lines, text: undefined, list: undefined };
 }
 
 /** What decides these fields besides the stored ones: see `DeliveryContext`. */

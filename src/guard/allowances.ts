@@ -50,7 +50,7 @@ export interface Loan {
 /** The limits of one route. */
 export interface Allowances {
   /** Set where a request without content enters no limit: what is left is to note what its response pays back. */
-  readonly open: Pick<OriginShare, 'repay'> | undefined;
+  readonly open: Pick<OriginShare, 'isOwed' | 'repay'> | undefined;
   /** Throws `ProxyError`: `rate_limited`, `too_many_requests`, `body_too_large`. */
   enter(request: ProxyRequest, client: Client, routed: Routed): Allowance;
   /** For a request that another process has let in, of a client by its name in the limits. */
@@ -94,7 +94,7 @@ class RouteAllowances implements Allowances {
     this.#rules = rules;
     this.#rate = rate && new RateLimit(rate, { maxNames: MAX_CLIENTS, now });
     this.#share = amplification && new OriginShare(amplification, now);
-    this.open = rate === undefined && rules.requestsPerClient === 0 ? (this.#share ?? { repay() {} }) : undefined;
+    this.open = rate === undefined && rules.requestsPerClient === 0 ? (this.#share ?? { isOwed: false, repay() {} }) : undefined;
   }
 
   enter(request: ProxyRequest, { address }: Client, { route }: Routed): Allowance {

@@ -22,8 +22,10 @@ export type Admission =
 
 /** What hits are subject to at a gate that lets every request pass as it is. */
 export interface OpenGate {
-  /** Takes note of bytes of an entry that a client, by its name in the limits, was given. */
-  repay(client: string, key: string, bytes: number): void;
+  /** Whether anything is owed, so that it has to be noted what clients are given. */
+  readonly isOwed: boolean;
+  /** Takes note of bytes that a client, by its name in the limits, was given. */
+  repay(client: string, bytes: number): void;
 }
 
 /** One gate. */

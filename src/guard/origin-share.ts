@@ -26,6 +26,8 @@ const UNREAD_SHARE = 1 / 2;
 
 /** What the clients of one route owe. */
 export class OriginShare {
+  /** Whether any client may owe something. */
+  isOwed = false;
   readonly #rules: ShareRules;
   readonly #clients: Debts;
   #onSpent: (client: string) => void = () => {};
@@ -43,13 +45,16 @@ export class OriginShare {
 
   /** Takes note of bytes that came. */
   charge(client: string, bytes: number): void {
+    this.isOwed = true;
     this.#clients.add(client, this.#timeOf(bytes));
     if (this.#clients.of(client) > this.#rules.windowMs) this.#onSpent(client);
   }
 
   /** Takes note of bytes that were delivered. Costs nothing where nobody owes anything. */
   repay(client: string, bytes: number): void {
-    if (this.#clients.size > 0) this.#clients.repay(client, this.#timeOf(bytes * this.#rules.factor));
+    if (!this.isOwed) return;
+    this.#clients.repay(client, this.#timeOf(bytes * this.#rules.factor));
+    this.isOwed = this.#clients.size > 0;
   }
 
   /** Throws `ProxyError` `origin_share_spent` where a client may begin no transfer. */

@@ -130,23 +130,29 @@ export interface PlainHead {
   readonly selecting: Fields;
   /** The value of Accept-Encoding. */
   readonly acceptEncoding: string | undefined;
-  /** All field lines as received. */
-  readonly fields: Fields;
+  /** All field lines as received; splits them. */
+  readFields(): Fields;
 }
 
-/** Where a plain head came from, and when. */
-export interface PlainOrigin {
+/** The connection that a plain head came on. A road of hits may keep there what it has found out about the peer. */
+export interface PlainSource {
   readonly scheme: 'http' | 'https';
   readonly peer: Peer;
-  /** Epoch milliseconds. */
-  readonly receivedAt: number;
+  known?: object | undefined;
+}
+
+/** The fields that all hits of one stored response have, and what a listener has made of them, for the next hit. */
+export interface KeptFields {
+  readonly lines: Fields;
+  /** As HTTP/1.1 and as HTTP/2 write them; `false` where they cannot be written, undefined as long as nothing was made of them. */
+  text: { readonly text: string; readonly hasDate: boolean } | false | undefined;
+  list: readonly string[] | false | undefined;
 }
 
 /** A response from memory that can be written at once. */
 export interface Hit {
   readonly status: number;
-  /** The same array for each hit of the stored response, so that a listener may keep the form that it has given it. */
-  readonly fields: Fields;
+  readonly fields: KeptFields;
   /** What differs from hit to hit: the values of Age and Cache-Status, and of Content-Range in a 206. */
   readonly ageSeconds: number;
   readonly cacheStatus: string;
@@ -155,7 +161,7 @@ export interface Hit {
   readonly sizeBytes: number | undefined;
   /** The content; none for HEAD and in a 304. */
   readonly chunks: readonly Uint8Array[];
-  /** Called once, before it is written; `onDelivered` follows then. A hit that is not written has never been. */
+  /** Called where it takes time until the client has it: before `onDelivered`, in the tick in which it was written. */
   begin(): void;
   /** The system has taken every byte of the content, or a copy of it: the memory is used again. To be called once at most. */
   giveBack(): void;
@@ -164,11 +170,11 @@ export interface Hit {
 }
 
 /** Answers a plain head where memory has all that it takes; undefined where the request has to take the whole road. */
-export type HitRoad = (head: PlainHead, from: PlainOrigin) => Hit | undefined;
+export type HitRoad = (head: PlainHead, source: PlainSource, receivedAt: number) => Hit | undefined;
 
 /** Answers a request. What is ready in memory is answered in the same tick. Never throws and never rejects. */
 export interface Handler {
   (request: ProxyRequest): ProxyResponse | Promise<ProxyResponse>;
   /** A shorter road to the same answers, for plain heads. */
-  readonly hit?: HitRoad;
+  readonly hit?: HitRoad | undefined;
 }

@@ -2,7 +2,7 @@
 
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { hasTaken } from './taken.ts';
+import { hasTaken } from './http1/joint.ts';
 
 /** What a socket is made of, as far as it tells which one it is for the system. */
 interface Handle {

@@ -2,11 +2,11 @@
 
 import { constants, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2';
 import type { Socket } from 'node:net';
-import type { Hit, Peer, ProxyRequest } from '../http/message.ts';
+import type { Peer, PlainSource, ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { type ExchangeOwner, Http2Exchange } from './http2-exchange.ts';
 import { FloodMeter } from './http2-flood.ts';
-import { receiveHttp2Head } from './http2-receive.ts';
+import { readPlainHttp2Head, receiveHttp2Head } from './http2-receive.ts';
 import { beginSession, catchProtocolErrors, streamWindowBytes } from './http2-session.ts';
 import { Http2Stride } from './http2-stride.ts';
 import type { Http2Windows } from './http2-writer.ts';
@@ -27,13 +27,11 @@ const cutOff = new Error('the connection was cut');
 
 /** What becomes of requests. */
 export interface Http2Requests {
+  /** How fast responses must be taken. */
+  readonly pace: Pace;
   /** How fast their bodies must come. */
   readonly uploadPace: Pace;
   take(exchange: Http2Exchange, request: ProxyRequest): void;
-  /** Answers a request that is over with its head; undefined where it has to be taken. */
-  findHit(rawHeaders: readonly string[], peer: Peer, receivedAt: number): Hit | undefined;
-  /** Writes a hit; false where nothing could be written. */
-  writeHit(exchange: Http2Exchange, hit: Hit): boolean;
   /** The exchange had no request that goes any further. */
   refuse(exchange: Http2Exchange, error: ProxyError): void;
 }
@@ -44,9 +42,11 @@ interface Progress {
 }
 
 /** Its limits of time are looked after by `look`, which somebody has to call again and again. */
-export class Http2Connection implements ExchangeOwner {
+export class Http2Connection implements ExchangeOwner, PlainSource {
+  readonly scheme: 'http' | 'https';
+  readonly peer: Peer;
+  known: object | undefined;
   readonly #socket: Socket;
-  readonly #peer: Peer;
   readonly #options: ProtocolOptions;
   readonly #requests: Http2Requests;
   readonly #session: ServerHttp2Session;
@@ -65,7 +65,8 @@ export class Http2Connection implements ExchangeOwner {
 
   constructor(socket: Socket, peer: Peer, options: ProtocolOptions, requests: Http2Requests) {
     this.#socket = socket;
-    this.#peer = peer;
+    this.scheme = options.scheme;
+    this.peer = peer;
     this.#options = options;
     this.#requests = requests;
     this.#since = options.now();
@@ -169,10 +170,9 @@ export class Http2Connection implements ExchangeOwner {
     });
     this.#exchanges.add(exchange);
     const { limits, scheme } = this.#options;
-    const hit = stream.endAfterHeaders ? this.#requests.findHit(rawHeaders, this.#peer, receivedAt) : undefined;
-    if (hit !== undefined && this.#requests.writeHit(exchange, hit)) return;
+    if (stream.endAfterHeaders && this.#writeHit(exchange, rawHeaders, receivedAt)) return;
     exchange.attend();
-    const context = { scheme, peer: this.#peer, receivedAt: exchange.startedAt, limits };
+    const context = { scheme, peer: this.peer, receivedAt: exchange.startedAt, limits };
     const reception = receiveHttp2Head(rawHeaders, context);
     if (reception.kind === 'received') {
       this.#requests.take(exchange, exchange.receive(reception.head, reception.framing));
@@ -180,6 +180,15 @@ export class Http2Connection implements ExchangeOwner {
       this.#reportRefusal(reception.error);
       this.#requests.refuse(exchange, reception.error);
     }
+  }
+
+  /** Answers a plain head from memory, where that can be. */
+  #writeHit(exchange: Http2Exchange, rawHeaders: readonly string[], receivedAt: number): boolean {
+    const { handler } = this.#options;
+    if (handler.hit === undefined) return false;
+    const head = readPlainHttp2Head(rawHeaders, this.#options);
+    const hit = head && handler.hit(head, this, receivedAt);
+    return hit !== undefined && exchange.writeHit(hit, this.#requests.pace);
   }
 
   /** Whether it was kept for long enough without a request. */
@@ -242,6 +251,6 @@ export class Http2Connection implements ExchangeOwner {
 
   #reportRefusal(error: ProxyError): void {
     const { code, detail, status } = error;
-    this.#options.emit({ kind: 'refusal', peer: this.#peer.address, status, error: code, detail });
+    this.#options.emit({ kind: 'refusal', peer: this.peer.address, status, error: code, detail });
   }
 }

@@ -3,7 +3,6 @@
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import type { Fields } from '../http/fields.ts';
 import type { Hit, InterimResponse, ProxyRequest } from '../http/message.ts';
-import { onceForEach } from '../http/once-for-each.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import { headersOf, http2Head, type Http2Lines, http2Lines } from './http2-head.ts';
 import type { Http2Stride } from './http2-stride.ts';
@@ -219,15 +218,16 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
 
   /** Writes a hit; false where its fields cannot be written, and nothing has happened then. */
   writeHit(hit: Hit, pace: Pace): boolean {
-    const { lines } = linesOf(hit.fields);
-    if (lines === undefined) return false;
+    const { status, fields, ageSeconds, cacheStatus, contentRange, sizeBytes: contentLength, chunks } = hit;
+    fields.list ??= listKept(fields.lines);
+    if (fields.list === false) return false;
     hit.begin();
     let slowness: ProxyError | undefined;
     const endWatch = pace.watch(this, (error) => {
       slowness = error;
       this.breakOff();
     });
-    const bytesSent = sizeOf(hit.chunks);
+    const bytesSent = chunks.length === 0 ? 0 : (contentLength ?? 0);
     // What is no larger has left before a client can reset its stream.
     if (bytesSent > smallBytes) this.attend();
     this.whenSettled((isWhole) => {
@@ -236,11 +236,9 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
       hit.onDelivered({ bytesSent, complete: isWhole, error }, this.#now());
     });
     if (!this.#isOpen) return true;
-    const { status, ageSeconds, cacheStatus, contentRange, sizeBytes: contentLength } = hit;
-    const changing = ['age', String(ageSeconds), 'cache-status', cacheStatus];
-    const head = http2Head({ status, lines: [...lines, ...changing], contentRange, contentLength, now: this.#seenAt });
-    this.#respond(head, bytesSent === 0, false);
-    this.end(hit.chunks, []);
+    const lines = [...fields.list, 'age', String(ageSeconds), 'cache-status', cacheStatus];
+    this.#respond(http2Head({ status, lines, contentRange, contentLength, now: this.#seenAt }), bytesSent === 0, false);
+    this.end(chunks, []);
     return true;
   }
 
@@ -387,19 +385,13 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   }
 }
 
-/** The lines of the fields that all hits of a stored response have; undefined where one cannot be written. */
-const linesOf = onceForEach((fields: Fields): { readonly lines: Http2Lines | undefined } => {
+/** False where a field cannot be written. */
+function listKept(fields: Fields): Http2Lines | false {
   try {
-    return { lines: http2Lines(fields) };
+    return http2Lines(fields);
   } catch {
-    return { lines: undefined };
+    return false;
   }
-});
-
-function sizeOf(chunks: readonly Uint8Array[]): number {
-  let sizeBytes = 0;
-  for (const { length } of chunks) sizeBytes += length;
-  return sizeBytes;
 }
 
 /** Whether all that has followed the head of a request is an end (RFC 9113 §8.1: an empty DATA frame may tell it). */

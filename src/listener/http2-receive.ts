@@ -3,9 +3,8 @@
 import { type Field, type Fields, fieldLines, fieldValue } from '../http/fields.ts';
 import type { PlainHead } from '../http/message.ts';
 import type { RequestHead } from './listener.ts';
-import { isNoted, NotedHead, type UnsplitFields } from './plain-head.ts';
+import { readPlainList, type UnsplitList } from './plain-head.ts';
 import {
-  fieldSize,
   fieldsSize,
   isExpectationMet,
   methodError,
@@ -71,44 +70,40 @@ export function receiveHttp2Head(rawHeaders: readonly string[], context: Recepti
 
 /** Reads a head that a hit may answer; undefined where `receiveHttp2Head` has to look. */
 export function readPlainHttp2Head(
-  rawHeaders: readonly string[],
+  list: readonly string[],
   { scheme, limits }: Pick<ReceptionContext, 'scheme' | 'limits'>,
 ): PlainHead | undefined {
-  const pseudo = { method: '', scheme: '', authority: undefined as string | undefined, path: '' };
-  let at = 0;
-  for (; rawHeaders[at]?.startsWith(':') === true; at += 2) {
-    const value = rawHeaders[at + 1] as string;
-    if (rawHeaders[at] === ':method') pseudo.method = value;
-    else if (rawHeaders[at] === ':scheme') pseudo.scheme = value;
-    else if (rawHeaders[at] === ':authority') pseudo.authority = value;
-    else pseudo.path = value;
+  let method = '';
+  let target = '';
+  let authority = '';
+  let isOfScheme = false;
+  let start = 0;
+  for (; list[start]?.startsWith(':') === true; start += 2) {
+    const value = list[start + 1] as string;
+    if (list[start] === ':method') method = value;
+    else if (list[start] === ':path') target = value;
+    else if (list[start] === ':authority') authority = value;
+    else isOfScheme = value === scheme;
   }
-  const { method, path: target } = pseudo;
-  if ((method !== 'GET' && method !== 'HEAD') || pseudo.scheme !== scheme || target.length > limits.targetBytes) return undefined;
-  const head = new NotedHead({ method, target, version: '2' }, pseudo.authority, new ListedFields(rawHeaders));
-  let sizeBytes = 0;
-  let count = 0;
-  for (; at + 1 < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at] as string;
-    const value = rawHeaders[at + 1] as string;
-    if (isNoted(name.length, name.charCodeAt(0)) && !head.note(name, value)) return undefined;
-    sizeBytes += fieldSize(name, value);
-    count += 1;
-  }
-  const isSmall = count <= limits.maxFieldCount && sizeBytes <= limits.fieldsBytes;
-  return isSmall && head.hasAuthority ? head : undefined;
+  if ((method !== 'GET' && method !== 'HEAD') || !isOfScheme || target.length > limits.targetBytes) return undefined;
+  return readPlainList({ method, target, version: '2' }, new ListedFields(list, start, authority), limits);
 }
 
-class ListedFields implements UnsplitFields {
-  readonly #rawHeaders: readonly string[];
+/** The field lines of a plain head. */
+class ListedFields implements UnsplitList {
+  readonly list: readonly string[];
+  readonly start: number;
+  readonly authority: string;
 
-  constructor(rawHeaders: readonly string[]) {
-    this.#rawHeaders = rawHeaders;
+  constructor(list: readonly string[], start: number, authority: string) {
+    this.list = list;
+    this.start = start;
+    this.authority = authority;
   }
 
   split(): Fields {
-    const { authority, fields } = readHeaderList(this.#rawHeaders);
-    return withHost(fields, authority ?? fieldValue(fields, 'host') ?? '');
+    const { fields } = readHeaderList(this.list);
+    return withHost(fields, this.authority === '' ? (fieldValue(fields, 'host') ?? '') : this.authority);
   }
 }
 

@@ -2,11 +2,10 @@
 
 import type { Socket } from 'node:net';
 import { errorResponse } from '../delivery/problem.ts';
-import type { Hit, Peer, ProxyRequest } from '../http/message.ts';
+import type { Peer, ProxyRequest } from '../http/message.ts';
 import type { ProxyError } from '../http/proxy-error.ts';
 import { Http2Connection, type Http2Requests } from './http2-connection.ts';
 import type { Http2Exchange } from './http2-exchange.ts';
-import { readPlainHttp2Head } from './http2-receive.ts';
 import { createPace, createUploadPace, type Pace } from './pace.ts';
 import type { ConnectionServer, ProtocolOptions } from './protocol.ts';
 import { answer, type ResponseContext, respond } from './respond.ts';
@@ -24,6 +23,7 @@ export function createHttp2Server(options: ProtocolOptions): ConnectionServer {
 }
 
 class Http2Server implements ConnectionServer, Http2Requests {
+  readonly pace: Pace;
   readonly uploadPace: Pace;
   readonly #options: ProtocolOptions;
   readonly #context: ResponseContext;
@@ -38,8 +38,9 @@ class Http2Server implements ConnectionServer, Http2Requests {
     const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs } = limits;
     const timeouts = [headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs];
     this.#options = options;
+    this.pace = createPace({ limits, now, after });
+    this.#context = { handler, now, pace: this.pace };
     this.uploadPace = createUploadPace({ limits, now, after });
-    this.#context = { handler, now, pace: createPace({ limits, now, after }) };
     this.#rounds = createRounds(after, roundPeriod(timeouts, period), () => this.#look());
   }
 
@@ -83,16 +84,6 @@ class Http2Server implements ConnectionServer, Http2Requests {
 
   take(exchange: Http2Exchange, request: ProxyRequest): void {
     answer(exchange, request, this.#context);
-  }
-
-  findHit(rawHeaders: readonly string[], peer: Peer, receivedAt: number): Hit | undefined {
-    const { scheme, limits, handler } = this.#options;
-    const head = handler.hit === undefined ? undefined : readPlainHttp2Head(rawHeaders, { scheme, limits });
-    return head && handler.hit?.(head, { scheme, peer, receivedAt });
-  }
-
-  writeHit(exchange: Http2Exchange, hit: Hit): boolean {
-    return exchange.writeHit(hit, this.#context.pace);
   }
 
   refuse(exchange: Http2Exchange, error: ProxyError): void {

@@ -1,16 +1,19 @@
-/** Heads that a hit may answer (`PlainHead`), noted while a head is passed over; the other lines are split only when they are read. */
+/**
+ * Heads that a hit may answer (`PlainHead`). One pass over the field lines notes the few that a hit is decided by; the others stay
+ * as they are until something reads them.
+ */
 
-import type { Field, Fields } from '../http/fields.ts';
+import { type Fields, hasField, trimWhitespace } from '../http/fields.ts';
 import type { PlainHead } from '../http/message.ts';
 
-/** Fields that a plain head notes. */
-const notedFields = ['host', 'range', 'if-range', 'if-none-match', 'if-modified-since', 'accept-encoding', 'connection'];
+/** Fields that a plain head may have and that are noted. */
+const notedNames = ['host', 'range', 'if-range', 'if-none-match', 'if-modified-since', 'accept-encoding', 'connection'];
 
 /**
  * Fields that a plain head does not have: they decide about more than a hit looks at (framing, loops, directives, other
  * conditions, other protocols).
  */
-const otherFields = [
+const otherNames = [
   'via',
   'cdn-loop',
   'expect',
@@ -30,82 +33,131 @@ const longestName = 'if-unmodified-since'.length;
 
 /** By the length of a name and its first letter: whether it may be one of these. Most names are passed over by one look. */
 const looks = new Uint8Array((longestName + 1) * 32);
-for (const name of [...notedFields, ...otherFields]) looks[name.length * 32 + (name.charCodeAt(0) & 31)] = 1;
+for (const name of [...notedNames, ...otherNames]) looks[name.length * 32 + (name.charCodeAt(0) & 31)] = 1;
 
 const none: Fields = [];
+const space = 0x20;
+/** Per field line: the colon, the space after it, CR and LF. */
+const lineOverheadBytes = 4;
 
-/** Whether a name of so many characters, which begins with this one (a UTF-16 code, in any case), has to be noted. */
-export function isNoted(length: number, first: number): boolean {
-  return length <= longestName && looks[length * 32 + (first & 31)] === 1;
+/** What is counted against the limits of a head. */
+export interface PlainLimits {
+  readonly fieldsBytes: number;
+  readonly maxFieldCount: number;
 }
 
-/** Where a head came from, as long as its lines are not split. */
-export interface UnsplitFields {
-  /** All lines. */
-  split(): Fields;
-}
+/** A request line, or the pseudo-fields in its place. */
+export type PlainLine = Pick<PlainHead, 'method' | 'target' | 'version'>;
 
-/** A head while it is passed over. */
-export class NotedHead implements PlainHead {
+/** A head while its lines are passed over. A class, because there is one for each request. */
+class NotedHead implements PlainHead {
   readonly method: 'GET' | 'HEAD';
   readonly target: string;
   readonly version: string;
+  authority = '';
+  selecting: Fields = none;
   acceptEncoding: string | undefined;
-  /** That of Host, or of `:authority` where there is one; undefined as long as none was noted. */
-  #authority: string | undefined;
-  #selecting: Field[] | undefined;
   readonly #unsplit: UnsplitFields;
-  #fields: Fields | undefined;
 
-  constructor(line: Pick<PlainHead, 'method' | 'target' | 'version'>, authority: string | undefined, unsplit: UnsplitFields) {
-    this.method = line.method;
-    this.target = line.target;
-    this.version = line.version;
-    this.#authority = authority;
+  constructor({ method, target, version }: PlainLine, unsplit: UnsplitFields) {
+    this.method = method;
+    this.target = target;
+    this.version = version;
     this.#unsplit = unsplit;
   }
 
-  get authority(): string {
-    return this.#authority ?? '';
+  readFields(): Fields {
+    return this.#unsplit.split();
   }
+}
 
-  get selecting(): Fields {
-    return this.#selecting ?? none;
-  }
+/** Field lines as they came. */
+export interface UnsplitFields {
+  split(): Fields;
+}
 
-  get fields(): Fields {
-    this.#fields ??= this.#unsplit.split();
-    return this.#fields;
-  }
+/** Field lines from `start` to `end` of a text of one character per byte. */
+export interface UnsplitText extends UnsplitFields {
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+}
 
-  /** RFC 9112 §3.2: a request has exactly one Host. */
-  get hasAuthority(): boolean {
-    return this.#authority !== undefined;
-  }
+/** Field lines as names, in lower case, and values in turn, from `start` on. */
+export interface UnsplitList extends UnsplitFields {
+  readonly list: readonly string[];
+  readonly start: number;
+  /** That of the pseudo-field; empty where there is none. */
+  readonly authority: string;
+}
 
-  /** Notes a line whose name `isNoted`, in lower case; false where the head is not plain. A line that stands twice is not. */
-  note(name: string, value: string): boolean {
-    switch (name) {
-      case 'host':
-        if (this.#authority !== undefined) return false;
-        this.#authority = value;
-        return true;
-      case 'accept-encoding':
-        if (this.acceptEncoding !== undefined) return false;
-        this.acceptEncoding = value;
-        return true;
-      case 'range':
-      case 'if-range':
-      case 'if-none-match':
-      case 'if-modified-since':
-        if (this.#selecting?.some((field) => field[0] === name) === true) return false;
-        this.#selecting ??= [];
-        this.#selecting.push([name, value]);
-        return true;
-      case 'connection':
-        return value.toLowerCase() === 'keep-alive';
-      default:
-        return !otherFields.includes(name) && !framingLike.test(name);
+/**
+ * Reads the field lines of a text of which the grammar of HTTP/1.1 is known to hold. Undefined where the head is not plain, or may be too large as limits count it.
+ */
+export function readPlainText(
+  line: PlainLine,
+  unsplit: UnsplitText,
+  limits: PlainLimits,
+): PlainHead | undefined {
+  const { text, start, end } = unsplit;
+  const head = new NotedHead(line, unsplit);
+  let count = 0;
+  for (let at = start; at < end - 2; ) {
+    const colon = text.indexOf(':', at);
+    const lineEnd = text.indexOf('\r', colon);
+    const length = colon - at;
+    if (length <= longestName && looks[length * 32 + (text.charCodeAt(at) & 31)] === 1) {
+      const isUsual = text.charCodeAt(colon + 1) === space && text.charCodeAt(colon + 2) > space && text.charCodeAt(lineEnd - 1) > space;
+      const value = isUsual ? text.slice(colon + 2, lineEnd) : trimWhitespace(text.slice(colon + 1, lineEnd));
+      if (!note(head, text.slice(at, colon).toLowerCase(), value)) return undefined;
     }
+    count += 1;
+    at = lineEnd + 2;
+  }
+  // Limits count a space behind each colon, which may not be there.
+  const isSmall = count <= limits.maxFieldCount && end - start + count <= limits.fieldsBytes;
+  return isSmall && head.authority !== '' ? head : undefined;
+}
+
+/** Reads the field lines of a list. Undefined as for `readPlainText`. */
+export function readPlainList(line: PlainLine, unsplit: UnsplitList, limits: PlainLimits): PlainHead | undefined {
+  const { list, start } = unsplit;
+  const head = new NotedHead(line, unsplit);
+  head.authority = unsplit.authority;
+  let sizeBytes = 0;
+  for (let at = start; at + 1 < list.length; at += 2) {
+    const name = list[at] as string;
+    const value = list[at + 1] as string;
+    if (name.length <= longestName && looks[name.length * 32 + (name.charCodeAt(0) & 31)] === 1) {
+      if (!note(head, name, value)) return undefined;
+    }
+    sizeBytes += name.length + value.length + lineOverheadBytes;
+  }
+  const isSmall = (list.length - start) / 2 <= limits.maxFieldCount && sizeBytes <= limits.fieldsBytes;
+  return isSmall && head.authority !== '' ? head : undefined;
+}
+
+/** Notes a line; false where the head is not plain. A line that stands twice is not. */
+function note(head: NotedHead, name: string, value: string): boolean {
+  switch (name) {
+    case 'host':
+      if (head.authority !== '') return false;
+      head.authority = value;
+      return true;
+    case 'accept-encoding':
+      if (head.acceptEncoding !== undefined) return false;
+      head.acceptEncoding = value;
+      return true;
+    case 'range':
+    case 'if-range':
+    case 'if-none-match':
+    case 'if-modified-since':
+      if (hasField(head.selecting, name)) return false;
+      head.selecting = [...head.selecting, [name, value]];
+      return true;
+    case 'connection':
+      return value.toLowerCase() === 'keep-alive';
+    default:
+      return !otherNames.includes(name) && !framingLike.test(name);
   }
 }

@@ -85,13 +85,8 @@ export function parseFields(rawHeaders: readonly string[]): Fields {
 /** The size of a header section as limits count it, in bytes. */
 export function fieldsSize(fields: Fields): number {
   let sizeBytes = 0;
-  for (const [name, value] of fields) sizeBytes += fieldSize(name, value);
+  for (const [name, value] of fields) sizeBytes += name.length + value.length + lineOverheadBytes;
   return sizeBytes;
-}
-
-/** The size of one field line as limits count it, in bytes. */
-export function fieldSize(name: string, value: string): number {
-  return name.length + value.length + lineOverheadBytes;
 }
 
 /** RFC 9112 §3.2: exactly one valid Host, which only a client of HTTP/1.0 may leave out. */

@@ -13,9 +13,9 @@ import { originTarget, prefixOf, type Router } from './router.ts';
 import {
   hasOneReading,
   hidesStepUp,
-  isPlainTarget,
   normaliseTarget,
   pathReadings,
+  plainTarget,
   splitTarget,
   stepsOut,
   type Target,
@@ -52,49 +52,71 @@ export function routeRequest(destination: Destination, router: Router): Routed {
 
 const rememberedBy = onceForEach((_router: Router) => new Remembered<Routed>());
 
-/** The route of a plain target, and the key that its responses are stored under. */
-export interface KeyedRoute {
-  readonly route: Route;
+/** The rules of the route of a plain target, and the key that its responses are stored under. */
+export interface KeyedRules<Rules> {
+  readonly rules: Rules;
   readonly key: string;
 }
 
 /** Finds them; undefined where `routeRequest` has to look. */
-export type PlainRouter = (
+export type PlainRouter<Rules> = (
   scheme: ProxyRequest['scheme'],
   authority: string,
   target: string,
-) => KeyedRoute | undefined;
+) => KeyedRules<Rules> | undefined;
 
-/** What each plain target of an authority begins with in a key. */
-interface Place {
-  /** Normalised. */
-  readonly authority: string;
-  readonly prefixes: Map<Route, string>;
+/** What the keys of all plain targets of a route begin with, under one authority. */
+interface Place<Rules> {
+  readonly rules: Rules;
+  readonly prefix: string;
 }
 
-/** Creates a router of plain targets: they are their own normal form, so that their keys differ in the target alone. */
-export function createPlainRouter(router: Router): PlainRouter {
-  const places = { http: new Remembered<Place>(), https: new Remembered<Place>() };
-  const placeOf = (scheme: ProxyRequest['scheme'], sent: string): Place | undefined => {
-    const known = places[scheme].find(sent);
-    const authority = known === undefined ? normaliseAuthority(sent, scheme) : undefined;
-    if (authority === undefined) return known;
-    const place = { authority, prefixes: new Map<Route, string>() };
-    places[scheme].keep(sent, place);
+/** What is known of an authority as clients write it. */
+interface KnownAuthority<Rules> {
+  /** Normalised. */
+  readonly authority: string;
+  /** Of the route that serves every path, where there is one. */
+  readonly only: Place<Rules> | undefined;
+  readonly places: Map<Route, Place<Rules>>;
+}
+
+/** So many authorities are known at a time: clients may invent any number. */
+const mostAuthorities = 1024;
+
+/**
+ * Creates a router of plain targets, which each reader understands as they are written: they are their own normal form, so that the
+ * keys of a route differ in the target alone. `rulesOf` is asked once for each route.
+ */
+export function createPlainRouter<Rules>(router: Router, rulesOf: (route: Route) => Rules): PlainRouter<Rules> {
+  const rules = onceForEach((route: Route) => ({ of: rulesOf(route) }));
+  const known = { http: new Map<string, KnownAuthority<Rules>>(), https: new Map<string, KnownAuthority<Rules>>() };
+  const placeOf = (route: Route, scheme: ProxyRequest['scheme'], authority: string): Place<Rules> => ({
+    rules: rules(route).of,
+    prefix: targetKeys(route, scheme, authority, { path: '/', query: '' }).key.slice(0, -1),
+  });
+  const know = (scheme: ProxyRequest['scheme'], sent: string): KnownAuthority<Rules> | undefined => {
+    const authority = normaliseAuthority(sent, scheme);
+    if (authority === undefined) return undefined;
+    const route = router.only?.(authority);
+    const found = { authority, only: route && placeOf(route, scheme, authority), places: new Map() };
+    if (known[scheme].size >= mostAuthorities) known[scheme].clear();
+    known[scheme].set(sent, found);
+    return found;
+  };
+  const choose = ({ authority, places }: KnownAuthority<Rules>, scheme: ProxyRequest['scheme'], target: string) => {
+    const route = router(authority, splitTarget(target).path);
+    let place = route && places.get(route);
+    if (route !== undefined && place === undefined) {
+      place = placeOf(route, scheme, authority);
+      places.set(route, place);
+    }
     return place;
   };
   return (scheme, sent, target) => {
-    const place = isPlainTarget(target) ? placeOf(scheme, sent) : undefined;
-    if (place === undefined) return undefined;
-    const mark = target.indexOf('?');
-    const route = router(place.authority, mark < 0 ? target : target.slice(0, mark));
-    if (route === undefined || route.cache.key.query !== 'all') return undefined;
-    let prefix = place.prefixes.get(route);
-    if (prefix === undefined) {
-      prefix = targetKeys(route, scheme, place.authority, { path: '/', query: '' }).key.slice(0, -1);
-      place.prefixes.set(route, prefix);
-    }
-    return { route, key: prefix + target };
+    if (!plainTarget.test(target)) return undefined;
+    const authority = known[scheme].get(sent) ?? know(scheme, sent);
+    const place = authority && (authority.only ?? choose(authority, scheme, target));
+    return place && { rules: place.rules, key: place.prefix + target };
   };
 }
 

@@ -9,7 +9,11 @@ import { normaliseTarget, withUpperDigits } from './target.ts';
  * Finds the route for a normalised authority (empty for none) and a path in one of its readings (see `pathReadings`); undefined when
  * no route serves them.
  */
-export type Router = (authority: string, path: string) => Route | undefined;
+export interface Router {
+  (authority: string, path: string): Route | undefined;
+  /** The route that serves every path of an authority, where one does. */
+  readonly only?: (authority: string) => Route | undefined;
+}
 
 /** A route under one of its hosts. */
 interface Candidate {
@@ -30,11 +34,21 @@ const hostKinds: readonly Candidate['hostKind'][] = ['exact', 'suffix', 'any'];
  */
 export function createRouter(routes: readonly Route[]): Router {
   const candidates = routes.flatMap(candidatesOf).sort(compareCandidates);
-  return (authority, path) => {
-    // With a dot at its end a name is the same one to an origin (RFC 1034 §3.1).
-    const host = hostOf(authority).replace(/\.$/, '');
+  const route = (authority: string, path: string): Route | undefined => {
+    const host = hostName(authority);
     return candidates.find((candidate) => hasHost(candidate, host) && hasEitherPrefix(path, candidate))?.route;
   };
+  const only = (authority: string): Route | undefined => {
+    const host = hostName(authority);
+    const first = candidates.find((candidate) => hasHost(candidate, host));
+    return first?.prefix === '/' ? first.route : undefined;
+  };
+  return Object.assign(route, { only });
+}
+
+/** With a dot at its end a name is the same one to an origin (RFC 1034 §3.1). */
+function hostName(authority: string): string {
+  return hostOf(authority).replace(/\.$/, '');
 }
 
 /**

@@ -29,10 +29,11 @@ export function hasOneReading(path: string): boolean {
   return !/[%\\;]|\/[./]/.test(path);
 }
 
-/** Whether a target is a path, and perhaps a query, that each reader understands as it is written, and that is its own normal form. */
-export function isPlainTarget(target: string): boolean {
-  return target.startsWith('/') && hasOneReading(target) && !target.includes('#');
-}
+/**
+ * A target that is a path, and perhaps a query, that each reader understands as it is written, and that is its own normal form: no
+ * encoded byte, parameter or fragment, and no segment that is empty or begins with a dot.
+ */
+export const plainTarget = /^(?:\/(?![./])[^%\\;#/]*)+$/;
 
 /**
  * Whether a path hides a step up: a segment `..` beside an encoded slash or a backslash, or with a parameter. Some

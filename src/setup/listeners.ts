@@ -86,6 +86,8 @@ export class Listeners {
   readonly #connections: AdjustableConnectionLimits;
   #passed: readonly PassedSocket[];
   #service: Service;
+  /** The handler of all listeners: it stays when the service changes, and its road of hits is always that of the service. */
+  readonly #front: Handler & { hit?: Handler['hit'] | undefined };
   #posts: readonly Post[] = [];
   /** Those that have left their place, and have connections that something runs on. */
   readonly #retired = new Set<Listener>();
@@ -94,6 +96,8 @@ export class Listeners {
     this.#ground = ground;
     this.#passed = ground.passed;
     this.#service = this.#serviceOf(first);
+    this.#front = tellRequests((request) => this.#service.handler(request), ground.emit);
+    this.#front.hit = first.handler.hit;
     this.#connections = createConnectionLimits(connectionRules(first.config, ground.processes));
   }
 
@@ -140,6 +144,7 @@ export class Listeners {
   async #commit(served: Served, plans: readonly Plan[]): Promise<void> {
     const gone = this.#posts.filter((post) => !plans.some(({ before }) => before === post));
     this.#service = this.#serviceOf(served);
+    this.#front.hit = served.handler.hit;
     this.#connections.adjust(connectionRules(served.config, this.#ground.processes));
     this.#posts = await Promise.all(plans.map((plan) => this.#occupy(plan)));
     await Promise.all(gone.map((post) => this.#leave(post)));
@@ -190,10 +195,7 @@ export class Listeners {
       ...(proxyProtocol ? { proxyProtocolFrom: (address) => this.#service.isTrusted(address) } : {}),
       ...(redirectToHttpsPort === undefined
         ? {
-            handler: Object.assign(
-              tellRequests((request) => this.#service.handler(request), emit),
-              { hit: (head, from) => this.#service.handler.hit?.(head, from) } satisfies Pick<Handler, 'hit'>,
-            ),
+            handler: this.#front,
             tunnel: { open: (request, client) => this.#service.tunnel.open(request, client) },
           }
         : {

@@ -53,7 +53,9 @@ class MemoryBefore implements TieredStore {
   }
 
   peek(key: string): readonly StoredEntry[] | undefined {
-    return this.#inMemory(key) ?? this.#store.peek(key)?.map((entry) => this.#wrap(entry));
+    const kept = this.#memory.entriesOf(key);
+    if (kept === undefined) return this.#store.peek(key)?.map((entry) => this.#wrap(entry));
+    return kept.length === 1 && kept[0]?.pinnedUntil === undefined ? kept : findable(kept, this.#now);
   }
 
   async find(key: string): Promise<readonly StoredEntry[]> {
@@ -202,12 +204,7 @@ class MemoryBefore implements TieredStore {
   }
 
   #wrap(entry: StoredEntry): StoredEntry {
-    return new TieredEntry(entry, this);
-  }
-
-  /** A block in memory; the store below is told of the use. */
-  peekBlock(entry: StoredEntry, index: number): Uint8Array | undefined {
-    return this.#blocks.peek(entry.generation, entry, index);
+    return new TieredEntry(entry, this, this.#memory);
   }
 
   /** A block that is read as a whole is kept; what is read again and again in pieces is brought into memory beside that. */
@@ -268,8 +265,9 @@ class TieredEntry implements StoredEntry {
   readonly pinnedUntil: number | undefined;
   readonly #below: StoredEntry;
   readonly #store: MemoryBefore;
+  readonly #memory: MemoryTier;
 
-  constructor(below: StoredEntry, store: MemoryBefore) {
+  constructor(below: StoredEntry, store: MemoryBefore, memory: MemoryTier) {
     this.key = below.key;
     this.variant = below.variant;
     this.generation = below.generation;
@@ -279,10 +277,12 @@ class TieredEntry implements StoredEntry {
     this.pinnedUntil = below.pinnedUntil;
     this.#below = below;
     this.#store = store;
+    this.#memory = memory;
   }
 
+  /** The store below is asked first, for this is how it learns that the entry is in use. */
   peekBlock(index: number): Uint8Array | undefined {
-    return this.#store.peekBlock(this.#below, index);
+    return this.#below.peekBlock(index) ?? this.#memory.block(this.generation, index);
   }
 
   readNow(offset: number, end: number, isDue?: boolean): Uint8Array | undefined {

@@ -40,6 +40,8 @@ export interface RequestEvent {
   /** A code of the table in http/proxy-error. */
   readonly error: string | undefined;
   readonly errorDetail: string | undefined;
+  /** Whether it began and ended in one tick, so that no `begun` was told before. */
+  readonly isAtOnce?: boolean | undefined;
   /** The trace that the request belongs to, where it is traced and recorded. */
   readonly traceId?: string | undefined;
 }

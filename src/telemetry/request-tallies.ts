@@ -65,7 +65,7 @@ export class RequestTallies {
   }
 
   end(event: RequestEvent): void {
-    this.#inFlight.value -= 1;
+    if (event.isAtOnce !== true) this.#inFlight.value -= 1;
     const { route = '', outcome, method, status } = event;
     const ofRoute = this.#routes.get(route) ?? this.#addRoute(route);
     const numbers = ofRoute.outcomes.get(outcome) ?? this.#addOutcome(ofRoute, route, outcome);

@@ -1,7 +1,7 @@
 /** Answers a request as a listener does that finds it plain: by the road of a hit, and by the whole road where that gives nothing. */
 
-import type { Handler, Hit, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
-import { isNoted, NotedHead } from '../../src/listener/plain-head.ts';
+import type { Handler, Hit, PlainHead, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
+import { readPlainList } from '../../src/listener/plain-head.ts';
 
 /** The response, from wherever it came. `now` tells epoch milliseconds. */
 export function answerHitFirst(
@@ -18,15 +18,15 @@ export function answerHitFirst(
 /** What the road of a hit gives; undefined where the request is not plain, or nothing is there for it. */
 export function hitOf(handler: Handler, request: ProxyRequest): Hit | undefined {
   const head = plainHead(request);
-  return head && handler.hit?.(head, request);
+  const { scheme, peer, receivedAt } = request;
+  return head && handler.hit?.(head, { scheme, peer }, receivedAt);
 }
 
 /** The head of a request, where it is plain. */
-function plainHead({ method, target, version, body, fields }: ProxyRequest): NotedHead | undefined {
+function plainHead({ method, target, version, body, fields }: ProxyRequest): PlainHead | undefined {
   if ((method !== 'GET' && method !== 'HEAD') || body !== undefined) return undefined;
-  const head = new NotedHead({ method, target, version }, undefined, { split: () => fields });
-  const isPlain = fields.every(([name, value]) => !isNoted(name.length, name.charCodeAt(0)) || head.note(name, value));
-  return isPlain && head.hasAuthority ? head : undefined;
+  const unsplit = { list: fields.flat(), start: 0, authority: '', split: () => fields };
+  return readPlainList({ method, target, version }, unsplit, { fieldsBytes: 65_536, maxFieldCount: 1_000 });
 }
 
 /** A hit as the handler would have said it. */
@@ -35,7 +35,7 @@ export function responseOf(hit: Hit, now: () => number): ProxyResponse {
   return {
     status,
     fields: [
-      ...hit.fields,
+      ...hit.fields.lines,
       ['age', String(ageSeconds)],
       ['cache-status', cacheStatus],
       ...(contentRange === undefined ? [] : [['content-range', contentRange] as const]),

@@ -2,7 +2,7 @@
 
 import { ChunkedDecoder } from '../../src/listener/http1/chunked-decoder.ts';
 import { HeadParser } from '../../src/listener/http1/head-parser.ts';
-import type { HeadLimits, ParsedHead } from '../../src/listener/http1/request-head.ts';
+import { type HeadLimits, type ParsedHead, spellOut } from '../../src/listener/http1/request-head.ts';
 import { servedMethods } from '../../src/listener/receive.ts';
 import { readRequestFraming } from '../../src/listener/request-framing.ts';
 import { readTarget } from '../../src/listener/target.ts';
@@ -49,11 +49,10 @@ class OwnReader {
 
   #takeHead(piece: Buffer): Buffer {
     const bytes = Buffer.concat([this.#head, piece]);
-    const reading = this.#parser.read(bytes);
-    if (reading.kind === 'head') {
-      this.#parser.reset();
+    const reading = this.#head.length === 0 ? this.#parser.readFirst(bytes) : this.#parser.read(bytes);
+    if (reading.kind === 'head' || reading.kind === 'plain') {
       this.#head = Buffer.alloc(0);
-      this.#begin(reading.head);
+      this.#begin(reading.kind === 'plain' ? spellOut(reading.head) : reading.head);
       return bytes.subarray(reading.sizeBytes);
     }
     if (reading.kind === 'fault') this.#fault = reading.code;

@@ -176,8 +176,8 @@ export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
       return chosen(request);
     },
     {
-      hit: ((head, from) => {
-        const hit = next().hit?.(head, from);
+      hit: ((...plain) => {
+        const hit = next().hit?.(...plain);
         if (hit !== undefined) requests += 1;
         return hit;
       }) satisfies HitRoad,

@@ -1,18 +1,17 @@
 /** One HTTP/1 connection: what comes on it, the exchanges that run on it, and how it ends. */
 
 import type { Socket } from 'node:net';
-import type { Peer } from '../../http/message.ts';
+import type { Peer, PlainHead, PlainSource } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import { takenBytes } from '../taken-bytes.ts';
 import type { Ground } from './ground.ts';
 import { formatLastProblem } from './head-text.ts';
 import { HeldHead } from './held-head.ts';
 import { type Waiting, Watch } from './patience.ts';
-import { Pipeline } from './pipeline.ts';
 import type { RequestBody } from './request-body.ts';
-import type { WholeHead } from './request-head.ts';
+import { type ParsedHead, spellOut } from './request-head.ts';
 import type { RunningExchange } from './running-exchange.ts';
-import { endSlowly, type SocketUser, stopReading, useSocket } from './socket-events.ts';
+import { writeHit } from './write-hit.ts';
 
 /** How many requests a client may send ahead of their responses; the connection ends after so many. */
 const pipelinedRequests = 100;
@@ -20,16 +19,18 @@ const pipelinedRequests = 100;
 /** The server of a connection. */
 export interface ConnectionOwner extends Ground {
   /** Takes a request whose head has come. `rest` is what has come after it. */
-  take(connection: Connection, reading: WholeHead, rest: Buffer): void;
+  take(connection: Connection, parsed: ParsedHead, rest: Buffer): void;
   forget(connection: Connection): void;
 }
 
 const noBytes = Buffer.alloc(0);
 
 /** Reads requests, has them taken one after the other, and ends when that is due. */
-export class Connection implements SocketUser {
+export class Connection implements SocketUser, PlainSource {
   readonly socket: Socket;
+  readonly scheme: 'http' | 'https';
   readonly peer: Peer;
+  known: object | undefined;
   readonly ground: ConnectionOwner;
   movedBytes = 0;
   readonly #pipeline: Pipeline;
@@ -47,6 +48,7 @@ export class Connection implements SocketUser {
 
   constructor(socket: Socket, peer: Peer, ground: ConnectionOwner) {
     this.socket = socket;
+    this.scheme = ground.scheme;
     this.peer = peer;
     this.ground = ground;
     this.#pipeline = new Pipeline(socket);
@@ -70,11 +72,6 @@ export class Connection implements SocketUser {
   /** Whether it will be kept, and no response is due on it: only then may it become a tunnel. */
   get isFree(): boolean {
     return this.#stage === 'open' && this.#pipeline.length === 0;
-  }
-
-  /** Whether a response can be written at once, and the connection goes on after it. */
-  get isClear(): boolean {
-    return this.isFree && !this.#isRetired && this.socket.writableLength === 0;
   }
 
   receive(chunk: Buffer): void {
@@ -254,13 +251,20 @@ export class Connection implements SocketUser {
 
   /** Returns what comes after the head. */
   #readHead(bytes: Buffer): Buffer {
+    const { parser } = this.ground;
+    const isBusy = this.#stage !== 'open' || this.#pipeline.running.length > 0;
     // What comes after the last request (RFC 9112 §9.6) is not read while responses are due.
-    if (!this.isOpen || (this.#held === undefined && this.#pipeline.isFull)) {
+    if (isBusy && (!this.isOpen || (this.#held === undefined && this.#pipeline.isFull))) {
       this.#pipeline.holdBack(bytes);
       return noBytes;
     }
     if (this.#held === undefined) this.#requests += 1;
-    const reading = this.#held?.read(bytes) ?? this.ground.readHead(bytes);
+    const reading = this.#held === undefined ? parser.readFirst(bytes) : this.#held.read(bytes);
+    if (reading.kind === 'plain') {
+      const rest = reading.sizeBytes === bytes.length ? noBytes : bytes.subarray(reading.sizeBytes);
+      if (isBusy || this.#isRetired || !this.#writeHit(reading.head)) this.ground.take(this, spellOut(reading.head), rest);
+      return rest;
+    }
     if (reading.kind === 'more') {
       this.#held ??= new HeldHead(this.ground.limits, bytes);
       return noBytes;
@@ -272,8 +276,17 @@ export class Connection implements SocketUser {
       return noBytes;
     }
     const rest = all.subarray(reading.sizeBytes);
-    this.ground.take(this, reading, rest);
+    this.ground.take(this, reading.head, rest);
     return rest;
+  }
+
+  /** Answers a plain head from memory, where that can be: nothing else is due on the connection, which goes on after it. */
+  #writeHit(head: PlainHead): boolean {
+    const { handler, now } = this.ground;
+    if (handler.hit === undefined || this.socket.writableLength > 0) return false;
+    const receivedAt = now();
+    const hit = handler.hit(head, this, receivedAt);
+    return hit !== undefined && writeHit(this, hit, receivedAt);
   }
 
   /** Returns what comes after the body. */
@@ -292,4 +305,160 @@ export class Connection implements SocketUser {
     if (this.socket.writable) this.socket.write(formatLastProblem(error, this.ground.now()), 'latin1');
     this.end();
   }
+}
+
+/** With so many bytes that a client has yet to take, no further request of it is read. */
+const untakenLimitBytes = 64 * 1024;
+
+/** Most connections have nothing to do most of the time. */
+const none: readonly RunningExchange[] = [];
+
+/** Exchanges begin and settle in order. */
+export class Pipeline {
+  readonly #socket: Socket;
+  running: readonly RunningExchange[] = none;
+  /** Whether there is something that is not read for now. */
+  #isHeldBack = false;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  get length(): number {
+    return this.running.length;
+  }
+
+  get first(): RunningExchange | undefined {
+    return this.running[0];
+  }
+
+  get last(): RunningExchange | undefined {
+    return this.running.at(-1);
+  }
+
+  /** The one whose request's body is still coming. */
+  get receiving(): RunningExchange | undefined {
+    return this.running.find(({ isReceiving }) => isReceiving);
+  }
+
+  /** Whether all of every response is there. */
+  get isMade(): boolean {
+    return this.running.every(({ isMade }) => isMade);
+  }
+
+  get isCloseDelimited(): boolean {
+    return this.running.some(({ isCloseDelimited }) => isCloseDelimited);
+  }
+
+  get isWaitingForClient(): boolean {
+    return this.running.some(({ isWaitingForClient }) => isWaitingForClient);
+  }
+
+  /** Whether the client should take something before its next request is read: a few bytes can ask for many responses. */
+  get isFull(): boolean {
+    if (this.running.length === 0) return false;
+    const waitingBytes = this.running.reduce((sum, exchange) => sum + exchange.waitingBytes, 0);
+    return this.#socket.writableLength + waitingBytes >= untakenLimitBytes;
+  }
+
+  add(exchange: RunningExchange): void {
+    this.running = [...this.running, exchange];
+  }
+
+  remove(exchange: RunningExchange): void {
+    const others = this.running.filter((running) => running !== exchange);
+    this.running = others.length === 0 ? none : others;
+    this.#readOn();
+  }
+
+  /**
+   * Lets the first one write that has not written all, where the socket takes more: TLS copies the whole of what it is given
+   * beyond that. After a response that says that it is the last one, none follows.
+   */
+  passTurn(): void {
+    if (this.#socket.writableNeedDrain) return;
+    const next = this.running.find(({ isLast, isWritten }) => isLast || !isWritten);
+    if (next?.isWritten === false) next.takeTurn();
+  }
+
+  /** The socket takes more. */
+  makeRoom(): void {
+    this.passTurn();
+    this.#readOn();
+  }
+
+  /** Leaves what has come unread, for as long as it is full at least. */
+  holdBack(bytes: Buffer): void {
+    this.#isHeldBack = true;
+    // Paused before: what flows would come here again.
+    this.#socket.pause();
+    this.#socket.unshift(bytes);
+  }
+
+  connectionClosed(): void {
+    for (const exchange of this.running) exchange.connectionClosed();
+  }
+
+  #readOn(): void {
+    if (!this.#isHeldBack || this.isFull) return;
+    this.#isHeldBack = false;
+    this.#socket.resume();
+  }
+}
+
+/** How long a socket that we have ended is still read from (RFC 9112 §9.6), in milliseconds. */
+const lingerMs = 2_000;
+
+/** Who uses a socket. */
+export interface SocketUser {
+  /** Bytes have come. */
+  receive(chunk: Buffer): void;
+  /** The other side has ended its half. */
+  receiveEnd(): void;
+  /** The socket takes more. */
+  makeRoom(): void;
+  /** Nothing more comes and nothing more leaves. */
+  close(): void;
+}
+
+const user = Symbol('user');
+type UsedSocket = Socket & { [user]?: SocketUser };
+
+/** From now on the user is told. */
+export function useSocket(socket: Socket, newUser: SocketUser): void {
+  (socket as UsedSocket)[user] = newUser;
+  socket.on('data', onData).on('end', onEnd).on('drain', onDrain).on('close', onClose);
+}
+
+/** From now on somebody else reads the socket. */
+export function stopReading(socket: Socket): void {
+  socket.off('data', onData).off('end', onEnd).pause();
+}
+
+/**
+ * Ends our side, then reads on for a while and drops what comes: closing at once could reset the connection before the
+ * client has read the last response (RFC 9112 §9.6).
+ */
+export function endSlowly(socket: Socket): void {
+  socket.end(() => {
+    const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
+    socket.once('close', () => clearTimeout(timer));
+  });
+  socket.resume();
+}
+
+function onData(this: UsedSocket, chunk: Buffer): void {
+  this[user]?.receive(chunk);
+}
+
+function onEnd(this: UsedSocket): void {
+  this[user]?.receiveEnd();
+}
+
+function onDrain(this: UsedSocket): void {
+  this[user]?.makeRoom();
+}
+
+function onClose(this: UsedSocket): void {
+  this[user]?.close();
 }

@@ -1,11 +1,13 @@
 /** What the connections of one server have in common. */
 
+import type { Handler } from '../../http/message.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import type { Pace } from '../pace.ts';
+import type { HeadParser } from './head-parser.ts';
 import type { DateLine } from './head-text.ts';
 import type { Joint } from './joint.ts';
 import type { Patience } from './patience.ts';
-import type { HeadLimits, HeadReading } from './request-head.ts';
+import type { HeadLimits } from './request-head.ts';
 
 /** What requests are read with, and responses written. */
 export interface Ground {
@@ -20,6 +22,10 @@ export interface Ground {
   readonly dateLine: DateLine;
   /** What a connection that goes on says of itself. */
   readonly keepAlive: string;
-  /** Reads a head from its first byte on. */
-  readHead(bytes: Buffer): HeadReading;
+  /** What clients speak. */
+  readonly scheme: 'http' | 'https';
+  readonly handler: Handler;
+  readonly pace: Pace;
+  /** Reads heads that come in one piece. */
+  readonly parser: HeadParser;
 }

@@ -1,9 +1,10 @@
 /** Reads the heads of requests in HTTP/1.1 and HTTP/1.0, strictly: what two readers could read in two ways is a fault. */
 
+import type { Fields } from '../../http/fields.ts';
 import type { ErrorCode } from '../../http/proxy-error.ts';
 import { type FieldSection, readFieldSection, splitFieldSection } from './field-lines.ts';
 import { fieldSectionGrammar, requestLineGrammar } from './grammar.ts';
-import { readPlainHead } from './plain-head.ts';
+import { readPlainText, type UnsplitText } from '../plain-head.ts';
 import type { HeadLimits, HeadReading } from './request-head.ts';
 
 const wholeLine = new RegExp(`^${requestLineGrammar}$`);
@@ -56,10 +57,17 @@ export class HeadParser {
     this.#line = undefined;
   }
 
+  /** Begins a head, and reads what has come of it. Only this tells that a head is plain. */
+  readFirst(bytes: Buffer): HeadReading {
+    this.#start = 0;
+    this.#scanned = 0;
+    this.#line = undefined;
+    return this.#readAtOnce(bytes) ?? this.#readOn(bytes);
+  }
+
   /** Reads all that has come of this head, from its first byte on; what comes behind it is not looked at. */
   read(bytes: Buffer): HeadReading {
-    const isFirst = this.#scanned === 0 && this.#line === undefined;
-    return (isFirst ? this.#readAtOnce(bytes) : undefined) ?? this.#readOn(bytes);
+    return this.#readOn(bytes);
   }
 
   /**
@@ -77,8 +85,9 @@ export class HeadParser {
     if (end - line.end > fieldsBytes + emptyLineBytes) return undefined;
     const { method, target, version } = line;
     if (version === '1.1' && (method === 'GET' || method === 'HEAD')) {
-      const plain = readPlainHead({ method, target, version }, text, line.end, end, this.#limits);
-      if (plain !== undefined) return { kind: 'head', head: plain, plain, sizeBytes: end };
+      const unsplit = new TextFields(text, line.end, end);
+      const head = readPlainText({ method, target, version }, unsplit, this.#limits);
+      if (head !== undefined) return { kind: 'plain', head, sizeBytes: end };
     }
     const section = splitFieldSection(text, line.end, end);
     return section === undefined ? undefined : this.#judge(line, section, end);
@@ -126,7 +135,7 @@ export class HeadParser {
     const { fieldsBytes, maxFieldCount } = this.#limits;
     if (fields.length > maxFieldCount) return fault('fields_too_large', `${fields.length} field lines`);
     if (sizeBytes > fieldsBytes) return fault('fields_too_large', `${sizeBytes} bytes`);
-    return { kind: 'head', head: { method, target, version, fields }, plain: undefined, sizeBytes: end };
+    return { kind: 'head', head: { method, target, version, fields }, sizeBytes: end };
   }
 
   /**
@@ -144,6 +153,23 @@ export class HeadParser {
     }
     this.#scanned = end;
     return undefined;
+  }
+}
+
+/** The field lines of a plain head. */
+class TextFields implements UnsplitText {
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+
+  constructor(text: string, start: number, end: number) {
+    this.text = text;
+    this.start = start;
+    this.end = end;
+  }
+
+  split(): Fields {
+    return splitFieldSection(this.text, this.start, this.end)?.fields ?? [];
   }
 }
 

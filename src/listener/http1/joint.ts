@@ -1,4 +1,6 @@
-/** Puts small bodies behind their heads, so that both leave in one piece. */
+/** Writes heads and bodies together; a small body is put behind its head, so that both leave in one piece. */
+
+import type { Socket } from 'node:net';
 
 /** Up to so many bytes of head and body are joined; a copy of more costs more than two pieces do. */
 export const joinedBytes = 8 * 1024;
@@ -9,6 +11,29 @@ const slabBytes = 64 * 1024;
 export class Joint {
   #slab = Buffer.allocUnsafeSlow(slabBytes);
   #at = 0;
+
+  /** Writes a head, one byte per character, and all that comes after it. Returns whether the kernel has taken it at once. */
+  write(socket: Socket, head: string, chunks: readonly Uint8Array[]): boolean {
+    if (!socket.writable) return false;
+    let sizeBytes = head.length;
+    for (const chunk of chunks) sizeBytes += chunk.length;
+    if (sizeBytes === head.length) {
+      if (head !== '') socket.write(head, 'latin1');
+      return hasTaken(socket);
+    }
+    if (sizeBytes <= joinedBytes) {
+      const joined = this.join(head, chunks, sizeBytes);
+      socket.write(joined);
+      const isTaken = hasTaken(socket);
+      if (isTaken) this.takeBack(joined);
+      return isTaken;
+    }
+    socket.cork();
+    if (head !== '') socket.write(head, 'latin1');
+    for (const chunk of chunks) socket.write(chunk);
+    socket.uncork();
+    return hasTaken(socket);
+  }
 
   /** A head, one byte per character, and the body behind it. `sizeBytes` is the length of both, `joinedBytes` at most. */
   join(head: string, chunks: readonly Uint8Array[], sizeBytes: number): Buffer {
@@ -32,4 +57,12 @@ export class Joint {
       this.#at = joined.byteOffset;
     }
   }
+}
+
+/**
+ * Whether what was written has left the process already. Node tries to write at once; whether that went well is known when the
+ * call is back, long before a callback would tell it. Over TLS it never has.
+ */
+export function hasTaken(socket: Socket): boolean {
+  return socket.writableLength === 0 && socket.errored === null && !socket.destroyed;
 }

@@ -9,7 +9,7 @@ export interface ParsedHead {
   readonly method: string;
   /** The request target as received. */
   readonly target: string;
-  readonly version: string;
+  readonly version: '1.0' | '1.1';
   /** The field lines in their order, names in lower case, values without white space around them (RFC 9112 §5). */
   readonly fields: Fields;
 }
@@ -17,20 +17,19 @@ export interface ParsedHead {
 /** What a parser makes of the bytes that have come. */
 export type HeadReading =
   /** A whole head of so many bytes, its empty line and any empty lines before it (RFC 9112 §2.2) included. */
-  | {
-      readonly kind: 'head';
-      readonly head: ParsedHead;
-      /** The same head, where a hit may answer it. */
-      readonly plain: PlainHead | undefined;
-      readonly sizeBytes: number;
-    }
+  | { readonly kind: 'head'; readonly head: ParsedHead; readonly sizeBytes: number }
+  /** The same, of a head that a hit may answer. */
+  | { readonly kind: 'plain'; readonly head: PlainHead; readonly sizeBytes: number }
   /** No fault so far, and not all of it. */
   | { readonly kind: 'more' }
   /** No head whatever follows. */
   | { readonly kind: 'fault'; readonly code: ErrorCode; readonly detail: string };
 
-/** A whole head. */
-export type WholeHead = Extract<HeadReading, { kind: 'head' }>;
+/** A plain head with all its lines. */
+export function spellOut(head: PlainHead): ParsedHead {
+  const { method, target } = head;
+  return { method, target, version: '1.1', fields: head.readFields() };
+}
 
 /** The limits of a head, in bytes. */
 export interface HeadLimits {

@@ -3,8 +3,7 @@
 import type { Socket } from 'node:net';
 import type { BodyStream } from '../../http/message.ts';
 import { descriptorOf } from '../descriptor.ts';
-import { hasTaken } from '../taken.ts';
-import { type Joint, joinedBytes } from './joint.ts';
+import type { Joint } from './joint.ts';
 
 /** So much of a response is kept that has to wait for those before it, until it is held back. In bytes. */
 const waitingLimitBytes = 64 * 1024;
@@ -123,7 +122,7 @@ export class ResponseWriter {
     if (isAlone) {
       this.#head = undefined;
       this.#isEnded = true;
-      const isTaken = writeTogether(this.#place, head, chunks);
+      const isTaken = this.#place.ground.joint.write(this.#place.socket, head, chunks);
       if (isTaken) giveBack?.();
       this.#awaitEnd(isTaken);
       return;
@@ -208,31 +207,4 @@ export class ResponseWriter {
     writer.#isCorked = false;
     writer.#place.socket.uncork();
   }
-}
-
-/** Writes a head and all that comes after it. Returns whether the kernel has taken it at once. */
-export function writeTogether(
-  { socket, ground: { joint } }: Pick<ResponsePlace, 'socket' | 'ground'>,
-  head: string,
-  chunks: readonly Uint8Array[],
-): boolean {
-  if (!socket.writable) return false;
-  let sizeBytes = head.length;
-  for (const chunk of chunks) sizeBytes += chunk.length;
-  if (sizeBytes === head.length) {
-    if (head !== '') socket.write(head, 'latin1');
-    return hasTaken(socket);
-  }
-  if (sizeBytes <= joinedBytes) {
-    const joined = joint.join(head, chunks, sizeBytes);
-    socket.write(joined);
-    const isTaken = hasTaken(socket);
-    if (isTaken) joint.takeBack(joined);
-    return isTaken;
-  }
-  socket.cork();
-  if (head !== '') socket.write(head, 'latin1');
-  for (const chunk of chunks) socket.write(chunk);
-  socket.uncork();
-  return hasTaken(socket);
 }

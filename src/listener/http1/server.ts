@@ -2,7 +2,7 @@
 
 import type { Socket } from 'node:net';
 import { errorResponse } from '../../delivery/problem.ts';
-import type { Peer } from '../../http/message.ts';
+import type { Handler, Peer } from '../../http/message.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import type { RequestHead, Tunnel } from '../listener.ts';
 import { createPace, createUploadPace, type Pace } from '../pace.ts';
@@ -17,8 +17,7 @@ import { DateLine, formatKeepAlive } from './head-text.ts';
 import { Joint } from './joint.ts';
 import { Patience } from './patience.ts';
 import { isWebSocketHandshake, readConnectionWishes } from './persistence.ts';
-import type { HeadReading, ParsedHead, WholeHead } from './request-head.ts';
-import { writeHit } from './write-hit.ts';
+import type { ParsedHead } from './request-head.ts';
 
 /** Creates what speaks HTTP/1.0 and HTTP/1.1 (RFC 9112). */
 export function createHttp1Server(options: ProtocolOptions): ConnectionServer {
@@ -35,7 +34,10 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
   readonly dateLine = new DateLine();
   readonly keepAlive: string;
   readonly #options: ProtocolOptions;
-  readonly #parser: HeadParser;
+  readonly parser: HeadParser;
+  readonly pace: Pace;
+  readonly scheme: 'http' | 'https';
+  readonly handler: Handler;
   readonly #context: ResponseContext;
   readonly #connections = new Set<Connection>();
   readonly #rounds: Rounds;
@@ -51,10 +53,12 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     this.limits = limits;
     this.patience = new Patience(limits);
     this.keepAlive = formatKeepAlive(limits.keepAliveTimeoutMs);
-    this.#parser = new HeadParser(limits);
-    const pace = createPace({ limits, now, after });
+    this.parser = new HeadParser(limits);
+    this.pace = createPace({ limits, now, after });
+    this.scheme = options.scheme;
+    this.handler = handler;
+    this.#context = { handler, now, pace: this.pace };
     this.uploadPace = createUploadPace({ limits, now, after });
-    this.#context = { handler, now, pace };
     this.#rounds = createRounds(after, this.patience.periodMs, () => this.#look());
   }
 
@@ -95,19 +99,9 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     this.#rounds.end();
   }
 
-  readHead(bytes: Buffer): HeadReading {
-    this.#parser.reset();
-    return this.#parser.read(bytes);
-  }
-
-  take(connection: Connection, { head: parsed, plain }: WholeHead, rest: Buffer): void {
-    const { scheme, tunnel, handler } = this.#options;
+  take(connection: Connection, parsed: ParsedHead, rest: Buffer): void {
+    const { scheme, tunnel } = this.#options;
     const { limits, now } = this;
-    if (plain !== undefined && handler.hit !== undefined && connection.isClear) {
-      const from = { scheme, peer: connection.peer, receivedAt: now() };
-      const hit = handler.hit(plain, from);
-      if (hit !== undefined && writeHit(connection, hit, from.receivedAt, this.#context.pace)) return;
-    }
     const { isLast, isUpgrade } = readConnectionWishes(parsed);
     const reception = receiveHead(parsed, { scheme, peer: connection.peer, receivedAt: now(), limits });
     if (isUpgrade) {

@@ -2,23 +2,12 @@
 
 import type { Fields } from '../../http/fields.ts';
 import type { Hit } from '../../http/message.ts';
-import { onceForEach } from '../../http/once-for-each.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { Pace, Pacer } from '../pace.ts';
 import { takenBytes } from '../taken-bytes.ts';
 import type { Connection } from './connection.ts';
 import { type FieldLines, formatFieldLines, formatStatusLine } from './head-text.ts';
-import { writeTogether } from './response-writer.ts';
 import type { RunningExchange } from './running-exchange.ts';
-
-/** The lines of the fields that all hits of a stored response have, and whether Date is among them; undefined where one cannot be written. */
-const linesOf = onceForEach((fields: Fields): { readonly lines: FieldLines | undefined } => {
-  try {
-    return { lines: formatFieldLines(fields) };
-  } catch {
-    return { lines: undefined };
-  }
-});
 
 const statusLines = new Map([200, 206, 304].map((status) => [status, formatStatusLine(status)]));
 
@@ -26,31 +15,32 @@ const statusLines = new Map([200, 206, 304].map((status) => [status, formatStatu
  * Writes a hit. What the kernel does not take at once is watched over until the client has it. Returns whether its fields could be
  * written; nothing has happened otherwise. `now` in epoch milliseconds.
  */
-export function writeHit(connection: Connection, hit: Hit, now: number, pace: Pace): boolean {
-  const { lines } = linesOf(hit.fields);
-  if (lines === undefined) return false;
-  hit.begin();
-  const isTaken = writeTogether(connection, formatHead(connection, hit, lines, now), hit.chunks);
-  if (isTaken) {
+export function writeHit(connection: Connection, hit: Hit, now: number): boolean {
+  const { status, fields, ageSeconds, cacheStatus, contentRange, sizeBytes, chunks } = hit;
+  fields.text ??= formatKept(fields.lines);
+  if (fields.text === false) return false;
+  const { dateLine, keepAlive, joint, pace } = connection.ground;
+  let head = `${statusLines.get(status)}${fields.text.text}Age: ${ageSeconds}\r\nCache-Status: ${cacheStatus}\r\n`;
+  if (contentRange !== undefined) head += `Content-Range: ${contentRange}\r\n`;
+  if (!fields.text.hasDate) head += dateLine.at(now);
+  if (sizeBytes !== undefined) head += `Content-Length: ${sizeBytes}\r\n`;
+  if (joint.write(connection.socket, `${head}${keepAlive}\r\n`, chunks)) {
     hit.giveBack();
-    hit.onDelivered({ bytesSent: sizeOf(hit.chunks), complete: true }, now);
-  } else connection.begin(new WrittenHit(connection, hit, pace));
+    hit.onDelivered({ bytesSent: chunks.length === 0 ? 0 : (sizeBytes ?? 0), complete: true }, now);
+  } else {
+    hit.begin();
+    connection.begin(new WrittenHit(connection, hit, pace));
+  }
   return true;
 }
 
-function formatHead({ ground }: Connection, hit: Hit, lines: FieldLines, now: number): string {
-  const { status, ageSeconds, cacheStatus, contentRange, sizeBytes } = hit;
-  let text = `${statusLines.get(status) ?? formatStatusLine(status)}${lines.text}Age: ${ageSeconds}\r\nCache-Status: ${cacheStatus}\r\n`;
-  if (contentRange !== undefined) text += `Content-Range: ${contentRange}\r\n`;
-  if (!lines.hasDate) text += ground.dateLine.at(now);
-  if (sizeBytes !== undefined) text += `Content-Length: ${sizeBytes}\r\n`;
-  return `${text}${ground.keepAlive}\r\n`;
-}
-
-function sizeOf(chunks: readonly Uint8Array[]): number {
-  let sizeBytes = 0;
-  for (const { length } of chunks) sizeBytes += length;
-  return sizeBytes;
+/** False where a field cannot be written. */
+function formatKept(lines: Fields): FieldLines | false {
+  try {
+    return formatFieldLines(lines);
+  } catch {
+    return false;
+  }
 }
 
 /** A hit of which the socket has all, and the client not yet. */
@@ -102,9 +92,9 @@ class WrittenHit implements RunningExchange, Pacer {
     if (this.#isSettled) return;
     this.#isSettled = true;
     this.#endWatch();
-    const { chunks } = this.#hit;
+    const { chunks, sizeBytes = 0 } = this.#hit;
     const error = isWhole ? undefined : (this.#error ?? new ProxyError('client_gone'));
-    const delivery = { bytesSent: sizeOf(chunks), complete: isWhole, error };
+    const delivery = { bytesSent: chunks.length === 0 ? 0 : sizeBytes, complete: isWhole, error };
     this.#hit.onDelivered(delivery, this.#connection.ground.now());
     this.#connection.settle(this);
   }

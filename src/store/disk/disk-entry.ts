@@ -6,6 +6,7 @@ import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { EntryReader, StoredEntry } from '../store.ts';
 import type { DiskParts } from './disk-parts.ts';
+import { maxUnwrittenUses } from './eviction.ts';
 import type { IndexedEntry } from './index-row.ts';
 
 /** An entry as the store gives it out. Nothing of it is in memory, but asking for it counts as its use. */
@@ -39,8 +40,11 @@ class DiskEntry implements StoredEntry {
     this.#blockChecksum = indexed.blockChecksum;
   }
 
+  /** As `Eviction.touch`, without a call: each hit is one. */
   peekBlock(_index: number): undefined {
-    this.#parts.eviction.touch(this.generation);
+    const { eviction } = this.#parts;
+    eviction.uses.add(this.generation);
+    if (eviction.uses.size > maxUnwrittenUses) eviction.writeOldestUses();
     return undefined;
   }
 

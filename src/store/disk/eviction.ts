@@ -23,7 +23,7 @@ export interface EvictionOptions {
  * So many entries may have uses that are not written yet. A hit writes nothing as long as fewer are in use: uses are written
  * when entries have to leave in another process, and at the end. What a crash loses of them decides on evictions only.
  */
-const maxUnwrittenUses = 262_144;
+export const maxUnwrittenUses = 262_144;
 /** So many uses are written in one transaction. */
 const usesAtOnce = 128;
 /** So many of them are written before another process lets entries leave; the rest is written while it does. */
@@ -51,8 +51,8 @@ export class Eviction {
   readonly #options: EvictionOptions;
   readonly #connection: IndexConnection;
   readonly #index: DiskIndex;
-  /** The generations whose use is not written yet; the one that waits longest is the first. */
-  readonly #uses = new Set<string>();
+  /** The generations whose use is not written yet; the one that waits longest is the first. See `touch`. */
+  readonly uses = new Set<string>();
   /** The id of the row that the hand has passed last. */
   #hand = 0;
   /** Whether the index says where it stands. */
@@ -73,8 +73,13 @@ export class Eviction {
 
   /** Notes that a generation is in use. Written later, with others. */
   touch(generation: string): void {
-    this.#uses.add(generation);
-    if (this.#uses.size > maxUnwrittenUses) this.#writeUses([...this.#uses.keys().take(usesAtOnce)]);
+    this.uses.add(generation);
+    if (this.uses.size > maxUnwrittenUses) this.writeOldestUses();
+  }
+
+  /** Writes some of the uses, because there are too many of them. */
+  writeOldestUses(): void {
+    this.#writeUses([...this.uses.keys().take(usesAtOnce)]);
   }
 
   /** Takes a step toward so many free bytes; tells whether it is worth taking another one. What is expired goes first. */
@@ -100,12 +105,12 @@ export class Eviction {
 
   /** Writes what is still to be written. */
   flush(): void {
-    this.#writeUses([...this.#uses]);
+    this.#writeUses([...this.uses]);
   }
 
   /** Another process is about to let entries leave: it should know which of them are in use here. */
   async tellUses(): Promise<void> {
-    const uses = [...this.#uses].reverse();
+    const uses = [...this.uses].reverse();
     this.#writeUses(uses.slice(0, usesAtFirst));
     for (let at = usesAtFirst; at < uses.length; at += usesAtOnce) {
       await setImmediate();
@@ -122,7 +127,7 @@ export class Eviction {
     return {
       id: { row: Number(row.id), generation },
       weight: Number(row.allocated_bytes),
-      isUsed: this.#rounds < sparingRounds && (row.is_used === 1 || this.#uses.has(generation)),
+      isUsed: this.#rounds < sparingRounds && (row.is_used === 1 || this.uses.has(generation)),
       isHeld: this.#options.isHeld(generation) || this.#options.instances?.isAnother(row.instance) === true,
     };
   }
@@ -131,7 +136,7 @@ export class Eviction {
   #remove(generations: readonly string[]): boolean {
     if (generations.length === 0) return true;
     const count = this.#index.remove(generations);
-    for (const generation of generations) this.#uses.delete(generation);
+    for (const generation of generations) this.uses.delete(generation);
     this.#vainSteps = count > 0 ? 0 : this.#vainSteps + 1;
     if (count > 0) this.#tell(count);
     return count > 0 || (this.#options.instances?.isShared === true && this.#vainSteps < vainSteps);
@@ -145,7 +150,7 @@ export class Eviction {
 
   /** Writes where the hand stands, and that those it spared count as unused. Where that fails, the next step goes on. */
   #spare(spared: readonly EntryId[]): void {
-    for (const { generation } of spared) this.#uses.delete(generation);
+    for (const { generation } of spared) this.uses.delete(generation);
     this.#isHandWritten = this.#connection.attempt(false, ({ deleteUse, updateHand }) => {
       for (const { row } of spared) deleteUse.run(row);
       updateHand.run(this.#hand);
@@ -159,7 +164,7 @@ export class Eviction {
     this.#connection.attempt(undefined, ({ insertUse }) => {
       for (const generation of generations) insertUse.run(generation);
     });
-    for (const generation of generations) this.#uses.delete(generation);
+    for (const generation of generations) this.uses.delete(generation);
   }
 
   /** Makes the index's file smaller, a little at a time, when it has too many pages that nothing is in. */
@@ -171,7 +176,7 @@ export class Eviction {
   }
 
   #startAfresh(): void {
-    this.#uses.clear();
+    this.uses.clear();
     this.#hand = 0;
     this.#isHandWritten = true;
   }
