@@ -7,9 +7,11 @@
 import type { Span } from './bytes/span.ts';
 import { hitStatus } from './cache/answers.ts';
 import { bytesAtOnce } from './cache/block-bytes.ts';
+import type { Cache } from './cache/cache.ts';
 import type { CachePolicy } from './cache/inquiry.ts';
 import { ReuseFields } from './delivery/response-fields.ts';
 import { type RangeRules, selectDelivery } from './delivery/selection.ts';
+import type { AdmissionContext } from './guard/admit.ts';
 import { clientName } from './guard/client-name.ts';
 import type { OpenGate } from './guard/gate.ts';
 import { plainAddress } from './guard/peers.ts';
@@ -17,7 +19,6 @@ import { type Fields, fieldValue } from './http/fields.ts';
 import type { Delivery, Hit, HitRoad, KeptFields, PlainHead, PlainSource } from './http/message.ts';
 import { onceForEach } from './http/once-for-each.ts';
 import type { StoredResponse } from './http/stored-response.ts';
-import type { ProxyContext } from './proxy.ts';
 import { createPlainRouter, policyOf } from './routing/inquiry.ts';
 import type { Route } from './routing/route.ts';
 import { formatCacheStatus } from './semantics/cache-status.ts';
@@ -26,7 +27,7 @@ import { isAnonymous } from './semantics/identity.ts';
 import { isForAll, reuseTerms } from './semantics/reuse.ts';
 import { matchesNominated } from './semantics/vary.ts';
 import type { StoredEntry } from './store/store.ts';
-import type { BegunEvent } from './telemetry/events.ts';
+import type { BegunEvent, Emit } from './telemetry/events.ts';
 
 /** A longer body goes out in pieces, at the client's pace; in bytes. */
 const mostBytes = 1024 * 1024;
@@ -36,7 +37,9 @@ const noChunks: readonly Uint8Array[] = [];
 const begun: BegunEvent = { kind: 'begun', what: 'request' };
 
 /** What the road needs from the proxy. */
-export interface HitContext extends ProxyContext {
+export interface HitContext extends Pick<AdmissionContext, 'router' | 'gateOf' | 'trust'> {
+  readonly cache: Pick<Cache, 'store'>;
+  readonly emit: Emit;
   /** The fields of a stored response as they are passed on: the same array for the same one. */
   readonly forward: (fields: Fields) => Fields;
 }
@@ -54,12 +57,13 @@ export function createHitRoad(context: HitContext): HitRoad {
     if (found?.rules === undefined) return undefined;
     const entries = store.peek(found.key);
     const entry = entries?.[0];
-    if (entry === undefined || entries?.length !== 1 || !entry.isComplete || entry.pinnedUntil !== undefined) return undefined;
+    if (entry === undefined || entries?.length !== 1 || !entry.isComplete || entry.pinnedUntil !== undefined)
+      return undefined;
     const kept = preparedOf(entry.metadata);
-    const prepared =
-      kept.last?.rules === found.rules
-        ? kept.last
-        : (kept.last = new PreparedHit(entry.metadata, found.rules, context.forward, receivedAt));
+    if (kept.last?.rules !== found.rules) {
+      kept.last = new PreparedHit(entry.metadata, found.rules, context.forward, receivedAt);
+    }
+    const prepared = kept.last;
     return prepared.isFor(head, receivedAt) ? selectHit({ head, client, receivedAt, entry, prepared }) : undefined;
   };
 }
@@ -96,7 +100,8 @@ function hitRules(route: Route, gate: OpenGate | undefined): HitRules | undefine
   const policy = policyOf(route);
   const { bypass, key } = policy;
   const bypasses = bypass.fields.length + bypass.cookies.length + bypass.queryParameters.length;
-  const isPlain = policy.isEnabled && bypasses === 0 && key.fields.length + key.cookies.length === 0 && key.query === 'all';
+  const isPlain =
+    policy.isEnabled && bypasses === 0 && key.fields.length + key.cookies.length === 0 && key.query === 'all';
   if (gate === undefined || !isPlain) return undefined;
   return { route, gate, policy, ranges: { ...route.ranges, lengthWaitMs: route.lengthWaitMs } };
 }
@@ -135,7 +140,9 @@ class PreparedHit {
     if (nominated.length > 0 && !matchesNominated(nominated, encodingField(head))) return false;
     if (this.isForAll) return true;
     const { identityFields } = this.rules.policy;
-    return identity?.digest === '' && identityFields.include.length === 0 && isAnonymous(head.readFields(), identityFields);
+    return (
+      identity?.digest === '' && identityFields.include.length === 0 && isAnonymous(head.readFields(), identityFields)
+    );
   }
 }
 
@@ -166,7 +173,8 @@ function selectHit(found: Found): Hit | undefined {
   if (head.selecting.length > 0) {
     const request = { method: head.method, fields: head.selecting };
     const selection = selectDelivery(request, metadata, sizeBytes, rules.ranges, receivedAt);
-    if (selection.kind === 'not-modified') return new MemoryHit(found, 304, fields.notModified, undefined, undefined, noChunks);
+    if (selection.kind === 'not-modified')
+      return new MemoryHit(found, 304, fields.notModified, undefined, undefined, noChunks);
     if (selection.kind === 'partial' && selection.spans.length === 1) {
       [span = span] = selection.spans;
       contentRange = formatContentRange(span, sizeBytes);
@@ -179,7 +187,9 @@ function selectHit(found: Found): Hit | undefined {
   const blockStart = index * blockSizeBytes;
   const block = end > start && end <= blockStart + blockSizeBytes ? entry.peekBlock(index) : undefined;
   const isLent = block === undefined;
-  const chunks = isLent ? readAtOnce(entry, blockSizeBytes, span) : [block.subarray(start - blockStart, end - blockStart)];
+  const chunks = isLent
+    ? readAtOnce(entry, blockSizeBytes, span)
+    : [block.subarray(start - blockStart, end - blockStart)];
   if (chunks === undefined) return undefined;
   return contentRange === undefined
     ? new MemoryHit(found, 200, fields.whole, undefined, end - start, chunks, isLent)

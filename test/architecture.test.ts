@@ -17,6 +17,7 @@ const layers = [
   ['admin'],
   ['listener'],
   ['proxy.ts'],
+  ['hit.ts'],
   ['guard'],
   ['routing'],
   ['delivery'],
@@ -57,7 +58,7 @@ const importStatement = /^(?:import|export)\s(?:[^'"=;()]*?\sfrom\s+)?'([^']+)'|
 const oldFunction = /[\w\])]\.#?\w+ (?:\?\?)?= (?:async )?(?:\([^()]*\)|\w+)(?:: [^=\n]+)? =>/;
 
 /** What each request goes through. */
-const requestRoad = /^(?:listener|guard|routing|delivery|cache|origin|store|semantics|http)\//;
+const requestRoad = /^(?:hit\.ts$|(?:listener|guard|routing|delivery|cache|origin|store|semantics|http)\/)/;
 
 /** Where such functions are made for a connection, or for who has to wait. */
 const notForEachRequest = new Set([

@@ -94,7 +94,8 @@ class RouteAllowances implements Allowances {
     this.#rules = rules;
     this.#rate = rate && new RateLimit(rate, { maxNames: MAX_CLIENTS, now });
     this.#share = amplification && new OriginShare(amplification, now);
-    this.open = rate === undefined && rules.requestsPerClient === 0 ? (this.#share ?? { isOwed: false, repay() {} }) : undefined;
+    this.open =
+      rate === undefined && rules.requestsPerClient === 0 ? (this.#share ?? { isOwed: false, repay() {} }) : undefined;
   }
 
   enter(request: ProxyRequest, { address }: Client, { route }: Routed): Allowance {

@@ -4,7 +4,7 @@ import { constants, type ServerHttp2Stream } from 'node:http2';
 import type { Fields } from '../http/fields.ts';
 import type { Hit, InterimResponse, ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
-import { headersOf, http2Head, type Http2Lines, http2Lines } from './http2-head.ts';
+import { type Http2Lines, headersOf, http2Head, http2Lines } from './http2-head.ts';
 import type { Http2Stride } from './http2-stride.ts';
 import { type Http2Windows, Http2Writer } from './http2-writer.ts';
 import type { ListenerLimits, RequestHead } from './listener.ts';

@@ -94,11 +94,7 @@ export interface UnsplitList extends UnsplitFields {
 /**
  * Reads the field lines of a text of which the grammar of HTTP/1.1 is known to hold. Undefined where the head is not plain, or may be too large as limits count it.
  */
-export function readPlainText(
-  line: PlainLine,
-  unsplit: UnsplitText,
-  limits: PlainLimits,
-): PlainHead | undefined {
+export function readPlainText(line: PlainLine, unsplit: UnsplitText, limits: PlainLimits): PlainHead | undefined {
   const { text, start, end } = unsplit;
   const head = new NotedHead(line, unsplit);
   let count = 0;
@@ -107,7 +103,10 @@ export function readPlainText(
     const lineEnd = text.indexOf('\r', colon);
     const length = colon - at;
     if (length <= longestName && looks[length * 32 + (text.charCodeAt(at) & 31)] === 1) {
-      const isUsual = text.charCodeAt(colon + 1) === space && text.charCodeAt(colon + 2) > space && text.charCodeAt(lineEnd - 1) > space;
+      const isUsual =
+        text.charCodeAt(colon + 1) === space &&
+        text.charCodeAt(colon + 2) > space &&
+        text.charCodeAt(lineEnd - 1) > space;
       const value = isUsual ? text.slice(colon + 2, lineEnd) : trimWhitespace(text.slice(colon + 1, lineEnd));
       if (!note(head, text.slice(at, colon).toLowerCase(), value)) return undefined;
     }

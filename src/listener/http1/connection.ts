@@ -262,7 +262,8 @@ export class Connection implements SocketUser, PlainSource {
     const reading = this.#held === undefined ? parser.readFirst(bytes) : this.#held.read(bytes);
     if (reading.kind === 'plain') {
       const rest = reading.sizeBytes === bytes.length ? noBytes : bytes.subarray(reading.sizeBytes);
-      if (isBusy || this.#isRetired || !this.#writeHit(reading.head)) this.ground.take(this, spellOut(reading.head), rest);
+      if (isBusy || this.#isRetired || !this.#writeHit(reading.head))
+        this.ground.take(this, spellOut(reading.head), rest);
       return rest;
     }
     if (reading.kind === 'more') {

@@ -2,9 +2,9 @@
 
 import type { Fields } from '../../http/fields.ts';
 import type { ErrorCode } from '../../http/proxy-error.ts';
+import { readPlainText, type UnsplitText } from '../plain-head.ts';
 import { type FieldSection, readFieldSection, splitFieldSection } from './field-lines.ts';
 import { fieldSectionGrammar, requestLineGrammar } from './grammar.ts';
-import { readPlainText, type UnsplitText } from '../plain-head.ts';
 import type { HeadLimits, HeadReading } from './request-head.ts';
 
 const wholeLine = new RegExp(`^${requestLineGrammar}$`);

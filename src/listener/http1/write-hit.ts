@@ -1,13 +1,24 @@
 /** Writes hits: a head and its content in one piece, where nothing else is due on the connection. */
 
+import type { Socket } from 'node:net';
 import type { Fields } from '../../http/fields.ts';
 import type { Hit } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { Pace, Pacer } from '../pace.ts';
 import { takenBytes } from '../taken-bytes.ts';
-import type { Connection } from './connection.ts';
+import type { Ground } from './ground.ts';
 import { type FieldLines, formatFieldLines, formatStatusLine } from './head-text.ts';
 import type { RunningExchange } from './running-exchange.ts';
+
+/** The connection of a hit. */
+export interface HitPlace {
+  readonly socket: Socket;
+  readonly ground: Pick<Ground, 'joint' | 'dateLine' | 'keepAlive' | 'pace' | 'now'>;
+  readonly movedBytes: number;
+  begin(exchange: RunningExchange): void;
+  cutAt(exchange: RunningExchange): void;
+  settle(exchange: RunningExchange): void;
+}
 
 const statusLines = new Map([200, 206, 304].map((status) => [status, formatStatusLine(status)]));
 
@@ -15,7 +26,7 @@ const statusLines = new Map([200, 206, 304].map((status) => [status, formatStatu
  * Writes a hit. What the kernel does not take at once is watched over until the client has it. Returns whether its fields could be
  * written; nothing has happened otherwise. `now` in epoch milliseconds.
  */
-export function writeHit(connection: Connection, hit: Hit, now: number): boolean {
+export function writeHit(connection: HitPlace, hit: Hit, now: number): boolean {
   const { status, fields, ageSeconds, cacheStatus, contentRange, sizeBytes, chunks } = hit;
   fields.text ??= formatKept(fields.lines);
   if (fields.text === false) return false;
@@ -53,13 +64,13 @@ class WrittenHit implements RunningExchange, Pacer {
   readonly isWritten = true;
   readonly waitingBytes = 0;
   readonly isBehind = true;
-  readonly #connection: Connection;
+  readonly #connection: HitPlace;
   readonly #hit: Hit;
   readonly #endWatch: () => void;
   #error: ProxyError | undefined;
   #isSettled = false;
 
-  constructor(connection: Connection, hit: Hit, pace: Pace) {
+  constructor(connection: HitPlace, hit: Hit, pace: Pace) {
     const { socket } = connection;
     this.#connection = connection;
     this.#hit = hit;
