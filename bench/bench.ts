@@ -11,14 +11,15 @@ import { formatVerdicts, judge, missedCounts, type Verdict } from './goals.ts';
 import { chooseGenerators } from './load/generators.ts';
 import { mergeRuns } from './merge-runs.ts';
 import { type BenchOptions, parseOptions, usage } from './options.ts';
+import { floorName, floorPeer } from './peers/floor.ts';
 import { findNginx } from './peers/nginx.ts';
 import type { Peer } from './peers/peer.ts';
 import { rangewayPeer } from './peers/rangeway.ts';
 import { findTrafficServer } from './peers/traffic-server.ts';
 import { findVarnish } from './peers/varnish.ts';
 import { congestionControl, currentPlace, type Place, runInPlace } from './place.ts';
-import { formatProfile, profileArgs } from './profile.ts';
-import { formatSummary, formatWorkload } from './report.ts';
+import { formatProfile, keepProfile, profileArgs } from './profile.ts';
+import { formatCosts, formatSummary, formatWorkload } from './report.ts';
 import { writeResults } from './results.ts';
 import { type RunContext, runWorkload, type WorkloadResult } from './rounds.ts';
 import { workloadLabel } from './workloads/workload.ts';
@@ -69,16 +70,21 @@ async function run(options: BenchOptions, { cores }: Place): Promise<number> {
   }
   const evictions = options.names.includes(evictionName) ? compareEvictions(options) : [];
   const merged = mergeRuns(runs.map(({ results }) => results));
+  const withoutFloor = merged.map((result) => ({
+    ...result,
+    peers: result.peers.filter(({ name }) => name !== floorName),
+  }));
   const tables = [
     evictions.length > 0 ? formatEvictions(evictions) : undefined,
     formatAmplification(merged),
-    formatSummary(merged),
+    formatSummary(withoutFloor),
+    formatCosts(merged),
     formatVerdicts(runs.map(({ verdicts }) => verdicts)),
     faults.length > 0 ? faults.map((sentence) => `FAILED: ${sentence.split('\n', 1)[0]}`).join('\n') : undefined,
   ];
   console.log(tables.filter((table) => table !== undefined).join('\n\n'));
-  // What is small is no result, and must not take the place of one.
-  if (options.isShort) return faults.length === 0 ? 0 : 1;
+  // What is small, or slowed down by a profile, is no result, and must not take the place of one.
+  if (options.isShort || options.isProfiled) return faults.length === 0 ? 0 : 1;
   const command = ['npm run bench --', ...process.argv.slice(2)].join(' ').replace(/ --$/, '');
   writeResults(resultsDir, { command, machine, peers, options, runs, evictions, faults });
   return faults.length === 0 ? 0 : 1;
@@ -104,7 +110,7 @@ async function runAll(
       }
       results.push(result);
       console.log(`${formatWorkload(result)}\n`);
-      if (options.isProfiled) console.log(`${await formatProfile(profileDir, result.peers[0]?.periods ?? [])}\n`);
+      if (options.isProfiled) await tellProfile(result, profileDir);
     } catch (error) {
       if (!(error instanceof BenchFault)) throw error;
       faults.push(`${workload.name}: ${error.message}`);
@@ -116,6 +122,12 @@ async function runAll(
   return { results, faults };
 }
 
+/** Keeps the profile of a workload beside the results, and prints where the time of its rounds went. */
+async function tellProfile({ workload, peers }: WorkloadResult, profileDir: string): Promise<void> {
+  const kept = await keepProfile(profileDir, join(resultsDir, `${workload.name}.cpuprofile`));
+  console.log(`${kept}\n${await formatProfile(kept, peers[0]?.periods ?? [])}\n`);
+}
+
 function findPeers(options: BenchOptions, profileDir: string): readonly Peer[] {
   const { peers: wanted, against, isCopyingToo, isProfiled } = options;
   const nodeArgs = isProfiled ? profileArgs(profileDir) : [];
@@ -124,12 +136,15 @@ function findPeers(options: BenchOptions, profileDir: string): readonly Peer[] {
   if (against !== undefined) {
     peers.push(rangewayPeer({ name: 'rangeway-against', root: resolve(against), nodeArgs: [], sendsFiles: true }));
   }
+  // A profile is of Rangeway alone.
+  if (isProfiled) return peers;
   for (const found of [findNginx(), findVarnish(), findTrafficServer()]) {
     const { name } = found.kind === 'found' ? found.peer : found;
     if (wanted !== undefined && !wanted.includes(name)) continue;
     if (found.kind === 'found') peers.push(found.peer);
     else console.log(`${found.name} is not installed and left out (${found.hint})`);
   }
+  peers.push(floorPeer);
   return peers;
 }
 

@@ -1,26 +1,69 @@
 /** GET, with every byte of the answer compared to what the file has there. */
 
 import { Agent, get, type IncomingMessage } from 'node:http';
+import { get as getSecurely, Agent as SecureAgent } from 'node:https';
 import type { Span } from '../src/bytes/span.ts';
-import { isPeriodic } from '../test/support/periodic-body.ts';
+import { isPeriodic, periodicPiece } from '../test/support/periodic-body.ts';
+import { testAuthority } from '../test/support/tls-certificate.ts';
 import { BenchFault } from './fault.ts';
+import type { Question } from './load/load.ts';
+import { etagOf } from './load/requests.ts';
 import type { SampleFile } from './sample-file.ts';
 
 const agent = new Agent({ keepAlive: true });
+const secureAgent = new SecureAgent({ keepAlive: true, ca: testAuthority });
+
+/** How it is asked, where not by plain HTTP without further fields. */
+export interface Asking {
+  readonly isSecure?: boolean;
+  readonly fields?: Readonly<Record<string, string>>;
+  readonly method?: string | undefined;
+}
 
 /**
  * Asks a proxy for a file, or for one span of it. Throws `BenchFault` for a wrong status, length or byte. The connections
  * are kept until `closeConnections`.
  */
-export async function checkedGet(port: number, file: SampleFile, span?: Span): Promise<void> {
-  const message = await ask(port, file, span);
+export async function checkedGet(port: number, file: SampleFile, span?: Span, asking: Asking = {}): Promise<void> {
+  const message = await ask(port, file, span, asking);
   await check(message, message as AsyncIterable<Buffer>, file, span);
+}
+
+/** Asks for more than the whole or one span of a file. Throws `BenchFault` for a wrong status, or for bytes that are not of the file. */
+export async function checkedAnswer(port: number, file: SampleFile, question: Question): Promise<void> {
+  const lines = question.fields.replace('{etag}', etagOf(file.path)).trimEnd().split('\r\n');
+  const fields = Object.fromEntries(lines.filter((line) => line !== '').map((line) => line.split(': ', 2)));
+  const message = await ask(port, file, undefined, { fields, method: question.method });
+  const chunks: Buffer[] = [];
+  for await (const chunk of message as AsyncIterable<Buffer>) chunks.push(chunk);
+  const body = Buffer.concat(chunks);
+  const spans = question.status === 206 ? spansOf(fields['Range'] ?? '') : [file.window];
+  const base = question.status === 206 ? file.window.start : 0;
+  const wanted = question.bodyBytes === 0 ? [] : spans.map((span) => bytesOf(span, base));
+  const isRight =
+    message.statusCode === question.status &&
+    body.length >= question.bodyBytes &&
+    (wanted.length > 1 || body.length === question.bodyBytes) &&
+    wanted.every((bytes) => body.includes(bytes));
+  if (!isRight)
+    throw new BenchFault(`${file.path} ${JSON.stringify(lines)}: status ${message.statusCode}, ${body.length} bytes`);
+}
+
+function spansOf(range: string): Span[] {
+  return [...range.matchAll(/(\d+)-(\d+)/g)].map(([, first, last]) => ({
+    start: Number(first),
+    end: Number(last) + 1,
+  }));
+}
+
+function bytesOf({ start, end }: Span, base: number): Buffer {
+  return periodicPiece(base + start, base + end);
 }
 
 /** The same, but the bytes are compared when all of them have come; gives the time from the request to then, in ms. */
 export async function timedGet(port: number, file: SampleFile, span: Span): Promise<number> {
   const startedAt = performance.now();
-  const message = await ask(port, file, span);
+  const message = await ask(port, file, span, {});
   const chunks: Buffer[] = [];
   for await (const chunk of message as AsyncIterable<Buffer>) chunks.push(chunk);
   const ms = performance.now() - startedAt;
@@ -55,11 +98,21 @@ async function check(
 /** Closes what `checkedGet` has kept. */
 export function closeConnections(): void {
   agent.destroy();
+  secureAgent.destroy();
 }
 
-function ask(port: number, file: SampleFile, span: Span | undefined): Promise<IncomingMessage> {
-  const headers = span === undefined ? {} : { range: `bytes=${span.start}-${span.end - 1}` };
+function ask(
+  port: number,
+  file: SampleFile,
+  span: Span | undefined,
+  { isSecure = false, fields, method = 'GET' }: Asking,
+): Promise<IncomingMessage> {
+  const headers = { ...(span !== undefined && { range: `bytes=${span.start}-${span.end - 1}` }), ...fields };
+  const place = { host: '127.0.0.1', port, path: file.path, headers, method };
   return new Promise((resolve, reject) => {
-    get({ host: '127.0.0.1', port, path: file.path, headers, agent }, resolve).on('error', reject);
+    const request = isSecure
+      ? getSecurely({ ...place, agent: secureAgent }, resolve)
+      : get({ ...place, agent }, resolve);
+    request.on('error', reject);
   });
 }

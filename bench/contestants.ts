@@ -6,6 +6,7 @@ import { writeTestCertificate } from '../test/support/tls-certificate.ts';
 import type { CoreList } from './cores.ts';
 import type { LoadGenerator } from './load/load.ts';
 import type { Origin } from './origin/origin.ts';
+import { floorName } from './peers/floor.ts';
 import { ampleMemoryBytes, type Peer, type PeerSettings, type RunningPeer } from './peers/peer.ts';
 import { freePort } from './peers/server-process.ts';
 import type { RunContext } from './rounds.ts';
@@ -30,7 +31,8 @@ export function createContestants(
   const warmUp = async (run: () => Promise<unknown>): Promise<void> => {
     if (!isShort) await run();
   };
-  return peers.map((peer): Contestant => {
+  const taking = peers.filter(({ name }) => name !== floorName || workload.hasFloor === true);
+  return taking.map((peer): Contestant => {
     let count = 0;
     const start = async (settings: PeerSettings = {}): Promise<RunningPeer> => {
       const own = join(scratch, `${workload.name}-${peer.name}-${count++}`);
@@ -64,7 +66,7 @@ async function startPeer(
 ): Promise<RunningPeer> {
   const { own, cores, originPort, originHasRanges } = place;
   const { again, memoryBytes = ampleMemoryBytes, workers = 1, isSecure = false } = settings;
-  const { isDefault = false, isLogged = false } = settings;
+  const { isDefault = false, isLogged = false, isGuarded = false } = settings;
   const dir = again?.dir ?? own;
   if (again === undefined) {
     await mkdir(dir);
@@ -82,6 +84,7 @@ async function startPeer(
     memoryBytes,
     isDefault,
     isLogged,
+    isGuarded,
     workers,
     certificate,
   });

@@ -1,6 +1,8 @@
 /** The results as Markdown, for whoever writes them into a document. */
 
 import { numbered, ratioOf, type Verdict, verdictRows } from './goals.ts';
+import { floorName } from './peers/floor.ts';
+import { costHeads, costRows } from './report.ts';
 import { subject, type WorkloadResult, yardstick } from './rounds.ts';
 import { formatFigure } from './table.ts';
 import { type Measurement, workloadLabel } from './workloads/workload.ts';
@@ -21,10 +23,12 @@ export function formatMarkdown(
   const goals = table([['', 'goal', ...numbered(runs), ''], ...verdictRows(runs)]);
   const versions = peers.map(({ name, version }) => `${name} ${version}`).join(', ');
   const rates = ratioRows(results);
+  const costs = costRows(results);
   return [
     `\`${command}\`\n\n${versions}. ${machine}`,
     ...(runs.flat().length === 0 ? [] : [goals]),
     ...(rates === undefined ? [] : [table(rates)]),
+    ...(costs.length === 0 ? [] : [`Processor time for each request, in µs:\n\n${table([costHeads, ...costs])}`]),
   ]
     .map((part) => `${part}\n`)
     .join('\n');
@@ -37,7 +41,7 @@ function ratioRows(results: readonly WorkloadResult[]): readonly (readonly strin
   });
   if (compared.length === 0) return undefined;
   const all = new Set(compared.flatMap(({ peers }) => peers.map(({ name }) => name)));
-  const others = [...all].filter((name) => name !== yardstick);
+  const others = [...all].filter((name) => name !== yardstick && name !== floorName);
   const rows = compared.map(({ workload, peers }) => {
     const [main, cpu] = workload.metrics;
     const medianOfPeer = (name: string): Measurement => peers.find((peer) => peer.name === name)?.median ?? {};

@@ -32,7 +32,7 @@ export type ParsedOptions =
   | { readonly kind: 'refused'; readonly reason: string };
 
 /** What `--help` says. */
-export const usage = `npm run bench -- [--only W,…] [--seconds N] [--rounds N] [--repeat N] [--short] [--load wrk|node] [--peers P,…] [--against DIR] [--copying] [--profile]
+export const usage = `npm run bench -- [--only W,…] [--seconds N] [--rounds N] [--repeat N] [--short] [--load wrk|node] [--peers P,…] [--against DIR] [--copying] [--profile W,…]
 
   --only W,…      these workloads only, by name or number; "amplification" stands for all that begin so
   --seconds N     of each round (5)
@@ -43,7 +43,7 @@ export const usage = `npm run bench -- [--only W,…] [--seconds N] [--rounds N]
   --peers P,…     only these of nginx, varnish and traffic-server
   --against DIR   a second Rangeway, from another checkout
   --copying       Rangeway without store.sendfile, too
-  --profile       where Rangeway's time goes: its functions by self time`;
+  --profile W,…   these workloads with Rangeway alone: writes a profile of V8 for each, and prints its functions by self time`;
 
 /** Enough to see that what is measured are hits. */
 const shortSeconds = 0.2;
@@ -58,7 +58,7 @@ const definitions = {
   peers: { type: 'string', multiple: true },
   against: { type: 'string' },
   copying: { type: 'boolean' },
-  profile: { type: 'boolean' },
+  profile: { type: 'string', multiple: true },
   help: { type: 'boolean', short: 'h' },
 } as const;
 
@@ -78,13 +78,13 @@ export function parseOptions(args: readonly string[], known: readonly KnownName[
   }
   if (values.help === true) return { kind: 'help' };
   const isShort = values.short === true;
-  const wanted = values.only?.flatMap((texts) => texts.split(','));
+  const wanted = split(values.profile ?? values.only);
   const unknown = wanted?.find((text) => chosenBy(text, known).length === 0);
   const all = known.map(({ name }) => name);
   if (unknown !== undefined) return refused(`no workload is called "${unknown}"; there are ${all.join(', ')}`);
-  const chosen = new Set(wanted?.flatMap((text) => chosenBy(text, known)) ?? all);
+  const chosen = new Set((wanted ?? all).flatMap((text) => chosenBy(text, known)));
   const names = all.filter((name) => chosen.has(name));
-  const seconds = isShort && values.seconds === undefined ? shortSeconds : parseCount(values.seconds ?? '5');
+  const seconds = parseSeconds(values.seconds, isShort);
   if (seconds === undefined) return refused('--seconds takes a whole number from 1 to 3600');
   const rounds = parseCount(values.rounds ?? (isShort ? '1' : '3'));
   if (rounds === undefined) return refused('--rounds takes a whole number from 1 to 3600');
@@ -92,12 +92,28 @@ export function parseOptions(args: readonly string[], known: readonly KnownName[
   if (repeat === undefined) return refused('--repeat takes a whole number from 1 to 3600');
   const load = values.load ?? 'auto';
   if (load !== 'auto' && load !== 'wrk' && load !== 'node') return refused('--load takes wrk or node');
-  const peers = values.peers?.flatMap((texts) => texts.split(','));
-  const { against, copying: isCopyingToo = false, profile: isProfiled = false } = values;
+  const peers = split(values.peers);
+  const { against, copying: isCopyingToo = false, profile } = values;
   return {
     kind: 'ok',
-    options: { names, seconds, rounds, repeat, isShort, load, peers, against, isCopyingToo, isProfiled },
+    options: {
+      names,
+      seconds,
+      rounds,
+      repeat,
+      isShort,
+      load,
+      peers,
+      against,
+      isCopyingToo,
+      isProfiled: profile !== undefined,
+    },
   };
+}
+
+/** Names that stand one by one or with commas between them. */
+function split(texts: readonly string[] | undefined): readonly string[] | undefined {
+  return texts?.flatMap((text) => text.split(','));
 }
 
 /** The one of this name, or those of this number, or else those whose names begin so. */
@@ -105,6 +121,11 @@ function chosenBy(text: string, known: readonly KnownName[]): string[] {
   const exact = known.filter(({ name, number }) => name === text || number === text);
   const chosen = exact.length > 0 ? exact : known.filter(({ name }) => name.startsWith(`${text}-`));
   return chosen.map(({ name }) => name);
+}
+
+function parseSeconds(text: string | undefined, isShort: boolean): number | undefined {
+  if (text !== undefined) return parseCount(text);
+  return isShort ? shortSeconds : 5;
 }
 
 function parseCount(text: string): number | undefined {

@@ -1,12 +1,12 @@
 /** Where Rangeway's time goes: its functions by self time, from the profile that Node writes. */
 
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { copyFile, mkdir, readdir, readFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import type { Period } from './rounds.ts';
 import { formatTable } from './table.ts';
 
 /** How many functions are listed. */
-const listed = 10;
+const listed = 25;
 
 /** A profile as V8 writes it. Times are microseconds of the monotonic clock. */
 interface CpuProfile {
@@ -27,11 +27,18 @@ export function profileArgs(dir: string): readonly string[] {
   return ['--cpu-prof', `--cpu-prof-dir=${dir}`];
 }
 
-/** The functions with most self time in these periods, waiting left out, as a table. */
-export async function formatProfile(dir: string, periods: readonly Period[]): Promise<string> {
+/** Copies the profile in a folder to a file, whose path it gives. Browsers' developer tools open it. */
+export async function keepProfile(dir: string, file: string): Promise<string> {
   const [name] = await readdir(dir);
   if (name === undefined) throw new Error(`no profile in ${dir}`);
-  const profile = JSON.parse(await readFile(join(dir, name), 'utf8')) as CpuProfile;
+  await mkdir(dirname(file), { recursive: true });
+  await copyFile(join(dir, name), file);
+  return file;
+}
+
+/** The functions with most self time in these periods, waiting left out, as a table. */
+export async function formatProfile(file: string, periods: readonly Period[]): Promise<string> {
+  const profile = JSON.parse(await readFile(file, 'utf8')) as CpuProfile;
   const times = selfTimes(profile, periods);
   times.delete('(idle)');
   const total = times.values().reduce((sum, time) => sum + time, 0);

@@ -1,7 +1,8 @@
 /** What was measured, as tables for people and as JSON for programs. */
 
 import { ratioOf } from './goals.ts';
-import { type PeerResult, type WorkloadResult, yardstick } from './rounds.ts';
+import { floorName } from './peers/floor.ts';
+import { type PeerResult, subject, type WorkloadResult, yardstick } from './rounds.ts';
 import { formatFigure, formatTable } from './table.ts';
 import { type Measurement, type Metric, workloadLabel } from './workloads/workload.ts';
 
@@ -50,6 +51,40 @@ export function formatSummary(all: readonly WorkloadResult[]): string | undefine
     ];
   });
   return formatTable([head, ...rows]);
+}
+
+/**
+ * Processor time for each request, of nginx, of Rangeway and of the floor under it, and what Rangeway's is of them; undefined when
+ * nothing was measured beside the floor.
+ */
+export function formatCosts(results: readonly WorkloadResult[]): string | undefined {
+  const rows = costRows(results);
+  return rows.length === 0 ? undefined : `processor time for each request, in µs\n${formatTable([costHeads, ...rows])}`;
+}
+
+/** The heads of the columns of costs. */
+export const costHeads = [
+  '',
+  yardstick,
+  subject,
+  floorName,
+  `${yardstick} ÷ ${subject}`,
+  `${yardstick} ÷ ${floorName}`,
+];
+
+/** A row of costs for each workload beside which the floor was measured. */
+export function costRows(results: readonly WorkloadResult[]): readonly (readonly string[])[] {
+  return results
+    .filter(({ workload, peers }) => {
+      return peers.some(({ name }) => name === floorName) && workload.metrics.some(({ key }) => key === 'cpu');
+    })
+    .map(({ workload, peers }) => {
+      const [nginx, own, floor] = [yardstick, subject, floorName].map((name) => {
+        return peers.find((peer) => peer.name === name)?.median['cpu'];
+      });
+      const ratios = [own, floor].map((cpu) => formatFigure(ratioOf(nginx, cpu), 2));
+      return [workloadLabel(workload), ...[nginx, own, floor].map((cpu) => formatFigure(cpu, 1)), ...ratios];
+    });
 }
 
 /** The results as data: what was measured in every round, medians, and ratios to nginx. */

@@ -8,6 +8,7 @@ import type { Verdict } from './goals.ts';
 import { formatMarkdown, type RunDescription } from './markdown.ts';
 import { mergeRuns } from './merge-runs.ts';
 import type { BenchOptions } from './options.ts';
+import { floorName } from './peers/floor.ts';
 import { toJson } from './report.ts';
 import type { WorkloadResult } from './rounds.ts';
 
@@ -35,7 +36,9 @@ export function writeResults(dir: string, { options, runs, evictions, faults, ..
   writeFileSync(join(dir, 'latest.json'), `${JSON.stringify(json, undefined, 2)}\n`);
   const verdicts = runs.map((run) => run.verdicts);
   writeFileSync(join(dir, 'latest.md'), formatMarkdown(description, merged, verdicts));
-  const chart = formatChart(merged);
+  const chart = formatChart(
+    merged.map((result) => ({ ...result, peers: result.peers.filter(({ name }) => name !== floorName) })),
+  );
   if (chart === undefined) rmSync(join(dir, 'latest.svg'), { force: true });
   else writeFileSync(join(dir, 'latest.svg'), chart);
 }

@@ -9,7 +9,9 @@ import { nodeGenerator } from './node-load.ts';
 import { wrkGenerator } from './wrk.ts';
 
 /** Chooses by what a workload loads with; undefined where what it takes is not installed. */
-export type GeneratorChoice = (workload: Pick<Workload, 'bodyBytes' | 'isSecure'>) => LoadGenerator | undefined;
+export type GeneratorChoice = (
+  workload: Pick<Workload, 'bodyBytes' | 'isSecure' | 'over' | 'isOurs'>,
+) => LoadGenerator | undefined;
 
 /** Bodies up to this size are for wrk. It reads 8 KiB at a time; our own takes half its time for a body of 1 MiB. */
 const wrkBodyBytes = 16 * 1024;
@@ -28,8 +30,9 @@ export function chooseGenerators(
   if (wanted === 'wrk' && wrk === undefined) throw new Error('wrk is not installed (apt-get install wrk)');
   const h2load = findProgram('h2load');
   const secure = h2load === undefined ? undefined : h2loadGenerator(h2load, cores?.load);
-  return ({ bodyBytes, isSecure }) => {
+  return ({ bodyBytes, isSecure, over, isOurs }) => {
     if (isSecure === true) return secure;
+    if (over === 'http2' || isOurs === true) return node;
     if (wanted === 'node' || wrk === undefined) return node;
     return wanted === 'wrk' || bodyBytes <= wrkBodyBytes ? wrk : node;
   };

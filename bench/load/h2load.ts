@@ -3,15 +3,11 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { type CoreList, pinned } from '../cores.ts';
+import { streamsPerConnection } from './http2-connection.ts';
 import { bodyBytesOf, type LoadGenerator, type LoadPlan, type LoadResult } from './load.ts';
+import { commonCipher } from './load-connection.ts';
 
 const run = promisify(execFile);
-
-/** The same for all servers, which prefer different ones. */
-const cipher = 'TLS_AES_128_GCM_SHA256';
-
-/** Requests under way on each connection. */
-const streams = 4;
 
 /** How long it may take beyond the time of a round, in milliseconds. */
 const patienceMs = 10_000;
@@ -27,11 +23,11 @@ export function h2loadGenerator(program: string, cores: CoreList | undefined): L
       const options = [
         '-t1',
         `-c${connections}`,
-        `-m${streams}`,
+        `-m${streamsPerConnection}`,
         `-D${seconds}s`,
         '-w20',
         '-W26',
-        `--tls13-ciphers=${cipher}`,
+        `--tls13-ciphers=${commonCipher}`,
         ...rangeOf(plan),
       ];
       const [command = '', ...args] = pinned(plan.cores ?? cores, [program, ...options, url]);

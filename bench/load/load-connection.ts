@@ -2,15 +2,23 @@
 
 import { connect, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
+import { connect as connectSecurely } from 'node:tls';
+import { testAuthority } from '../../test/support/tls-certificate.ts';
+
+/** The same for all servers, which prefer different ones. */
+export const commonCipher = 'TLS_AES_128_GCM_SHA256';
 
 /** What a connection asks and expects. */
-export interface ConnectionPlan {
+export interface ConnectionPlan<Connection> {
   readonly nextRequest: () => string;
   readonly status: number;
   /** What Content-Length has to say. */
   readonly bodyBytes: number;
+  /** Whether answers have no body, whatever their Content-Length. */
+  readonly isHead: boolean;
+  readonly isSecure: boolean;
   /** It is connected, or has had its answer: it can ask. */
-  readonly onReady: (connection: LoadConnection) => void;
+  readonly onReady: (connection: Connection) => void;
   readonly onAnswer: (durationMs: number) => void;
 }
 
@@ -27,21 +35,31 @@ export class LoadConnection {
   answers = 0;
   bytes = 0;
   failures = 0;
-  readonly #plan: ConnectionPlan;
+  readonly #plan: ConnectionPlan<LoadConnection>;
   readonly #socket: Socket;
   #askedAt = 0;
   /** What has come of a head that is not complete. */
   #head = '';
   #missingBytes = 0;
 
-  constructor(port: number, plan: ConnectionPlan) {
+  constructor(port: number, plan: ConnectionPlan<LoadConnection>) {
     this.#plan = plan;
-    const onread = { buffer, callback: (size: number) => this.#read(size) };
-    this.#socket = connect({ host: '127.0.0.1', port, noDelay: true, onread }, () => plan.onReady(this));
+    this.#socket = plan.isSecure ? this.#connectSecurely(port) : this.#connect(port);
     this.#socket.once('error', () => {
       this.failures += 1;
     });
     this.#socket.once('end', () => this.#fail());
+  }
+
+  #connect(port: number): Socket {
+    const onread = { buffer, callback: (size: number) => this.#read(buffer.subarray(0, size)) };
+    return connect({ host: '127.0.0.1', port, noDelay: true, onread }, () => this.#plan.onReady(this));
+  }
+
+  #connectSecurely(port: number): Socket {
+    const place = { host: '127.0.0.1', port, noDelay: true, ca: testAuthority, ciphers: commonCipher };
+    const socket = connectSecurely(place, () => this.#plan.onReady(this));
+    return socket.on('data', (bytes: Buffer) => this.#read(bytes));
   }
 
   /** Asks, once it is ready. `dueAt` is when it should have asked, in the milliseconds of `performance.now`. */
@@ -50,13 +68,13 @@ export class LoadConnection {
     this.#socket.write(this.#plan.nextRequest(), 'latin1');
   }
 
-  /** Looks at the first bytes of the buffer. Returns whether to go on reading. */
-  #read(size: number): boolean {
+  /** Looks at what was received. Returns whether to go on reading. */
+  #read(received: Buffer): boolean {
+    const size = received.length;
     if (this.#missingBytes > 0) {
       this.#take(size);
       return true;
     }
-    const received = buffer.subarray(0, size);
     // A head mostly comes in one piece; only what is left of that is worth a search in a text.
     const end = this.#head === '' ? received.indexOf(headEnd) : -1;
     if (end >= 0) return this.#receiveHead(received.toString('latin1', 0, end), size - end - headEnd.length);
@@ -70,11 +88,12 @@ export class LoadConnection {
 
   #receiveHead(head: string, bodyBytes: number): boolean {
     const length = /\r\ncontent-length: *([0-9]+)/i.exec(head)?.[1];
-    if (Number(head.slice(9, 12)) !== this.#plan.status || Number(length) !== this.#plan.bodyBytes) {
+    const { status, bodyBytes: wantedBytes, isHead } = this.#plan;
+    if (Number(head.slice(9, 12)) !== status || (!isHead && Number(length) !== wantedBytes)) {
       this.#fail();
       return false;
     }
-    this.#missingBytes = this.#plan.bodyBytes;
+    this.#missingBytes = isHead ? 0 : wantedBytes;
     this.#take(bodyBytes);
     return true;
   }

@@ -11,8 +11,9 @@ export type RequestPlan =
   | { readonly kind: 'ranges'; readonly file: SampleFile; readonly sizeBytes: number }
   /** Files of a series that nobody has asked for before. */
   | { readonly kind: 'distinct'; readonly series: string; readonly sizeBytes: number }
-  /** Whole files of a series of so many, as often as `popularity` says. */
-  | ObjectsPlan;
+  /** Files of a series of so many, as often as `popularity` says. */
+  | ObjectsPlan
+  | MediaPlan;
 
 /** Many files that many clients ask for. */
 export interface ObjectsPlan {
@@ -24,7 +25,36 @@ export interface ObjectsPlan {
   readonly popularity: 'even' | 'skewed';
   /** `plain` has Host and Accept; `browser` the fields of a browser, of 500 user agents, 3 languages and 1000 referrers. */
   readonly head: 'plain' | 'browser';
+  /** What is asked of each; the whole where that is not said. */
+  readonly question?: Question;
+  /** Further fields of each request, as lines. */
+  readonly fields?: string;
 }
+
+/** What else is asked of a file than the whole. */
+export interface Question {
+  readonly method?: 'HEAD';
+  /** Fields as lines; `{etag}` stands for the entity tag of the file. */
+  readonly fields: string;
+  readonly status: number;
+  /** What comes of the body, in bytes; of several ranges more comes, as each has a head. */
+  readonly bodyBytes: number;
+}
+
+/** Ranges of large files. Some of the requests are for a file that was never asked for. */
+export interface MediaPlan {
+  readonly kind: 'media';
+  readonly series: string;
+  readonly count: number;
+  readonly fileBytes: number;
+  readonly sizeBytes: number;
+  /** Of all requests, the part that is for files of another series, each of which is asked for once. */
+  readonly newShare: number;
+  readonly newSeries: string;
+}
+
+/** What carries the requests, where it is not plain HTTP/1.1: HTTP/1.1 over TLS, or HTTP/2 over TLS. */
+export type Over = 'tls' | 'http2';
 
 /** What a generator has to do. */
 export interface LoadPlan {
@@ -38,6 +68,7 @@ export interface LoadPlan {
    * each connection asks again as soon as it has its answer. One that is sent late counts from when it was due.
    */
   readonly ratePerSecond?: number;
+  readonly over?: Over | undefined;
   /** The cores that it runs on, where those are not the load's usual ones. */
   readonly cores?: CoreList;
 }
@@ -63,7 +94,14 @@ export interface LoadGenerator {
   run(port: number, plan: LoadPlan): Promise<LoadResult>;
 }
 
+/** The status of all answers to a plan. */
+export function statusOf(request: RequestPlan): number {
+  if (request.kind === 'objects') return request.question?.status ?? 200;
+  return request.kind === 'ranges' || request.kind === 'media' ? 206 : 200;
+}
+
 /** The size of each body that a plan asks for, in bytes. */
 export function bodyBytesOf(request: RequestPlan): number {
+  if (request.kind === 'objects' && request.question !== undefined) return request.question.bodyBytes;
   return request.kind === 'whole' ? request.file.window.end - request.file.window.start : request.sizeBytes;
 }

@@ -1,8 +1,9 @@
 /** The load generator as a process: raw sockets that read every byte into one buffer. */
 
 import { createHistogram, performance } from 'node:perf_hooks';
-import { bodyBytesOf, type LoadPlan, type LoadResult } from './load.ts';
-import { LoadConnection } from './load-connection.ts';
+import { Http2LoadConnection } from './http2-connection.ts';
+import { bodyBytesOf, type LoadPlan, type LoadResult, statusOf } from './load.ts';
+import { type ConnectionPlan, LoadConnection } from './load-connection.ts';
 import { createPacer } from './pacer.ts';
 import { createRequests } from './requests.ts';
 
@@ -13,19 +14,21 @@ const durations = createHistogram();
 // A duration of zero is none that a histogram takes.
 const record = (durationMs: number) => durations.record(Math.max(1, Math.round(durationMs * 1000)));
 const requests = createRequests(port, plan.request);
-const status = plan.request.kind === 'ranges' ? 206 : 200;
 const pacer = plan.ratePerSecond === undefined ? undefined : createPacer(plan.ratePerSecond, plan.connections);
 const startedAt = performance.now();
 const endAt = startedAt + plan.seconds * 1000;
 
 const connections = Array.from({ length: plan.connections }, () => {
-  return new LoadConnection(port, {
+  const own: ConnectionPlan<LoadConnection | Http2LoadConnection> = {
     nextRequest: requests,
-    status,
+    status: statusOf(plan.request),
     bodyBytes: bodyBytesOf(plan.request),
+    isHead: plan.request.kind === 'objects' && plan.request.question?.method === 'HEAD',
+    isSecure: plan.over !== undefined,
     onReady: (connection) => (pacer === undefined ? connection.ask() : pacer.offer(connection)),
     onAnswer: record,
-  });
+  };
+  return plan.over === 'http2' ? new Http2LoadConnection(port, own) : new LoadConnection(port, own);
 });
 
 setTimeout(() => {

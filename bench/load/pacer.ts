@@ -1,12 +1,16 @@
 /** Sends requests at a steady rate, on whichever connection is free. */
 
 import { performance } from 'node:perf_hooks';
-import type { LoadConnection } from './load-connection.ts';
+
+/** What can ask. */
+interface Asking {
+  ask(dueAt: number): void;
+}
 
 /** Gives requests to connections when they are due. */
 export interface Pacer {
   /** A connection that can ask. */
-  offer(connection: LoadConnection): void;
+  offer(connection: Asking): void;
   /** How long those have waited that are due and for which no connection has been free, in milliseconds. */
   overdue(): number[];
 }
@@ -17,7 +21,7 @@ export interface Pacer {
  */
 export function createPacer(ratePerSecond: number, connections: number): Pacer {
   const intervalMs = 1000 / ratePerSecond;
-  const free: LoadConnection[] = [];
+  const free: Asking[] = [];
   const waiting: number[] = [];
   let nextAt: number | undefined;
   const send = (dueAt: number) => {

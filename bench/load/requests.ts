@@ -1,11 +1,14 @@
 /** The requests of a plan, as text, one after the other. */
 
 import { distinctFile } from '../sample-file.ts';
-import type { ObjectsPlan, RequestPlan } from './load.ts';
+import type { MediaPlan, ObjectsPlan, RequestPlan } from './load.ts';
 
 const userAgents = 500;
 const referrers = 1000;
 const languages = ['en-GB,en;q=0.9', 'de-DE,de;q=0.9,en;q=0.7', 'ja,en-US;q=0.8,en;q=0.6'];
+
+/** The one Accept-Encoding of all browsers. */
+export const acceptEncoding = 'gzip, deflate, br, zstd';
 
 /**
  * The fields of a browser's request in three pieces: what stands before the number of the user agent, the language, and the
@@ -21,14 +24,14 @@ export const browserHead = {
   beforeLanguage:
     '.0 Safari/537.36\r\nAccept: image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8\r\n' +
     'Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image\r\n' +
-    'Accept-Encoding: gzip, deflate, br, zstd\r\nAccept-Language: ',
+    `Accept-Encoding: ${acceptEncoding}\r\nAccept-Language: `,
   beforeReferrer: '\r\nReferer: https://www.example.org/gallery/page-',
 };
 
 /** Makes the next request of a plan, at a port of loopback, with each call. */
 export function createRequests(port: number, request: RequestPlan): () => string {
-  const requestText = (path: string, range: string): string =>
-    `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${range}\r\n`;
+  const requestText = (path: string, range: string, method = 'GET'): string =>
+    `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\n${range}\r\n`;
   switch (request.kind) {
     case 'whole': {
       const text = requestText(request.file.path, '');
@@ -47,7 +50,12 @@ export function createRequests(port: number, request: RequestPlan): () => string
       return () => requestText(distinctFile(request.series, index++, request.sizeBytes).path, '');
     }
     case 'objects':
-      return () => requestText(objectPath(request, Math.random()), objectFields(request));
+      return () => {
+        const path = objectPath(request, Math.random());
+        return requestText(path, objectFields(request, path), request.question?.method);
+      };
+    case 'media':
+      return createMediaRequests(request, requestText);
   }
 }
 
@@ -57,7 +65,31 @@ export function objectPath({ series, count, sizeBytes, popularity }: ObjectsPlan
   return distinctFile(series, index, sizeBytes).path;
 }
 
-function objectFields({ head }: ObjectsPlan): string {
+/** The entity tag that the origin gives to a file. */
+export function etagOf(path: string): string {
+  return `"${path.slice(path.lastIndexOf('/') + 1)}"`;
+}
+
+function createMediaRequests(
+  { series, count, fileBytes, sizeBytes, newShare, newSeries }: MediaPlan,
+  requestText: (path: string, fields: string) => string,
+): () => string {
+  let newFiles = 0;
+  return () => {
+    const isNew = Math.random() < newShare;
+    const index = isNew ? newFiles++ : Math.floor(Math.random() * count);
+    const start = Math.floor(Math.random() * (fileBytes - sizeBytes + 1));
+    const { path } = distinctFile(isNew ? newSeries : series, index, fileBytes);
+    return requestText(path, `Range: bytes=${start}-${start + sizeBytes - 1}\r\n`);
+  };
+}
+
+function objectFields({ head, question, fields = '' }: ObjectsPlan, path: string): string {
+  const asked = question === undefined ? '' : question.fields.replace('{etag}', etagOf(path));
+  return `${headFields(head)}${fields}${asked}`;
+}
+
+function headFields(head: ObjectsPlan['head']): string {
   if (head === 'plain') return 'Accept: */*\r\n';
   const some = (count: number) => Math.floor(Math.random() * count);
   const { beforeAgent, beforeLanguage, beforeReferrer } = browserHead;

@@ -1,5 +1,6 @@
 /** What wrk asks, in its Lua, and how it tells the result. */
 
+import { BenchFault } from '../fault.ts';
 import { distinctPatternBytes, distinctStepBytes } from '../sample-file.ts';
 import type { RequestPlan } from './load.ts';
 import { browserHead } from './requests.ts';
@@ -44,8 +45,14 @@ function request()
   return "GET " .. path .. " HTTP/1.1\\r\\nHost: 127.0.0.1:${port}\\r\\n\\r\\n"
 end`;
     }
+    case 'media':
+      throw new BenchFault('wrk does not ask for media');
     case 'objects': {
-      const { series, count, sizeBytes, popularity, head } = request;
+      const { series, count, sizeBytes, popularity, head, question, fields: more = '' } = request;
+      if (question?.method === 'HEAD') throw new BenchFault('wrk waits for the body of an answer to HEAD');
+      const [beforeEtag = '', afterEtag] = question?.fields.split('{etag}') ?? [];
+      const etag = `"\\"" .. start .. "-" .. start + ${sizeBytes} .. "\\""`;
+      const asked = afterEtag === undefined ? '' : ` .. ${etag} .. ${luaText(afterEtag)}`;
       const { beforeAgent, beforeLanguage, beforeReferrer, languages, userAgents, referrers } = browserHead;
       const fields =
         head === 'plain'
@@ -59,7 +66,7 @@ function request()
   local index = ${popularity === 'even' ? `math.random(0, ${count - 1})` : `math.floor(${count} ^ math.random()) - 1`}
   local start = (index * ${distinctStepBytes}) % ${distinctPatternBytes - sizeBytes}
   local path = "/${series}-" .. index .. "/" .. start .. "-" .. start + ${sizeBytes}
-  return "GET " .. path .. " HTTP/1.1\\r\\nHost: 127.0.0.1:${port}\\r\\n" .. ${fields} .. "\\r\\n"
+  return "GET " .. path .. " HTTP/1.1\\r\\nHost: 127.0.0.1:${port}\\r\\n" .. ${fields} .. ${luaText(more + beforeEtag)}${asked} .. "\\r\\n"
 end`;
     }
   }

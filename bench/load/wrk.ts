@@ -40,7 +40,7 @@ export function wrkGenerator({ program, scratch, cores }: WrkPlace): LoadGenerat
         '-s',
         script,
       ];
-      const url = `http://127.0.0.1:${port}${path}`;
+      const url = `${plan.over === undefined ? 'http' : 'https'}://127.0.0.1:${port}${path}`;
       const [command = '', ...args] = pinned(plan.cores ?? cores, [program, ...options, url]);
       const { stdout } = await run(command, args);
       return checked(plan, JSON.parse(stdout.slice(stdout.lastIndexOf('{'))) as LoadResult);
@@ -48,7 +48,7 @@ export function wrkGenerator({ program, scratch, cores }: WrkPlace): LoadGenerat
   };
 }
 
-/** wrk takes any 2xx for a success: a whole file in place of a range shows in the bytes. */
+/** wrk takes any 2xx and 3xx for a success: a whole file in place of a range shows in the bytes. */
 function checked({ request, connections }: LoadPlan, result: LoadResult): LoadResult {
   const bodyBytes = bodyBytesOf(request);
   const most = (result.requests + connections) * (bodyBytes + longestHeadBytes);

@@ -15,6 +15,8 @@ export interface WindowOriginOptions {
   readonly patternBytes: number;
   /** The speed of its line; undefined where it is as fast as it can be. */
   readonly bytesPerSecond: number | undefined;
+  /** The value of Vary that all answers have. */
+  readonly vary?: string;
 }
 
 /** An origin for what is counted: every path is the same large body. */

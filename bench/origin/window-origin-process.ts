@@ -98,6 +98,7 @@ function headOf(path: string, body: Uint8Array): string {
     'Last-Modified: Wed, 01 Jan 2020 00:00:00 GMT',
     `ETag: "${path.slice(path.lastIndexOf('/') + 1)}"`,
     'Cache-Control: max-age=86400',
+    ...(options.vary === undefined ? [] : [`Vary: ${options.vary}`]),
     '\r\n',
   ].join('\r\n');
 }

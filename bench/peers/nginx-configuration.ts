@@ -2,7 +2,15 @@
 
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import { blockBytes, type Certificate, cacheSizeBytes, type PeerPlace } from './peer.ts';
+import {
+  bearerToken,
+  blockBytes,
+  type Certificate,
+  cacheSizeBytes,
+  guardedRate,
+  type PeerPlace,
+  pageOrigin,
+} from './peer.ts';
 
 /** What a configuration is written for. */
 export interface NginxPlace extends PeerPlace {
@@ -11,6 +19,20 @@ export interface NginxPlace extends PeerPlace {
   /** Whether it asks the origin for slices, each of which it stores by itself. */
   readonly isSliced: boolean;
 }
+
+/** As near to Rangeway's access, CORS and rate as it comes: what is compared, added and counted. */
+const guard = {
+  http: `map $http_authorization $is_allowed { default 0; "Bearer ${bearerToken}" 1; }
+  map $http_origin $allowed_origin { default ""; "${pageOrigin}" $http_origin; }
+  limit_req_zone $binary_remote_addr zone=clients:10m rate=${guardedRate}r/s;`,
+  location: `if ($is_allowed = 0) { return 401; }
+      limit_req zone=clients burst=${guardedRate} nodelay;
+      add_header Access-Control-Allow-Origin $allowed_origin;
+      add_header Access-Control-Expose-Headers "Accept-Ranges, Content-Range, Content-Length, Content-Encoding, ETag, Age";
+      add_header Vary Origin;
+      proxy_set_header Authorization "";
+      proxy_set_header Origin "";`,
+};
 
 const slices = `slice ${blockBytes};
       proxy_cache_key $uri$is_args$args$slice_range;
@@ -30,7 +52,7 @@ function tls({ certFile, keyFile }: Certificate): string {
  * for an acknowledgement; connections are not closed after a number of requests, as the other peers' are not.
  */
 export function nginxConfiguration(place: NginxPlace): string {
-  const { dir, port, originPort, tempPaths, isSliced, isLogged, workers, certificate } = place;
+  const { dir, port, originPort, tempPaths, isSliced, isLogged, isGuarded, workers, certificate } = place;
   return `
 ${userInfo().uid === 0 ? 'user root;' : ''}
 daemon off;
@@ -50,6 +72,7 @@ http {
   default_type application/octet-stream;
   ${tempPaths.map((module) => `${module.replaceAll('-', '_')}_temp_path ${join(dir, module)};`).join('\n  ')}
   proxy_cache_path ${join(dir, 'cache')} levels=1:2 keys_zone=bench:256m inactive=1d max_size=${cacheSizeBytes} use_temp_path=off;
+  ${isGuarded ? guard.http : ''}
   upstream origin {
     server 127.0.0.1:${originPort};
     keepalive 128;
@@ -66,6 +89,7 @@ http {
       proxy_cache_lock on;
       proxy_cache_lock_age 600s;
       proxy_cache_lock_timeout 600s;
+      ${isGuarded ? guard.location : ''}
       ${isSliced ? slices : 'proxy_force_ranges on;'}
     }
   }

@@ -17,6 +17,8 @@ export interface PeerSettings {
   readonly workers?: number;
   /** Whether it speaks TLS, with HTTP/2, to its clients. */
   readonly isSecure?: boolean;
+  /** Whether it asks for a bearer token, has CORS for one origin, and limits the rate of each client. */
+  readonly isGuarded?: boolean;
   /** The cores that it runs on, where those are not the proxy's usual ones. */
   readonly cores?: CoreList;
   /** One that has run, which it is to be once more: with its folder, and what is kept there, and its port. */
@@ -38,6 +40,7 @@ export interface PeerPlace {
   readonly memoryBytes: number;
   readonly isDefault: boolean;
   readonly isLogged: boolean;
+  readonly isGuarded: boolean;
   readonly workers: number;
   /** Its certificate and key, as PEM files, where it speaks TLS. */
   readonly certificate: Certificate | undefined;
@@ -77,6 +80,12 @@ export type FoundPeer =
 
 /** The unit in which peers fetch parts of files, in bytes: Rangeway's blocks, nginx's slices. */
 export const blockBytes = 256 * 1024;
+
+/** What clients of a guarded peer send. */
+export const bearerToken = 'bench-token-of-some-length';
+export const pageOrigin = 'https://app.example.org';
+/** What each client may send in a second: no load is stopped by it. */
+export const guardedRate = 1_000_000;
 
 /** What all peers may keep in their caches at most, so that a long run of misses evicts in all of them, in bytes. */
 export const cacheSizeBytes = 4 * 1024 ** 3;

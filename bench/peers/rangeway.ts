@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ConfigInput } from '../../src/config/schema.ts';
 import { makeManyEntries } from '../many-entries.ts';
-import { blockBytes, cacheSizeBytes, type Peer, type PeerPlace } from './peer.ts';
+import { bearerToken, blockBytes, cacheSizeBytes, guardedRate, type Peer, type PeerPlace, pageOrigin } from './peer.ts';
 import { startServer } from './server-process.ts';
 
 /** A checkout of Rangeway. */
@@ -22,13 +22,15 @@ export interface Checkout {
 /** Rangeway from a checkout. Requests are not logged, as they are not by the other peers. */
 export function rangewayPeer({ name, root, nodeArgs, sendsFiles }: Checkout): Peer {
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
-  const hasSendfile = sendsFiles && readFileSync(join(root, 'config.schema.json'), 'utf8').includes('"sendfile"');
+  const sendfile = sendfileOptions(root);
   return {
     name,
     version: `${version} on Node ${process.versions.node}`,
     async start(place) {
       const file = join(place.dir, 'rangeway.json');
-      await writeFile(file, JSON.stringify(configuration(place, hasSendfile)));
+      if (place.isGuarded) await writeFile(join(place.dir, 'tokens'), `bench:${bearerToken}\n`, { mode: 0o600 });
+      const store = sendsFiles ? sendfile.on : sendfile.off;
+      await writeFile(file, JSON.stringify(configuration(place, store, sendsFiles)));
       const program = join(root, 'bin/rangeway.js');
       const command = [process.execPath, ...nodeArgs, program, 'serve', '--config', file];
       return await startServer(command, place);
@@ -40,26 +42,46 @@ export function rangewayPeer({ name, root, nodeArgs, sendsFiles }: Checkout): Pe
   };
 }
 
-function configuration(place: PeerPlace, hasSendfile: boolean): ConfigInput {
-  const { port, originPort, dir, memoryBytes, workers, certificate, isDefault, isLogged } = place;
+/** How a checkout is told to have the system send from its files, and not to; nothing where it cannot. */
+function sendfileOptions(root: string): Readonly<Record<'on' | 'off', { sendfile?: boolean }>> {
+  const schema = readFileSync(join(root, 'config.schema.json'), 'utf8');
+  const [, option] = /"sendfile": \{([^}]*)\}/.exec(schema) ?? [];
+  if (option === undefined) return { on: {}, off: {} };
+  const isNamed = option.includes('"enum"');
+  // Checkouts differ, and so the type of this one is not what counts.
+  const as = (value: unknown) => ({ sendfile: value as boolean });
+  return isNamed ? { on: as('on'), off: as('off') } : { on: as(true), off: as(false) };
+}
+
+/** Who may pass, what pages may read, and how much each client may ask. */
+function guard(dir: string): Omit<ConfigInput['routes'][number], 'origin'> {
+  return {
+    access: { bearer: `file:${join(dir, 'tokens')}` },
+    cors: { origins: [pageOrigin] },
+    limits: { rate: { requests: guardedRate, seconds: 1 } },
+  };
+}
+
+function configuration(place: PeerPlace, sendfile: { sendfile?: boolean }, sendsFiles: boolean): ConfigInput {
+  const { port, originPort, dir, memoryBytes, workers, certificate, isDefault, isLogged, isGuarded } = place;
   const address = `127.0.0.1:${port}`;
   return {
     listen: certificate === undefined ? address : [{ address, tls: { certificates: [certificate] } }],
     workers,
     store: isDefault
-      ? { dir: join(dir, 'cache') }
+      ? { dir: join(dir, 'cache'), ...(!sendsFiles && sendfile) }
       : {
           type: 'disk',
           dir: join(dir, 'cache'),
           maxSizeBytes: cacheSizeBytes,
           memoryBytes,
           blockSizeBytes: blockBytes,
-          ...(hasSendfile && { sendfile: true }),
+          ...sendfile,
         },
     // All clients are one here.
     limits: { connectionsPerClient: 0 },
     log: { level: isLogged ? 'info' : 'warn' },
     shutdownGraceSeconds: 0,
-    routes: [{ origin: `http://127.0.0.1:${originPort}` }],
+    routes: [{ origin: `http://127.0.0.1:${originPort}`, ...(isGuarded && guard(dir)) }],
   };
 }

@@ -41,6 +41,7 @@ export function createMissWorkload({ name, title, goals, fileBytes, connections 
     kind: 'speed',
     origin: { kind: 'windows', patternBytes: distinctPatternBytes, bytesPerSecond: undefined },
     bodyBytes: fileBytes,
+    hasFloor: true,
     metrics: requestMetrics,
     goals,
     async prepare(contestant) {

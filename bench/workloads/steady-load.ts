@@ -3,7 +3,7 @@
 import type { CoreList } from '../cores.ts';
 import { coreSeconds, processSeconds } from '../cpu-time.ts';
 import { BenchFault } from '../fault.ts';
-import { bodyBytesOf, type LoadResult, type RequestPlan } from '../load/load.ts';
+import { bodyBytesOf, type LoadResult, type Over, type RequestPlan } from '../load/load.ts';
 import type { Measurement, Metric, Target } from './workload.ts';
 
 /** A load, and in which unit its work is counted. */
@@ -13,6 +13,7 @@ export interface SteadyLoad {
   readonly unit: 'requests' | 'gigabytes';
   /** As in `LoadPlan`. */
   readonly ratePerSecond?: number;
+  readonly over?: Over | undefined;
   readonly cores?: CoreList;
 }
 

@@ -1,7 +1,7 @@
 /** What a workload is: something that every peer is put through, and what is measured of it. */
 
 import type { CoreList } from '../cores.ts';
-import type { LoadGenerator } from '../load/load.ts';
+import type { LoadGenerator, Over } from '../load/load.ts';
 import type { Origin, OriginOptions } from '../origin/origin.ts';
 import type { Peer, PeerSettings, RunningPeer } from '../peers/peer.ts';
 
@@ -69,8 +69,13 @@ export interface Workload {
   readonly origin: OriginOptions;
   /** The size of the bodies that it loads with, in bytes: the generator is chosen by it. */
   readonly bodyBytes: number;
-  /** Whether it loads over TLS and HTTP/2. */
+  /** Whether it loads over TLS and HTTP/2, by h2load. */
   readonly isSecure?: true;
+  readonly over?: Over | undefined;
+  /** Whether only our own generator can load it. */
+  readonly isOurs?: true;
+  /** Whether the floor takes part: what bare Node takes for the same. */
+  readonly hasFloor?: true;
   readonly metrics: readonly Metric[];
   /** Starts a peer, checks a sample of bytes, fills the cache and warms the peer up. Throws `BenchFault`. */
   prepare(contestant: Contestant): Promise<Round>;

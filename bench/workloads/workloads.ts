@@ -1,10 +1,13 @@
 /** All workloads. */
 
+import type { Over, Question } from '../load/load.ts';
+import { bearerToken, pageOrigin } from '../peers/peer.ts';
 import { createAmplifications } from './amplifications.ts';
 import { createColdFile } from './cold-file.ts';
 import { createColdTail } from './cold-tail.ts';
 import { createHitWorkload, type HitWorkload } from './hits.ts';
 import { createLatencyWorkload } from './latency.ts';
+import { createMediaWorkload, type MediaWorkload } from './media.ts';
 import { createMemoryWorkload } from './memory.ts';
 import { createMissWorkload } from './misses.ts';
 import { createObjectsWorkload, type ObjectsWorkload } from './objects.ts';
@@ -31,6 +34,8 @@ interface Sizes {
   readonly configuredMemory: number;
   readonly entries: number;
   readonly objects: number;
+  readonly conditionObjects: number;
+  readonly mediaFiles: number;
   readonly connections: number;
 }
 
@@ -46,6 +51,8 @@ const fullSizes: Sizes = {
   configuredMemory: 512 * MiB,
   entries: 1_000_000,
   objects: 20_000,
+  conditionObjects: 2000,
+  mediaFiles: 200,
   connections: 4000,
 };
 /** Enough to have several blocks. */
@@ -61,6 +68,8 @@ const shortSizes: Sizes = {
   configuredMemory: 4 * MiB,
   entries: 2000,
   objects: 200,
+  conditionObjects: 100,
+  mediaFiles: 8,
   connections: 80,
 };
 
@@ -77,6 +86,8 @@ export function createWorkloads({ isShort }: { readonly isShort: boolean }): rea
   const all = [
     ...hits(sizes).map(createHitWorkload),
     ...objects(sizes).map(createObjectsWorkload),
+    ...conditions(sizes).map(createObjectsWorkload),
+    ...media(sizes).map(createMediaWorkload),
     createMissWorkload({
       name: 'misses',
       title: 'distinct files of 64 KiB, each asked for once, 64 connections',
@@ -101,7 +112,9 @@ export function createWorkloads({ isShort }: { readonly isShort: boolean }): rea
       furtherConnections: connections,
       settleMs: isShort ? 10 : 2000,
     }),
-    createLatencyWorkload({ fileBytes: bigFile, rangeBytes: 64 * KiB, connections: 64 }),
+    ...[false, true].map((isDefault) =>
+      createLatencyWorkload({ fileBytes: bigFile, rangeBytes: 64 * KiB, connections: 64, isDefault }),
+    ),
     ...hits(sizes)
       .filter(({ name }) => (isShort ? name === 'object-1k' : scaled.has(name)))
       .map(createScalingWorkload),
@@ -169,6 +182,87 @@ function objects({ objects: many }: Sizes): readonly ObjectsWorkload[] {
       popularity: 'skewed',
       head: 'browser',
     },
+    ...(['tls', 'http2'] as const).map(
+      (over): ObjectsWorkload => ({
+        ...plan,
+        goals: [{ key: 'cpu', of: 'ratio', atMost: 1.25 }],
+        name: `varied-${over}`,
+        number: 'W22',
+        title: `W17 ${overTls[over]}`,
+        count: many,
+        popularity: 'skewed',
+        head: 'browser',
+        over,
+      }),
+    ),
+    {
+      ...plan,
+      goals: [{ key: 'cpu', of: 'ratio', atMost: 1.25 }],
+      settings: { isDefault: true, isGuarded: true },
+      name: 'varied-guarded',
+      number: 'W23',
+      title: 'W17 with a bearer token, CORS, a rate limit, and Vary: Accept-Encoding of the origin',
+      count: many,
+      popularity: 'skewed',
+      head: 'browser',
+      fields: { Authorization: `Bearer ${bearerToken}`, Origin: pageOrigin },
+      vary: 'Accept-Encoding',
+    },
+  ];
+}
+
+const overTls: Readonly<Record<Over, string>> = {
+  tls: 'over TLS and HTTP/1.1',
+  http2: 'over TLS and HTTP/2, 4 streams on each connection',
+};
+
+/** What else than the whole is asked of many objects. */
+function conditions({ conditionObjects: count }: Sizes): readonly ObjectsWorkload[] {
+  const sizeBytes = 16 * KiB;
+  const range = `Range: bytes=4096-${4096 + KiB - 1}\r\n`;
+  const threeRanges = [0, 4096, 8192].map((start) => `${start}-${start + KiB - 1}`).join(',');
+  const questions: Readonly<Record<string, readonly [title: string, question: Question]>> = {
+    'none-match': ['304 by If-None-Match', { fields: 'If-None-Match: {etag}\r\n', status: 304, bodyBytes: 0 }],
+    'modified-since': [
+      '304 by If-Modified-Since',
+      { fields: `If-Modified-Since: Wed, 01 Jan 2020 00:00:00 GMT\r\n`, status: 304, bodyBytes: 0 },
+    ],
+    'if-range': ['206 by If-Range', { fields: `${range}If-Range: {etag}\r\n`, status: 206, bodyBytes: KiB }],
+    'if-range-other': [
+      '200 by If-Range',
+      { fields: `${range}If-Range: "other"\r\n`, status: 200, bodyBytes: sizeBytes },
+    ],
+    head: ['HEAD', { method: 'HEAD', fields: '', status: 200, bodyBytes: 0 }],
+    multipart: [
+      'three ranges of 1 KiB',
+      { fields: `Range: bytes=${threeRanges}\r\n`, status: 206, bodyBytes: 3 * KiB },
+    ],
+  };
+  return Object.entries(questions).map(([name, [title, question]]) => ({
+    name: `conditions-${name}`,
+    number: 'W20',
+    title: `${title}, of ${count} objects of 16 KiB, few of them often, heads of a browser`,
+    goals: [{ key: 'cpu', of: 'ratio', atMost: 1.11 }],
+    settings: { isDefault: true },
+    count,
+    sizeBytes,
+    popularity: 'skewed',
+    head: 'browser',
+    question,
+  }));
+}
+
+/** Ranges of files that are four times the memory that Rangeway has by default. */
+function media({ mediaFiles: count }: Sizes): readonly MediaWorkload[] {
+  const files = { count, fileBytes: 2_560_000, rangeBytes: MiB, newShare: 0.05 };
+  const title = `random 1 MiB ranges of ${count} files of 2.56 MB, 5 % of them of files that were never asked for`;
+  const overs = ['tls', 'http2'] as const;
+  return [
+    { ...files, name: 'media', number: 'W21', title, goals: [] },
+    ...overs.map((over): MediaWorkload => {
+      const goals: readonly Goal[] = [{ key: 'cpu', of: 'ratio', atMost: 1.25 }];
+      return { ...files, name: `media-${over}`, number: 'W22', title: `W21 ${overTls[over]}`, goals, over };
+    }),
   ];
 }
 
@@ -189,8 +283,9 @@ function hits({ file, bigFile, download, littleMemory }: Sizes): readonly HitWor
       rangeBytes: undefined,
       connections: 64,
       unit: 'requests',
+      hasFloor: true,
     },
-    ranges('W2', 'ranges-1k', KiB, file),
+    { ...ranges('W2', 'ranges-1k', KiB, file), hasFloor: true },
     ranges('W3', 'ranges-64k', 64 * KiB, bigFile),
     ranges('W4', 'ranges-1m', MiB, bigFile),
     {
@@ -208,6 +303,7 @@ function hits({ file, bigFile, download, littleMemory }: Sizes): readonly HitWor
       title: `one 64 KiB range of a ${file / MiB} MiB entry over TLS and HTTP/2, another one in each round; 16 connections, 4 streams each`,
       connections: 16,
       settings: { isSecure: true },
+      hasFloor: true,
     },
     {
       ...ranges('W13', 'ranges-64k-page-cache', 64 * KiB, bigFile),
@@ -215,5 +311,10 @@ function hits({ file, bigFile, download, littleMemory }: Sizes): readonly HitWor
       goals: [{ key: 'rate', of: 'ratio', atLeast: 0.8 }],
       settings: { memoryBytes: littleMemory },
     },
+    ...[64 * KiB, MiB].map((rangeBytes): HitWorkload => {
+      const of = ranges('W19', rangeBytes < MiB ? 'large-64k' : 'large-1m', rangeBytes, bigFile);
+      const goals: readonly Goal[] = [{ key: 'cpu', of: 'ratio', atMost: 1.11 }];
+      return { ...of, title: `${of.title}, default options`, goals, settings: { isDefault: true }, hasFloor: true };
+    }),
   ];
 }

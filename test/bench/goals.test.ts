@@ -5,6 +5,7 @@ import { formatChart } from '../../bench/chart.ts';
 import { judge, missedCounts, verdictRows } from '../../bench/goals.ts';
 import { mergeRuns } from '../../bench/merge-runs.ts';
 import { parseOptions } from '../../bench/options.ts';
+import { costRows } from '../../bench/report.ts';
 import type { WorkloadResult } from '../../bench/rounds.ts';
 import type { Goal, Workload } from '../../bench/workloads/workload.ts';
 
@@ -69,6 +70,25 @@ describe('several runs', () => {
   });
 });
 
+describe('the costs', () => {
+  const costs = (cpus: Readonly<Record<string, number>>) => {
+    const { workload, ...result } = resultOf(rate, cpus);
+    const metrics = [{ key: 'cpu', label: 'CPU µs/req', digits: 1, isCompared: true }];
+    const peers = result.peers.map((peer) => ({ ...peer, median: { cpu: peer.median['rate'] } }));
+    return costRows([{ ...result, workload: { ...workload, metrics }, peers }]);
+  };
+
+  it("are nginx's, Rangeway's and those of the floor, and nginx's divided by each", () => {
+    expect(costs({ rangeway: 40, nginx: 20, floor: 10 })).toEqual([
+      ['W2 ranges', '20.0', '40.0', '10.0', '0.50', '2.00'],
+    ]);
+  });
+
+  it('are told where the floor was measured', () => {
+    expect(costs({ rangeway: 40, nginx: 20 })).toEqual([]);
+  });
+});
+
 describe('the chart', () => {
   it('has a bar for each peer but nginx, as long as its ratio', () => {
     const chart = formatChart([resultOf(rate, { rangeway: 100, nginx: 100, varnish: 50 })]) ?? '';
@@ -91,6 +111,13 @@ describe('--only', () => {
     ['other-b,W2', ['ranges', 'other-b']],
   ])('%s', (wanted, names) => {
     expect(parseOptions(['--only', wanted], known)).toMatchObject({ kind: 'ok', options: { names } });
+  });
+
+  it('and --profile, which is of Rangeway alone', () => {
+    expect(parseOptions(['--profile', 'W2,other'], known)).toMatchObject({
+      kind: 'ok',
+      options: { names: ['ranges', 'other-a', 'other-b'], isProfiled: true },
+    });
   });
 
   it('refuses what there is not', () => {

@@ -1,0 +1,258 @@
+/**
+ * What Node costs without a proxy: a bare server that parses the head by one regular expression, looks the path up in one Map and
+ * writes once. What it has not got it fetches by undici and writes into one file for each body. It knows no rule of HTTP
+ * caching: it is no peer but the floor under Rangeway's figures.
+ */
+
+import { open, read } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { performServerHandshake, type ServerHttp2Stream } from 'node:http2';
+import { createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { createServer as createSecureServer } from 'node:tls';
+import { fileURLToPath } from 'node:url';
+import { Pool } from 'undici';
+import { BenchFault } from '../fault.ts';
+import type { Peer, PeerPlace } from './peer.ts';
+import { startServer } from './server-process.ts';
+
+const program = fileURLToPath(import.meta.url);
+
+/** The name under which the floor stands in tables. */
+export const floorName = 'floor';
+
+export const floorPeer: Peer = {
+  name: floorName,
+  version: `of bare Node ${process.versions.node}`,
+  async start(place) {
+    if (place.workers > 1) throw new BenchFault('it has one process');
+    return await startServer([process.execPath, program, JSON.stringify(place)], place);
+  },
+};
+
+/** Bodies up to this size are kept in memory, in bytes. */
+const smallBytes = 16 * 1024;
+
+/** Larger buffers are not kept, in bytes. */
+const longestLentBytes = 2 * 1024 * 1024;
+
+interface Entry {
+  readonly fields: string;
+  readonly type: string;
+  readonly etag: string;
+  readonly lastModified: string;
+  readonly sizeBytes: number;
+  /** A small one; a large one is read from its file. */
+  readonly body: Buffer | undefined;
+  readonly file: string;
+  descriptor: number | undefined;
+}
+
+/** What is asked of an entry. */
+interface Question {
+  readonly method: string | undefined;
+  readonly path: string;
+  readonly range: string | undefined;
+  readonly noneMatch: string | undefined;
+  readonly modifiedSince: string | undefined;
+  readonly ifRange: string | undefined;
+}
+
+/** What is answered: the spans are all that is sent of the body. */
+interface Reply {
+  readonly status: number;
+  readonly spans: readonly (readonly [start: number, end: number])[];
+}
+
+const entries = new Map<string, Promise<Entry> | Entry>();
+const lent: Buffer[] = [];
+
+if (process.argv[1] === program) serve(JSON.parse(process.argv[2] ?? '') as PeerPlace);
+
+function serve({ port, originPort, dir, certificate }: PeerPlace): void {
+  const origin = new Pool(`http://127.0.0.1:${originPort}`, { connections: 128 });
+  const find = (path: string): Promise<Entry> | Entry => {
+    const known = entries.get(path);
+    if (known !== undefined) return known;
+    const fetched = fetchEntry(origin, path, join(dir, `body-${entries.size}`));
+    entries.set(path, fetched);
+    return fetched;
+  };
+  if (certificate === undefined) {
+    createServer({ noDelay: true }, (socket) => serveHttp1(socket, find)).listen(port, '127.0.0.1', 4096);
+    return;
+  }
+  void Promise.all([readFile(certificate.certFile), readFile(certificate.keyFile)]).then(([cert, key]) => {
+    createSecureServer({ cert, key, ALPNProtocols: ['h2', 'http/1.1'], noDelay: true }, (socket) => {
+      if (socket.alpnProtocol !== 'h2') return serveHttp1(socket, find);
+      performServerHandshake(socket).on('stream', (stream, head) => {
+        const { ':method': method, ':path': path = '', range } = head;
+        const question = {
+          method,
+          path,
+          range,
+          noneMatch: head['if-none-match'],
+          modifiedSince: head['if-modified-since'],
+          ifRange: String(head['if-range'] ?? '') || undefined,
+        };
+        const found = find(path);
+        if (found instanceof Promise) void found.then((entry) => answerHttp2(stream, entry, question));
+        else answerHttp2(stream, found, question);
+      });
+    }).listen(port, '127.0.0.1', 4096);
+  });
+}
+
+type Find = (path: string) => Promise<Entry> | Entry;
+
+const wanted =
+  /^(GET|HEAD) (\S+)|\r\n(?:range: *bytes=([^\r]*)|if-none-match: *([^\r]*)|if-modified-since: *([^\r]*)|if-range: *([^\r]*))/gi;
+
+function serveHttp1(socket: Socket, find: Find): void {
+  let received = '';
+  socket.on('error', () => {});
+  socket.setEncoding('latin1').on('data', (text: string) => {
+    received = received === '' ? text : received + text;
+    if (!received.endsWith('\r\n\r\n')) return;
+    const head = received;
+    received = '';
+    let [method, path, range, noneMatch, modifiedSince, ifRange]: (string | undefined)[] = [];
+    for (const match of head.matchAll(wanted)) {
+      method ??= match[1];
+      path ??= match[2];
+      range ??= match[3];
+      noneMatch ??= match[4];
+      modifiedSince ??= match[5];
+      ifRange ??= match[6];
+    }
+    const question = { method, path: path ?? '', range, noneMatch, modifiedSince, ifRange };
+    const found = find(question.path);
+    if (found instanceof Promise) void found.then((entry) => answerHttp1(socket, entry, question));
+    else answerHttp1(socket, found, question);
+  });
+}
+
+const boundary = 'floor';
+
+function answerHttp1(socket: Socket, entry: Entry, question: Question): void {
+  const { status, spans } = replyTo(entry, question);
+  const date = `\r\nDate: ${dateNow()}\r\n\r\n`;
+  if (status === 304) return void socket.write(`HTTP/1.1 304 Not Modified${entry.fields}${date}`, 'latin1');
+  if (spans.length > 1) return void socket.write(multipart(entry, spans, date), 'latin1');
+  const [[start, end] = [0, entry.sizeBytes]] = spans;
+  const part = status === 206 ? `\r\nContent-Range: bytes ${start}-${end - 1}/${entry.sizeBytes}` : '';
+  const head = `HTTP/1.1 ${status} OK${entry.fields}\r\nContent-Type: ${entry.type}\r\nContent-Length: ${end - start}${part}${date}`;
+  if (question.method === 'HEAD') return void socket.write(head, 'latin1');
+  readSpan(entry, head, start, end, (bytes, done) => socket.write(bytes, done));
+}
+
+function multipart({ body, type, fields, sizeBytes }: Entry, spans: Reply['spans'], date: string): string {
+  const parts = spans.map(([start, end]) => {
+    const head = `--${boundary}\r\nContent-Type: ${type}\r\nContent-Range: bytes ${start}-${end - 1}/${sizeBytes}`;
+    return `${head}\r\n\r\n${body?.toString('latin1', start, end)}\r\n`;
+  });
+  const text = `${parts.join('')}--${boundary}--\r\n`;
+  const head = `HTTP/1.1 206 OK${fields}\r\nContent-Type: multipart/byteranges; boundary=${boundary}`;
+  return `${head}\r\nContent-Length: ${text.length}${date}${text}`;
+}
+
+function answerHttp2(stream: ServerHttp2Stream, entry: Entry, question: Question): void {
+  if (stream.destroyed) return;
+  const { status, spans } = replyTo(entry, question);
+  const [[start, end] = [0, entry.sizeBytes]] = spans;
+  const head: Record<string, string | number> = { ':status': status, etag: entry.etag, age: '0' };
+  head['last-modified'] = entry.lastModified;
+  if (status === 206) head['content-range'] = `bytes ${start}-${end - 1}/${entry.sizeBytes}`;
+  if (status !== 304) head['content-length'] = end - start;
+  stream.respond(head, { endStream: status === 304 || question.method === 'HEAD' });
+  if (status === 304 || question.method === 'HEAD') return;
+  readSpan(entry, '', start, end, (bytes, done) => stream.end(bytes, done));
+}
+
+function replyTo({ etag, lastModified, sizeBytes }: Entry, question: Question): Reply {
+  const { noneMatch, modifiedSince, ifRange, range } = question;
+  const isSame = noneMatch === undefined ? modifiedSince === lastModified : noneMatch === etag;
+  if (isSame) return { status: 304, spans: [] };
+  if (range === undefined || (ifRange !== undefined && ifRange !== etag)) return { status: 200, spans: [] };
+  const spans = range
+    .replace('bytes=', '')
+    .split(',')
+    .map((each): [number, number] => {
+      const dash = each.indexOf('-');
+      return [Number(each.slice(0, dash)), Math.min(Number(each.slice(dash + 1)) + 1, sizeBytes)];
+    });
+  return { status: 206, spans };
+}
+
+/** Gives head and bytes in one piece: of memory, or of a lent buffer that one read has filled. */
+function readSpan(
+  entry: Entry,
+  head: string,
+  start: number,
+  end: number,
+  write: (bytes: Buffer, done: () => void) => void,
+): void {
+  const { body } = entry;
+  const needed = head.length + end - start;
+  const buffer = takeBuffer(needed);
+  const give = () => {
+    if (buffer.length <= longestLentBytes) lent.push(buffer);
+  };
+  buffer.write(head, 'latin1');
+  if (body !== undefined) {
+    body.copy(buffer, head.length, start, end);
+    write(buffer.subarray(0, needed), give);
+    return;
+  }
+  const readFrom = (descriptor: number) =>
+    read(descriptor, buffer, head.length, end - start, start, () => write(buffer.subarray(0, needed), give));
+  if (entry.descriptor !== undefined) {
+    readFrom(entry.descriptor);
+    return;
+  }
+  open(entry.file, (error, descriptor) => {
+    if (error !== null) throw error;
+    entry.descriptor = descriptor;
+    readFrom(descriptor);
+  });
+}
+
+/** One that was given back, if it is large enough. */
+function takeBuffer(sizeBytes: number): Buffer {
+  const buffer = lent.pop();
+  return buffer !== undefined && buffer.length >= sizeBytes
+    ? buffer
+    : Buffer.allocUnsafeSlow(Math.max(sizeBytes, 4096));
+}
+
+async function fetchEntry(origin: Pool, path: string, file: string): Promise<Entry> {
+  const { headers, body } = await origin.request({ method: 'GET', path });
+  const bytes = Buffer.from(await body.arrayBuffer());
+  const isSmall = bytes.length <= smallBytes;
+  const { etag, 'last-modified': lastModified, 'content-type': type } = headers;
+  const entry: Entry = {
+    fields: `\r\nETag: ${etag}\r\nLast-Modified: ${lastModified}\r\nCache-Control: max-age=86400\r\nAge: 0`,
+    type: String(type),
+    etag: String(etag),
+    lastModified: String(lastModified),
+    sizeBytes: bytes.length,
+    body: bytes,
+    file,
+    descriptor: undefined,
+  };
+  // Of a large one the file is what is read from then on.
+  void writeFile(file, bytes).then(() => entries.set(path, isSmall ? entry : { ...entry, body: undefined }));
+  return entry;
+}
+
+let date = '';
+let dateAt = 0;
+
+function dateNow(): string {
+  const now = Date.now();
+  if (now - dateAt >= 1000) {
+    dateAt = now;
+    date = new Date(now).toUTCString();
+  }
+  return date;
+}
