@@ -4,8 +4,9 @@
  * caching: it is no peer but the floor under Rangeway's figures.
  */
 
-import { open, read } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { open, read, writeFile } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import type { IncomingHttpHeaders } from 'node:http';
 import { performServerHandshake, type ServerHttp2Stream } from 'node:http2';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
@@ -30,8 +31,8 @@ export const floorPeer: Peer = {
   },
 };
 
-/** Bodies up to this size are kept in memory, in bytes. */
-const smallBytes = 16 * 1024;
+/** Bodies are kept in memory until there are so many bytes of them, as many as Rangeway keeps by default. */
+let memoryLeftBytes = 128e6;
 
 /** Larger buffers are not kept, in bytes. */
 const longestLentBytes = 2 * 1024 * 1024;
@@ -42,7 +43,7 @@ interface Entry {
   readonly etag: string;
   readonly lastModified: string;
   readonly sizeBytes: number;
-  /** A small one; a large one is read from its file. */
+  /** Undefined where it is read from its file. */
   readonly body: Buffer | undefined;
   readonly file: string;
   descriptor: number | undefined;
@@ -85,7 +86,10 @@ function serve({ port, originPort, dir, certificate }: PeerPlace): void {
   void Promise.all([readFile(certificate.certFile), readFile(certificate.keyFile)]).then(([cert, key]) => {
     createSecureServer({ cert, key, ALPNProtocols: ['h2', 'http/1.1'], noDelay: true }, (socket) => {
       if (socket.alpnProtocol !== 'h2') return serveHttp1(socket, find);
-      performServerHandshake(socket).on('stream', (stream, head) => {
+      socket.on('error', () => {});
+      const session = performServerHandshake(socket).on('error', () => {});
+      session.on('stream', (stream, head) => {
+        stream.on('error', () => {});
         const { ':method': method, ':path': path = '', range } = head;
         const question = {
           method,
@@ -225,24 +229,46 @@ function takeBuffer(sizeBytes: number): Buffer {
     : Buffer.allocUnsafeSlow(Math.max(sizeBytes, 4096));
 }
 
-async function fetchEntry(origin: Pool, path: string, file: string): Promise<Entry> {
-  const { headers, body } = await origin.request({ method: 'GET', path });
-  const bytes = Buffer.from(await body.arrayBuffer());
-  const isSmall = bytes.length <= smallBytes;
+/** Fetches a body as it is told in events, which costs undici least. */
+function fetchEntry(origin: Pool, path: string, file: string): Promise<Entry> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let head: IncomingHttpHeaders = {};
+    const keep = () => {
+      const body = Buffer.concat(chunks);
+      const entry = entryOf(head, body, file);
+      const isInMemory = body.length <= memoryLeftBytes;
+      if (isInMemory) memoryLeftBytes -= body.length;
+      writeFile(file, body, () => entries.set(path, isInMemory ? entry : { ...entry, body: undefined }));
+      resolve(entry);
+    };
+    origin.dispatch(
+      { method: 'GET', path },
+      {
+        onRequestStart: () => {},
+        onResponseStart: (_controller, _status, headers) => {
+          head = headers;
+        },
+        onResponseData: (_controller, chunk) => void chunks.push(chunk),
+        onResponseEnd: keep,
+        onResponseError: (_controller, error) => reject(error),
+      },
+    );
+  });
+}
+
+function entryOf(headers: IncomingHttpHeaders, body: Buffer, file: string): Entry {
   const { etag, 'last-modified': lastModified, 'content-type': type } = headers;
-  const entry: Entry = {
+  return {
     fields: `\r\nETag: ${etag}\r\nLast-Modified: ${lastModified}\r\nCache-Control: max-age=86400\r\nAge: 0`,
     type: String(type),
     etag: String(etag),
     lastModified: String(lastModified),
-    sizeBytes: bytes.length,
-    body: bytes,
+    sizeBytes: body.length,
+    body,
     file,
     descriptor: undefined,
   };
-  // Of a large one the file is what is read from then on.
-  void writeFile(file, bytes).then(() => entries.set(path, isSmall ? entry : { ...entry, body: undefined }));
-  return entry;
 }
 
 let date = '';
