@@ -55,7 +55,7 @@ export function formatSummary(all: readonly WorkloadResult[]): string | undefine
 
 /**
  * Processor time for each request, of nginx, of Rangeway and of the floor under it, and what Rangeway's is of them; undefined when
- * nothing was measured beside the floor.
+ * nothing was run that has a floor.
  */
 export function formatCosts(results: readonly WorkloadResult[]): string | undefined {
   const rows = costRows(results);
@@ -72,11 +72,11 @@ export const costHeads = [
   `${yardstick} ÷ ${floorName}`,
 ];
 
-/** A row of costs for each workload beside which the floor was measured. */
+/** A row of costs for each workload that has a floor. */
 export function costRows(results: readonly WorkloadResult[]): readonly (readonly string[])[] {
   return results
     .filter(({ workload, peers }) => {
-      return peers.some(({ name }) => name === floorName) && workload.metrics.some(({ key }) => key === 'cpu');
+      return workload.hasFloor === true && peers.length > 1 && workload.metrics.some(({ key }) => key === 'cpu');
     })
     .map(({ workload, peers }) => {
       const [nginx, own, floor] = [yardstick, subject, floorName].map((name) => {

@@ -71,20 +71,23 @@ describe('several runs', () => {
 });
 
 describe('the costs', () => {
-  const costs = (cpus: Readonly<Record<string, number>>) => {
+  const costs = (cpus: Readonly<Record<string, number>>, more: Partial<Workload> = {}) => {
     const { workload, ...result } = resultOf(rate, cpus);
     const metrics = [{ key: 'cpu', label: 'CPU µs/req', digits: 1, isCompared: true }];
     const peers = result.peers.map((peer) => ({ ...peer, median: { cpu: peer.median['rate'] } }));
-    return costRows([{ ...result, workload: { ...workload, metrics }, peers }]);
+    return costRows([{ ...result, workload: { ...workload, metrics, ...more }, peers }]);
   };
 
   it("are nginx's, Rangeway's and those of the floor, and nginx's divided by each", () => {
-    expect(costs({ rangeway: 40, nginx: 20, floor: 10 })).toEqual([
+    expect(costs({ rangeway: 40, nginx: 20, floor: 10 }, { hasFloor: true })).toEqual([
       ['W2 ranges', '20.0', '40.0', '10.0', '0.50', '2.00'],
     ]);
   });
 
-  it('are told where the floor was measured', () => {
+  it('are told of workloads that have a floor, also where it was left out', () => {
+    expect(costs({ rangeway: 40, nginx: 20 }, { hasFloor: true })).toEqual([
+      ['W2 ranges', '20.0', '40.0', '–', '0.50', '–'],
+    ]);
     expect(costs({ rangeway: 40, nginx: 20 })).toEqual([]);
   });
 });
