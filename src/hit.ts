@@ -9,11 +9,12 @@ import { hitStatus } from './cache/answers.ts';
 import { bytesAtOnce } from './cache/block-bytes.ts';
 import type { Cache } from './cache/cache.ts';
 import type { CachePolicy } from './cache/inquiry.ts';
-import { ReuseFields } from './delivery/response-fields.ts';
-import { type RangeRules, selectDelivery } from './delivery/selection.ts';
+import { frameParts } from './delivery/multipart.ts';
+import { keptFields, ReuseFields } from './delivery/response-fields.ts';
+import { type PartialSelection, type RangeRules, selectDelivery } from './delivery/selection.ts';
 import type { AdmissionContext } from './guard/admit.ts';
 import { clientName } from './guard/client-name.ts';
-import type { OpenGate } from './guard/gate.ts';
+import type { HitGate } from './guard/gate.ts';
 import { plainAddress } from './guard/peers.ts';
 import { type Fields, fieldValue } from './http/fields.ts';
 import type { Delivery, Hit, HitRoad, KeptFields, PlainHead, PlainSource } from './http/message.ts';
@@ -40,6 +41,8 @@ const begun: BegunEvent = { kind: 'begun', what: 'request' };
 export interface HitContext extends Pick<AdmissionContext, 'router' | 'gateOf' | 'trust'> {
   readonly cache: Pick<Cache, 'store'>;
   readonly emit: Emit;
+  /** Random bytes, for boundaries. */
+  readonly random: (size: number) => Uint8Array;
   /** The fields of a stored response as they are passed on: the same array for the same one. */
   readonly forward: (fields: Fields) => Fields;
 }
@@ -47,7 +50,7 @@ export interface HitContext extends Pick<AdmissionContext, 'router' | 'gateOf' |
 /** Creates the road. */
 export function createHitRoad(context: HitContext): HitRoad {
   const { store } = context.cache;
-  const findKey = createPlainRouter(context.router, (route) => hitRules(route, context.gateOf(route).open));
+  const findKey = createPlainRouter(context.router, (route) => hitRules(route, context.gateOf(route).hits));
   const preparedOf = onceForEach((_stored: StoredResponse): { last: PreparedHit | undefined } => ({ last: undefined }));
   return (head, source, receivedAt) => {
     const known = source.known instanceof Client ? source.known : undefined;
@@ -64,7 +67,9 @@ export function createHitRoad(context: HitContext): HitRoad {
       kept.last = new PreparedHit(entry.metadata, found.rules, context.forward, receivedAt);
     }
     const prepared = kept.last;
-    return prepared.isFor(head, receivedAt) ? selectHit({ head, client, receivedAt, entry, prepared }) : undefined;
+    const passed = client.pass(found.rules.gate, head);
+    if (passed === undefined || !prepared.isFor(head, receivedAt)) return undefined;
+    return selectHit({ head, client, user: passed.user, receivedAt, entry, prepared });
   };
 }
 
@@ -74,29 +79,52 @@ class Client {
   readonly source: PlainSource;
   /** Its name in the limits. */
   readonly name: string;
+  readonly address: string;
   /** Whether it speaks for others (RFC 7239), so that its fields have to be read. */
   readonly isProxy: boolean;
+  /** The credentials that were shown last, at which gate, and what came of it. */
+  #gate: HitGate | undefined;
+  #credentials = '';
+  #passed: Passed | undefined;
 
   constructor(context: HitContext, source: PlainSource) {
     const address = plainAddress(source.peer.address);
     this.context = context;
     this.source = source;
+    this.address = address;
     this.name = clientName(address);
     this.isProxy = context.trust.isTrusted(address);
     source.known = this;
   }
+
+  /** Whether it may pass a gate: see `HitGate.pass`. Credentials that it shows again are not checked again. */
+  pass(gate: HitGate, { credentials }: PlainHead): Passed | undefined {
+    if (gate.pass === undefined) return anybody;
+    const text = credentials.flat().join(' ');
+    if (this.#gate === gate && text === this.#credentials) return this.#passed;
+    this.#gate = gate;
+    this.#credentials = text;
+    this.#passed = gate.pass(this, credentials);
+    return this.#passed;
+  }
 }
+
+interface Passed {
+  readonly user: string | undefined;
+}
+
+const anybody: Passed = { user: undefined };
 
 /** What a route does to its hits. */
 interface HitRules {
   readonly route: Route;
-  readonly gate: OpenGate;
+  readonly gate: HitGate;
   readonly policy: CachePolicy;
   readonly ranges: RangeRules;
 }
 
 /** The rules of a route; undefined where one of them needs more of a request than its plain head. */
-function hitRules(route: Route, gate: OpenGate | undefined): HitRules | undefined {
+function hitRules(route: Route, gate: HitGate | undefined): HitRules | undefined {
   const policy = policyOf(route);
   const { bypass, key } = policy;
   const bypasses = bypass.fields.length + bypass.cookies.length + bypass.queryParameters.length;
@@ -105,6 +133,11 @@ function hitRules(route: Route, gate: OpenGate | undefined): HitRules | undefine
   if (gate === undefined || !isPlain) return undefined;
   return { route, gate, policy, ranges: { ...route.ranges, lengthWaitMs: route.lengthWaitMs } };
 }
+
+type FieldsKind = 'whole' | 'partial' | 'multipart' | 'head' | 'notModified';
+
+/** So many forms of the fields of one stored response are kept, for pages of so many origins. */
+const mostPresented = 8;
 
 /** What follows from a stored response and the rules of its route alone. */
 class PreparedHit {
@@ -118,6 +151,7 @@ class PreparedHit {
   /** The text of Cache-Status, and for how many seconds that are left it was made. */
   ttlSeconds = -1;
   cacheStatus = '';
+  #presented: Map<string, KeptFields> | undefined;
 
   constructor(stored: StoredResponse, rules: HitRules, forward: (fields: Fields) => Fields, now: number) {
     const { policy } = rules;
@@ -130,6 +164,22 @@ class PreparedHit {
     this.freshUntil = mayReuse && isWhole && variesByEncodingAtMost(stored) ? now + terms.ttlMs : 0;
     this.bornAt = now - terms.age.ageMs;
     this.isForAll = isForAll(stored, policy);
+  }
+
+  /** The fields of one kind of response, as the client is to get them. */
+  fieldsFor(kind: FieldsKind, { method, origin }: PlainHead, { scheme }: PlainSource): KeptFields {
+    const { present } = this.rules.gate;
+    const plain = this.fields[kind];
+    if (present === undefined) return plain;
+    const name = `${kind} ${scheme} ${origin ?? ''}`;
+    const known = this.#presented?.get(name);
+    if (known !== undefined) return known;
+    const fields: Fields = origin === undefined ? noFields : [['origin', origin]];
+    const presented = keptFields(present({ method, scheme, fields }, plain.lines));
+    // Clients may invent any number of origins.
+    if (this.#presented === undefined || this.#presented.size >= mostPresented) this.#presented = new Map();
+    this.#presented.set(name, presented);
+    return presented;
   }
 
   /** Whether a request is answered with it (RFC 9111 §4). */
@@ -158,29 +208,56 @@ function encodingField({ acceptEncoding }: PlainHead): Fields {
 interface Found {
   readonly head: PlainHead;
   readonly client: Client;
+  readonly user: string | undefined;
   readonly receivedAt: number;
   readonly entry: StoredEntry;
   readonly prepared: PreparedHit;
 }
 
-/** Evaluates preconditions and Range, in the order of RFC 9110 §13.2.2, and takes the bytes from memory. */
+/** What of the stored response a request gets. */
+interface Selected {
+  readonly status: 200 | 206 | 304;
+  readonly kind: FieldsKind;
+  readonly contentRange?: string;
+  /** Of several parts. */
+  readonly contentType?: string;
+  readonly sizeBytes?: number;
+  readonly chunks: readonly Uint8Array[];
+  /** Whether some of the chunks may have to be given back. */
+  readonly isLent?: boolean;
+}
+
+const notModified: Selected = { status: 304, kind: 'notModified', chunks: noChunks };
+
+/** The hit; undefined where bytes have to be waited for, or the gate has to refuse the request. */
 function selectHit(found: Found): Hit | undefined {
-  const { head, receivedAt, entry, prepared, client } = found;
+  const selected = select(found);
+  if (selected === undefined) return undefined;
+  const { count } = found.prepared.rules.gate;
+  const limits = count === undefined ? noFields : count(found.client.name);
+  return limits && new MemoryHit(found, selected, limits);
+}
+
+/** Evaluates preconditions and Range, in the order of RFC 9110 §13.2.2, and takes the bytes from memory. */
+function select(found: Found): Selected | undefined {
+  const { head, receivedAt, entry, prepared } = found;
   const { metadata, sizeBytes } = entry;
-  const { fields, rules } = prepared;
-  let span: Span = { start: 0, end: sizeBytes };
-  let contentRange: string | undefined;
   if (head.selecting.length > 0) {
     const request = { method: head.method, fields: head.selecting };
-    const selection = selectDelivery(request, metadata, sizeBytes, rules.ranges, receivedAt);
-    if (selection.kind === 'not-modified')
-      return new MemoryHit(found, 304, fields.notModified, undefined, undefined, noChunks);
-    if (selection.kind === 'partial' && selection.spans.length === 1) {
-      [span = span] = selection.spans;
-      contentRange = formatContentRange(span, sizeBytes);
-    } else if (selection.kind !== 'whole') return undefined;
+    const selection = selectDelivery(request, metadata, sizeBytes, prepared.rules.ranges, receivedAt);
+    if (selection.kind === 'not-modified') return notModified;
+    if (selection.kind === 'partial') {
+      const [span] = selection.spans;
+      if (selection.spans.length > 1) return selectParts(found, selection);
+      return span && selectSpan(found, span, formatContentRange(span, sizeBytes));
+    }
+    if (selection.kind !== 'whole') return undefined;
   }
-  if (head.method === 'HEAD') return new MemoryHit(found, 200, fields.head, undefined, sizeBytes, noChunks);
+  if (head.method === 'HEAD') return { status: 200, kind: 'head', sizeBytes, chunks: noChunks };
+  return selectSpan(found, { start: 0, end: sizeBytes }, undefined);
+}
+
+function selectSpan({ entry, client }: Found, span: Span, contentRange: string | undefined): Selected | undefined {
   const { start, end } = span;
   const { blockSizeBytes } = client.context.cache.store;
   const index = Math.floor(start / blockSizeBytes);
@@ -191,9 +268,10 @@ function selectHit(found: Found): Hit | undefined {
     ? readAtOnce(entry, blockSizeBytes, span)
     : [block.subarray(start - blockStart, end - blockStart)];
   if (chunks === undefined) return undefined;
+  const sizeBytes = end - start;
   return contentRange === undefined
-    ? new MemoryHit(found, 200, fields.whole, undefined, end - start, chunks, isLent)
-    : new MemoryHit(found, 206, fields.partial, contentRange, end - start, chunks, isLent);
+    ? { status: 200, kind: 'whole', sizeBytes, chunks, isLent }
+    : { status: 206, kind: 'partial', contentRange, sizeBytes, chunks, isLent };
 }
 
 /** Bytes of several blocks, or of one that has to be read; undefined where that takes longer than this tick. */
@@ -201,46 +279,56 @@ function readAtOnce(entry: StoredEntry, blockSizeBytes: number, span: Span): rea
   return span.end - span.start > mostBytes ? undefined : bytesAtOnce(entry, blockSizeBytes, span);
 }
 
+/** Several parts; undefined where the operator's rules may have a say in their Content-Type, or the whole is to be sent. */
+function selectParts({ entry, client, prepared }: Found, selection: PartialSelection): Selected | undefined {
+  const { cache, random } = client.context;
+  if (prepared.rules.gate.present !== undefined) return undefined;
+  const framing = frameParts(selection, entry.metadata, random);
+  if (framing === undefined || framing.sizeBytes > mostBytes) return undefined;
+  const chunks: Uint8Array[] = [];
+  for (const [at, span] of selection.spans.entries()) {
+    const part = bytesAtOnce(entry, cache.store.blockSizeBytes, span);
+    if (part === undefined) return undefined;
+    chunks.push(framing.heads[at] ?? new Uint8Array(), ...part);
+  }
+  chunks.push(framing.tail);
+  const { contentType, sizeBytes } = framing;
+  return { status: 206, kind: 'multipart', contentType, sizeBytes, chunks };
+}
+
 /** A class, because there is one for every hit. */
 class MemoryHit implements Hit {
   readonly status: number;
   readonly fields: KeptFields;
   readonly contentRange: string | undefined;
+  readonly more: Fields;
   readonly sizeBytes: number | undefined;
   readonly chunks: readonly Uint8Array[];
   readonly ageSeconds: number;
   readonly cacheStatus: string;
   readonly #found: Found;
-  /** Whether some of the chunks may have to be given back. */
-  readonly #isLent: boolean;
+  readonly #selected: Selected;
   #isAtOnce = true;
 
-  constructor(
-    found: Found,
-    status: number,
-    fields: KeptFields,
-    contentRange: string | undefined,
-    sizeBytes: number | undefined,
-    chunks: readonly Uint8Array[],
-    isLent = false,
-  ) {
-    const { prepared, receivedAt } = found;
+  constructor(found: Found, selected: Selected, limits: Fields) {
+    const { prepared, receivedAt, head, client } = found;
     const ttlMs = prepared.freshUntil - receivedAt;
     const ttlSeconds = Math.floor(ttlMs / 1000);
     if (prepared.ttlSeconds !== ttlSeconds) {
       prepared.ttlSeconds = ttlSeconds;
       prepared.cacheStatus = formatCacheStatus(hitStatus(ttlMs));
     }
-    this.status = status;
-    this.fields = fields;
-    this.contentRange = contentRange;
-    this.sizeBytes = sizeBytes;
-    this.chunks = chunks;
+    this.status = selected.status;
+    this.fields = prepared.fieldsFor(selected.kind, head, client.source);
+    this.contentRange = selected.contentRange;
+    this.more = selected.contentType === undefined ? limits : [['content-type', selected.contentType], ...limits];
+    this.sizeBytes = selected.sizeBytes;
+    this.chunks = selected.chunks;
     // RFC 9111 §5.1.
     this.ageSeconds = Math.floor((receivedAt - prepared.bornAt) / 1000);
     this.cacheStatus = prepared.cacheStatus;
     this.#found = found;
-    this.#isLent = isLent;
+    this.#selected = selected;
   }
 
   begin(): void {
@@ -250,14 +338,14 @@ class MemoryHit implements Hit {
 
   giveBack(): void {
     const { entry } = this.#found;
-    if (this.#isLent && entry.giveBack !== undefined) for (const chunk of this.chunks) entry.giveBack(chunk);
+    if (this.#selected.isLent === true) for (const chunk of this.chunks) entry.giveBack?.(chunk);
   }
 
   onDelivered({ bytesSent, complete, error }: Delivery, endedAt: number): void {
-    const { head, client, prepared, receivedAt } = this.#found;
+    const { head, client, user, prepared, receivedAt } = this.#found;
     const { scheme, peer } = client.source;
     const { route, gate } = prepared.rules;
-    if (gate.isOwed) gate.repay(client.name, bytesSent);
+    if (gate.share?.isOwed === true) gate.share.repay(client.name, bytesSent);
     client.context.emit({
       kind: 'request',
       method: head.method,
@@ -267,13 +355,13 @@ class MemoryHit implements Hit {
       version: head.version,
       peer: peer.address,
       client: undefined,
-      user: undefined,
+      user,
       route: route.name,
       status: this.status,
       range: head.selecting.length === 0 ? undefined : fieldValue(head.selecting, 'range'),
       bytesSent,
       complete,
-      isMultipart: false,
+      isMultipart: this.#selected.kind === 'multipart',
       outcome: 'hit',
       reason: undefined,
       apartBy: undefined,

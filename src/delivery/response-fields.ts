@@ -61,6 +61,7 @@ export class ReuseFields {
   #partial: KeptFields | undefined;
   #head: KeptFields | undefined;
   #notModified: KeptFields | undefined;
+  #multipart: KeptFields | undefined;
 
   constructor(response: StoredResponse, terms: ReuseTerms) {
     this.#response = response;
@@ -72,6 +73,12 @@ export class ReuseFields {
   get partial(): KeptFields {
     this.#partial ??= keptFields(this.#forward(partialFields(fieldsOfReuse(this.#response))));
     return this.#partial;
+  }
+
+  /** Of a 206 with several parts, without its Content-Type. */
+  get multipart(): KeptFields {
+    this.#multipart ??= keptFields(withoutFields(this.partial.lines, contentTypeOnly));
+    return this.#multipart;
   }
 
   /** Of a 200 to HEAD. */
@@ -93,7 +100,10 @@ export class ReuseFields {
   }
 }
 
-function keptFields(lines: Fields): KeptFields {
+const contentTypeOnly = new Set(['content-type']);
+
+/** Fields of which nothing was made yet. */
+export function keptFields(lines: Fields): KeptFields {
   return { lines, text: undefined, list: undefined };
 }
 

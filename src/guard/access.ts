@@ -1,10 +1,11 @@
 /** Who may pass: by address, and by credentials. */
 
+import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { Routed } from '../routing/inquiry.ts';
 import type { Client } from './client.ts';
-import { type CredentialRules, createCredentialCheck, type Passed } from './credentials.ts';
+import { type CredentialRules, createCredentialCheck, createTokenCheck, type Passed } from './credentials.ts';
 import type { PeerList } from './peers.ts';
 import { forOneClient } from './privacy.ts';
 
@@ -12,6 +13,13 @@ import { forOneClient } from './privacy.ts';
 export interface Access {
   /** Whether every client passes, and no response changes. */
   readonly isOpen: boolean;
+  /**
+   * The user of a client that may pass, by its lines of Authorization and X-API-Key; undefined where `checkAddress` and
+   * `checkCredentials` have to decide. Absent where more of a request than that may let it pass.
+   */
+  readonly passAtOnce:
+    | ((client: Pick<Client, 'address'>, credentials: Fields) => { readonly user: string | undefined } | undefined)
+    | undefined;
   /** Throws `ProxyError`: `client_forbidden`. */
   checkAddress(client: Client): void;
   /**
@@ -40,10 +48,13 @@ export interface AccessRules {
  * nothing about that, for a cache between here and the client may be one of them.
  */
 export function createAccess({ allow, deny, credentials }: AccessRules): Access {
+  const isForbidden = (address: string) => deny?.(address) === true || allow?.(address) === false;
+  const passByToken = credentials === undefined ? () => ({ user: undefined }) : createTokenCheck(credentials);
   return {
+    passAtOnce: passByToken && (({ address }, lines) => (isForbidden(address) ? undefined : passByToken(lines))),
     isOpen: allow === undefined && deny === undefined && credentials === undefined,
     checkAddress({ address }) {
-      if (deny?.(address) === true || allow?.(address) === false) throw new ProxyError('client_forbidden');
+      if (isForbidden(address)) throw new ProxyError('client_forbidden');
     },
     checkCredentials:
       credentials === undefined

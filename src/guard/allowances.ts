@@ -49,12 +49,20 @@ export interface Loan {
 
 /** The limits of one route. */
 export interface Allowances {
-  /** Set where a request without content enters no limit: what is left is to note what its response pays back. */
-  readonly open: Pick<OriginShare, 'isOwed' | 'repay'> | undefined;
+  /** What a request that is over in one tick is counted for. Undefined where it is to hold a place. */
+  readonly hits: HitAllowances | undefined;
   /** Throws `ProxyError`: `rate_limited`, `too_many_requests`, `body_too_large`. */
   enter(request: ProxyRequest, client: Client, routed: Routed): Allowance;
   /** For a request that another process has let in, of a client by its name in the limits. */
   lend(routed: Routed, client: string): Loan;
+}
+
+/** The limits of requests that are over in one tick and have no content. */
+export interface HitAllowances {
+  /** Counts a request; undefined where it is too many, which `enter` has to tell. Absent where there is no rate. */
+  readonly count: ((client: string) => Fields | undefined) | undefined;
+  /** What was delivered pays for what came from the origin. */
+  readonly share: OriginShare | undefined;
 }
 
 /** The limits of a route; 0 stands for none. */
@@ -80,7 +88,7 @@ export function createAllowances(rules: AllowanceRules, clock: Clock): Allowance
 }
 
 class RouteAllowances implements Allowances {
-  readonly open: Allowances['open'];
+  readonly hits: HitAllowances | undefined;
   readonly #rules: AllowanceRules;
   readonly #rate: RateLimit | undefined;
   readonly #share: OriginShare | undefined;
@@ -94,8 +102,8 @@ class RouteAllowances implements Allowances {
     this.#rules = rules;
     this.#rate = rate && new RateLimit(rate, { maxNames: MAX_CLIENTS, now });
     this.#share = amplification && new OriginShare(amplification, now);
-    this.open =
-      rate === undefined && rules.requestsPerClient === 0 ? (this.#share ?? { isOwed: false, repay() {} }) : undefined;
+    const count = this.#rate && ((client: string) => this.#rate?.countAtOnce(client));
+    this.hits = rules.requestsPerClient === 0 ? { count, share: this.#share } : undefined;
   }
 
   enter(request: ProxyRequest, { address }: Client, { route }: Routed): Allowance {

@@ -1,7 +1,7 @@
 /** The credentials of one route: which a request shows, whether one of them is right, and what goes on without them. */
 
 import { changedRequest } from '../http/changed-request.ts';
-import type { Fields } from '../http/fields.ts';
+import { type Fields, fieldValue } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { Routed } from '../routing/inquiry.ts';
@@ -76,6 +76,23 @@ export function createCredentialCheck(rules: CredentialRules): CredentialCheck {
       if (!isWanted()) throw new ProxyError('client_gone');
       return conclude(later);
     });
+  };
+}
+
+/**
+ * Creates a check of tokens alone, by the lines of Authorization and X-API-Key: it tells the user of a right one, and undefined
+ * where `createCredentialCheck` has to decide. Undefined where a request may show something else.
+ */
+export function createTokenCheck(
+  rules: CredentialRules,
+): ((credentials: Fields) => { readonly user: string } | undefined) | undefined {
+  if (rules.basic !== undefined || rules.signedUrls !== undefined || rules.areForwarded) return undefined;
+  return (fields) => {
+    const { scheme, token68 = '' } = (rules.bearer && readAuthorization(fields)) ?? {};
+    const key = fieldValue(fields, apiKeyField);
+    const byToken = scheme === 'bearer' ? rules.bearer?.(token68) : undefined;
+    const user = byToken ?? (key === undefined ? undefined : rules.apiKey?.(key));
+    return user === undefined ? undefined : { user };
   };
 }
 

@@ -7,7 +7,7 @@ import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import type { Routed } from '../routing/inquiry.ts';
 import type { Access } from './access.ts';
-import type { Allowance, Allowances, Loan, TunnelTerms } from './allowances.ts';
+import type { Allowance, Allowances, HitAllowances, Loan, TunnelTerms } from './allowances.ts';
 import type { Client } from './client.ts';
 import { type Presentation, plainPresentation } from './presentation.ts';
 import { forOneRequest } from './privacy.ts';
@@ -20,18 +20,26 @@ export type Admission =
   /** It goes no further: a preflight request (CORS). */
   | { readonly kind: 'answered'; readonly response: ProxyResponse };
 
-/** What hits are subject to at a gate that lets every request pass as it is. */
-export interface OpenGate {
-  /** Whether anything is owed, so that it has to be noted what clients are given. */
-  readonly isOwed: boolean;
-  /** Takes note of bytes that a client, by its name in the limits, was given. */
-  repay(client: string, bytes: number): void;
+/** What a gate does with hits, where it decides in the same tick and by the fields of a plain head alone. */
+export interface HitGate {
+  /** The user that the client's credentials belong to, where it may pass; undefined where `admit` has to decide. Absent where every client passes. */
+  readonly pass?:
+    | ((client: Pick<Client, 'address'>, credentials: Fields) => { readonly user: string | undefined } | undefined)
+    | undefined;
+  /** Counts the request, and gives the fields that tell the client of its limits; undefined where `admit` has to refuse it. */
+  readonly count?: ((client: string) => Fields | undefined) | undefined;
+  /** The fields of a response as the client is to get them. Absent where they stay as they are. */
+  readonly present?:
+    | ((request: Pick<ProxyRequest, 'method' | 'scheme' | 'fields'>, fields: Fields) => Fields)
+    | undefined;
+  /** Notes what clients are given, where they may owe something: see `OriginShare`. */
+  readonly share: HitAllowances['share'];
 }
 
 /** One gate. */
 export interface Gate {
-  /** Set where the gate looks at no request of a hit, and changes no response to it. */
-  readonly open?: OpenGate | undefined;
+  /** Absent where hits have to be admitted and presented as other requests are. */
+  readonly hits?: HitGate | undefined;
   admit(request: ProxyRequest, client: Client, routed: Routed, note: GateNotes): Admission | Promise<Admission>;
   /** As `admit`, for a request that is only to be explained: the same rules of access, and no limit. */
   examine(request: ProxyRequest, client: Client, routed: Routed): Promise<Admission>;
@@ -69,9 +77,8 @@ export interface GateParts {
  * those who guess credentials; then these.
  */
 export function createGate({ access, allowances, presentation, purge, errorPages }: GateParts): Gate {
-  const isOpen = access.isOpen && presentation === plainPresentation;
   return {
-    open: isOpen ? allowances.open : undefined,
+    hits: createHitGate({ access, allowances, presentation }),
     admit(request, client, routed, notes) {
       access.checkAddress(client);
       const answered = presentation.answerPreflight(request);
@@ -99,6 +106,25 @@ export function createGate({ access, allowances, presentation, purge, errorPages
     presentInterim: (fields) => presentation.presentInterim(fields),
   };
 }
+
+/** Undefined where a rule needs more than a plain head, or has a say in fields that differ from hit to hit. */
+function createHitGate({ access, allowances, presentation }: GateParts): HitGate | undefined {
+  if (access.passAtOnce === undefined || allowances.hits === undefined || !presentation.leaves(changingFields))
+    return undefined;
+  const isPlain = access.isOpen && presentation === plainPresentation;
+  return {
+    pass: access.isOpen ? undefined : access.passAtOnce,
+    count: allowances.hits.count,
+    present: isPlain
+      ? undefined
+      : (request, fields) =>
+          access.present(presentation.present(request, { status: 200, fields, body: { kind: 'none' } })).fields,
+    share: allowances.hits.share,
+  };
+}
+
+/** Fields that a hit is given after its response was presented. */
+const changingFields = ['age', 'cache-status', 'content-range', 'ratelimit', 'ratelimit-policy'];
 
 function pass(
   { request, routed, user }: Awaited<ReturnType<Access['checkCredentials']>>,

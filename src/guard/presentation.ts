@@ -1,16 +1,21 @@
 /** What responses are given on their way to the client, whoever made them. */
 
-import type { Fields } from '../http/fields.ts';
+import type { Field, Fields } from '../http/fields.ts';
 import type { Body, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { type Cors, isCorsField } from './cors.ts';
 import type { FieldChange } from './field-rules.ts';
 import type { SecurityFields } from './security-fields.ts';
 
+/** What of a request decides how its response is presented. */
+export type PresentedRequest = Pick<ProxyRequest, 'method' | 'scheme' | 'fields'>;
+
 /** The rules of one route. */
 export interface Presentation {
   /** The answer to a preflight request (CORS), where this is one that is answered here. */
   answerPreflight(request: ProxyRequest): ProxyResponse | undefined;
-  present(request: ProxyRequest, response: ProxyResponse): ProxyResponse;
+  present(request: PresentedRequest, response: ProxyResponse): ProxyResponse;
+  /** Whether a response keeps what it has of these fields, and is given none of them. */
+  leaves(names: readonly string[]): boolean;
   /** The fields of an interim response: it is given nothing, and loses what a response loses. */
   presentInterim(fields: Fields): Fields;
 }
@@ -19,6 +24,7 @@ export interface Presentation {
 export const plainPresentation: Presentation = {
   answerPreflight: () => undefined,
   present: (_request, response) => response,
+  leaves: () => true,
   presentInterim: (fields) => fields,
 };
 
@@ -40,6 +46,11 @@ export function createPresentation({ cors, security, change }: PresentationParts
       if (security !== undefined) fields = security(request, fields);
       if (change === undefined) return { ...response, fields };
       return { ...response, fields: change.apply(fields), body: withoutTrailers(response.body, change) };
+    },
+    leaves(names) {
+      const fields = names.map((name): Field => [name, '1']);
+      const changed = change?.apply(fields) ?? fields;
+      return changed.filter(([name]) => names.includes(name)).length === names.length;
     },
     presentInterim(fields) {
       const own = cors === undefined ? fields : fields.filter(([name]) => !isCorsField(name));

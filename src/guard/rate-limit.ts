@@ -57,11 +57,25 @@ export class RateLimit {
    * that is too many, which then is not counted: who goes on asking comes no further into debt.
    */
   count(client: string): Fields {
+    const decision = decideRate(this.#rules, this.#debts.of(client));
+    if (decision.isAllowed) return this.#add(client, decision);
+    throw new ProxyError('rate_limited', { fields: [retryAfter(decision.nextMs), ...this.#fields(decision)] });
+  }
+
+  /** As `count`, but undefined for one that is too many. */
+  countAtOnce(client: string): Fields | undefined {
+    const decision = decideRate(this.#rules, this.#debts.of(client));
+    return decision.isAllowed ? this.#add(client, decision) : undefined;
+  }
+
+  #add(client: string, decision: RateDecision): Fields {
     const { requests, seconds } = this.#rules;
-    const { isAllowed, remaining, nextMs } = decideRate(this.#rules, this.#debts.of(client));
-    const fields = rateLimitFields({ requests, seconds, remaining, nextSeconds: nextMs / 1000 });
-    if (!isAllowed) throw new ProxyError('rate_limited', { fields: [retryAfter(nextMs), ...fields] });
     this.#debts.add(client, (seconds * 1000) / requests);
-    return fields;
+    return this.#fields(decision);
+  }
+
+  #fields({ remaining, nextMs }: RateDecision): Fields {
+    const { requests, seconds } = this.#rules;
+    return rateLimitFields({ requests, seconds, remaining, nextSeconds: nextMs / 1000 });
   }
 }

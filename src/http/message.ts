@@ -128,8 +128,11 @@ export interface PlainHead {
   readonly version: string;
   /** The lines of Range, If-Range, If-None-Match and If-Modified-Since. */
   readonly selecting: Fields;
-  /** The value of Accept-Encoding. */
+  /** The lines of Authorization and X-API-Key. */
+  readonly credentials: Fields;
+  /** The values of Accept-Encoding and Origin. */
   readonly acceptEncoding: string | undefined;
+  readonly origin: string | undefined;
   /** All field lines as received; splits them. */
   readFields(): Fields;
 }
@@ -157,6 +160,8 @@ export interface Hit {
   readonly ageSeconds: number;
   readonly cacheStatus: string;
   readonly contentRange: string | undefined;
+  /** Fields that this client alone is told: of its limits. */
+  readonly more: Fields;
   /** What Content-Length says; undefined in a 304. */
   readonly sizeBytes: number | undefined;
   /** The content; none for HEAD and in a 304. */

@@ -218,7 +218,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
 
   /** Writes a hit; false where its fields cannot be written, and nothing has happened then. */
   writeHit(hit: Hit, pace: Pace): boolean {
-    const { status, fields, ageSeconds, cacheStatus, contentRange, sizeBytes: contentLength, chunks } = hit;
+    const { status, fields, ageSeconds, cacheStatus, contentRange, more, sizeBytes: contentLength, chunks } = hit;
     fields.list ??= listKept(fields.lines);
     if (fields.list === false) return false;
     hit.begin();
@@ -236,7 +236,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
       hit.onDelivered({ bytesSent, complete: isWhole, error }, this.#now());
     });
     if (!this.#isOpen) return true;
-    const lines = [...fields.list, 'age', String(ageSeconds), 'cache-status', cacheStatus];
+    const lines = [...fields.list, 'age', String(ageSeconds), 'cache-status', cacheStatus, ...more.flat()];
     this.#respond(http2Head({ status, lines, contentRange, contentLength, now: this.#seenAt }), bytesSent === 0, false);
     this.end(chunks, []);
     return true;

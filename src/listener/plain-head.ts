@@ -7,7 +7,18 @@ import { type Fields, hasField, trimWhitespace } from '../http/fields.ts';
 import type { PlainHead } from '../http/message.ts';
 
 /** Fields that a plain head may have and that are noted. */
-const notedNames = ['host', 'range', 'if-range', 'if-none-match', 'if-modified-since', 'accept-encoding', 'connection'];
+const notedNames = [
+  'host',
+  'range',
+  'if-range',
+  'if-none-match',
+  'if-modified-since',
+  'accept-encoding',
+  'origin',
+  'authorization',
+  'x-api-key',
+  'connection',
+];
 
 /**
  * Fields that a plain head does not have: they decide about more than a hit looks at (framing, loops, directives, other
@@ -56,7 +67,9 @@ class NotedHead implements PlainHead {
   readonly version: string;
   authority = '';
   selecting: Fields = none;
+  credentials: Fields = none;
   acceptEncoding: string | undefined;
+  origin: string | undefined;
   readonly #unsplit: UnsplitFields;
 
   constructor({ method, target, version }: PlainLine, unsplit: UnsplitFields) {
@@ -146,6 +159,15 @@ function note(head: NotedHead, name: string, value: string): boolean {
     case 'accept-encoding':
       if (head.acceptEncoding !== undefined) return false;
       head.acceptEncoding = value;
+      return true;
+    case 'origin':
+      if (head.origin !== undefined) return false;
+      head.origin = value;
+      return true;
+    case 'authorization':
+    case 'x-api-key':
+      if (hasField(head.credentials, name)) return false;
+      head.credentials = [...head.credentials, [name, value]];
       return true;
     case 'range':
     case 'if-range':

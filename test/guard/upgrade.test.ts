@@ -29,7 +29,7 @@ async function openGuarded(
   const ends: Delivery[] = [];
   let entered = 0;
   const allowances: Allowances = {
-    open: undefined,
+    hits: undefined,
     lend: (routed, client) => boundlessAllowances.lend(routed, client),
     enter(request, client, routed) {
       entered += 1;

@@ -31,13 +31,14 @@ function plainHead({ method, target, version, body, fields }: ProxyRequest): Pla
 
 /** A hit as the handler would have said it. */
 export function responseOf(hit: Hit, now: () => number): ProxyResponse {
-  const { status, ageSeconds, cacheStatus, contentRange, sizeBytes, chunks } = hit;
+  const { status, ageSeconds, cacheStatus, contentRange, more, sizeBytes, chunks } = hit;
   return {
     status,
     fields: [
       ...hit.fields.lines,
       ['age', String(ageSeconds)],
       ['cache-status', cacheStatus],
+      ...more,
       ...(contentRange === undefined ? [] : [['content-range', contentRange] as const]),
     ],
     body: sizeBytes === undefined ? { kind: 'none' } : { kind: 'bytes', sizeBytes, chunks },

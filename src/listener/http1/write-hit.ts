@@ -7,7 +7,7 @@ import { ProxyError } from '../../http/proxy-error.ts';
 import type { Pace, Pacer } from '../pace.ts';
 import { takenBytes } from '../taken-bytes.ts';
 import type { Ground } from './ground.ts';
-import { type FieldLines, formatFieldLines, formatStatusLine } from './head-text.ts';
+import { type FieldLines, formatFieldLines, formatLine, formatStatusLine } from './head-text.ts';
 import type { RunningExchange } from './running-exchange.ts';
 
 /** The connection of a hit. */
@@ -27,12 +27,13 @@ const statusLines = new Map([200, 206, 304].map((status) => [status, formatStatu
  * written; nothing has happened otherwise. `now` in epoch milliseconds.
  */
 export function writeHit(connection: HitPlace, hit: Hit, now: number): boolean {
-  const { status, fields, ageSeconds, cacheStatus, contentRange, sizeBytes, chunks } = hit;
+  const { status, fields, ageSeconds, cacheStatus, contentRange, more, sizeBytes, chunks } = hit;
   fields.text ??= formatKept(fields.lines);
   if (fields.text === false) return false;
   const { dateLine, keepAlive, joint, pace } = connection.ground;
   let head = `${statusLines.get(status)}${fields.text.text}Age: ${ageSeconds}\r\nCache-Status: ${cacheStatus}\r\n`;
   if (contentRange !== undefined) head += `Content-Range: ${contentRange}\r\n`;
+  for (const [name, value] of more) head += formatLine(name, value);
   if (!fields.text.hasDate) head += dateLine.at(now);
   if (sizeBytes !== undefined) head += `Content-Length: ${sizeBytes}\r\n`;
   if (joint.write(connection.socket, `${head}${keepAlive}\r\n`, chunks)) {
