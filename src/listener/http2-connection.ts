@@ -159,7 +159,9 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       if (this.#flood.noteReset(receivedAt)) this.#calm('too many streams were reset');
       return;
     }
-    for (const text of rawHeaders) this.#flood.noteUse(text.length);
+    let headBytes = 0;
+    for (const text of rawHeaders) headBytes += text.length;
+    this.#flood.noteUse(headBytes);
     const exchange = new Http2Exchange({
       owner: this,
       stream,

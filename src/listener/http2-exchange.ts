@@ -222,16 +222,19 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     fields.list ??= listKept(fields.lines);
     if (fields.list === false) return false;
     hit.begin();
-    let slowness: ProxyError | undefined;
-    const endWatch = pace.watch(this, (error) => {
-      slowness = error;
-      this.breakOff();
-    });
     const bytesSent = chunks.length === 0 ? 0 : (contentLength ?? 0);
-    // What is no larger has left before a client can reset its stream.
-    if (bytesSent > smallBytes) this.attend();
+    let slowness: ProxyError | undefined;
+    let endWatch: (() => void) | undefined;
+    // Less leaves in one frame, before a client can be slow; what a client does not take at all ends by `look`.
+    if (bytesSent > smallBytes) {
+      this.attend();
+      endWatch = pace.watch(this, (error) => {
+        slowness = error;
+        this.breakOff();
+      });
+    }
     this.whenSettled((isWhole) => {
-      endWatch();
+      endWatch?.();
       const error = isWhole ? undefined : (slowness ?? new ProxyError('client_gone'));
       hit.onDelivered({ bytesSent, complete: isWhole, error }, this.#now());
     });
