@@ -16,13 +16,12 @@ if (Number.parseInt(process.versions.node, 10) < neededMajor) {
 }
 
 /**
- * Node 24 warns that node:sqlite is experimental, and Node 26 that node:ffi is, which only `store.sendfile` uses: these warnings,
- * and no others, are kept from people who cannot act on them.
+ * Node 24 warns that node:sqlite is experimental: this warning, and no other, is kept from people who cannot act on it.
  */
 function silenceKnownWarnings() {
   const emitWarning = process.emitWarning;
   process.emitWarning = (warning, ...rest) => {
-    if (rest[0] === 'ExperimentalWarning' && /^(?:SQLite|FFI) /.test(String(warning))) return;
+    if (rest[0] === 'ExperimentalWarning' && /^SQLite /.test(String(warning))) return;
     emitWarning.call(process, warning, ...rest);
   };
 }

@@ -1,6 +1,7 @@
 /** `rangeway check`: what is wrong with configuration files. */
 
 import { loadConfig } from '../config/load.ts';
+import { describeSending } from '../setup/move-to-socket.ts';
 import { exitCode } from './exit-code.ts';
 import type { CliIo } from './io.ts';
 import { formatProblem } from './problem-line.ts';
@@ -11,7 +12,9 @@ export async function check(files: readonly string[], io: CliIo): Promise<number
   for (const file of files) {
     const loaded = await loadConfig(file);
     if (loaded.kind === 'ok') {
-      io.stdout.write(`${file}: ok\n`);
+      const { store } = loaded.config;
+      const sending = store.type === 'disk' ? `, ${describeSending(store.sendfile)}` : '';
+      io.stdout.write(`${file}: ok${sending}\n`);
       continue;
     }
     code = exitCode.misused;

@@ -46,11 +46,14 @@ const storeOptions = z.strictObject({
       'The size of the memory tier in front of the disk. What is read ahead takes up to a quarter as much again.',
     default: '128MB',
   }),
-  sendfile: z.boolean().optional().meta({
-    description:
-      "Whether the system sends larger ranges and bodies from the disk store's files, out of its own memory and past this process: for plain HTTP/1, with Linux and Node 26 (its experimental node:ffi). What was checked against its checksum in the last minute is not checked again then.",
-    default: false,
-  }),
+  sendfile: z
+    .union([z.enum(['auto', 'on', 'off']), z.boolean()], { error: 'expected "auto", "on" or "off"' })
+    .optional()
+    .meta({
+      description:
+        'Whether the system sends larger ranges and bodies from the files of the disk store by itself (sendfile), over plain HTTP/1. "auto": where a check at the start shows that it works, which takes Linux and Node 26 (its experimental node:ffi); "on" also logs a warning where it does not. With both, what was found sound in the last minute is not checked again before it is sent. "off": never, and all that is read is checked. true and false are older names of "on" and "off".',
+      default: 'auto',
+    }),
   blockSizeBytes: size({ min: '16KiB', max: '4MiB' })
     .refine((bytes) => Number.isInteger(Math.log2(bytes)), 'must be a power of two')
     .prefault(262_144)
@@ -61,6 +64,11 @@ const sizesOnDisk = { maxSizeBytes: 10e9, memoryBytes: 128e6, lowWaterPercent: 9
 const sizeInMemory = 256e6;
 
 const diskOnly = 'means something for a store of type "disk" only';
+
+function sendfileOf(stated: boolean | 'auto' | 'on' | 'off' = 'auto'): 'auto' | 'on' | 'off' {
+  if (typeof stated === 'string') return stated;
+  return stated ? 'on' : 'off';
+}
 
 const store = storeOptions
   .superRefine(
@@ -91,7 +99,7 @@ const store = storeOptions
           memoryBytes: memoryBytes ?? sizesOnDisk.memoryBytes,
           lowWaterPercent: lowWaterPercent ?? sizesOnDisk.lowWaterPercent,
           minFreeBytes,
-          sendfile: sendfile ?? false,
+          sendfile: sendfileOf(sendfile),
           ...both,
         },
   )

@@ -14,7 +14,7 @@ import type { Store } from '../store/store.ts';
 import type { TellChange } from '../store/store-change.ts';
 import { createTieredStore, type TieredStore } from '../store/tiered-store.ts';
 import type { Emit } from '../telemetry/events.ts';
-import { wishForMoveToSocket } from './move-to-socket.ts';
+import { describeSending, openMoveToSocket } from './move-to-socket.ts';
 import { readFileInto } from './read-file-into.ts';
 import { backgroundClock, monotonicClock, randomId, systemClock } from './system.ts';
 
@@ -58,7 +58,7 @@ export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: 
   const shared = sharing && { ...sharing, tell };
   const elapsed = monotonicClock.now;
   const diskReads = () => process.resourceUsage().fsRead;
-  const move = store.sendfile ? wishForMoveToSocket(emit) : undefined;
+  const move = openMoveToSocket(store.sendfile, emit);
   const quick = {
     quickReads: { elapsed, readSync, readFileInto, diskReads, after: backgroundClock.after, move },
     quickWrites: { elapsed, writeFileSync },
@@ -73,9 +73,10 @@ export function readAheadBytes(store: StoreConfig): number {
   return store.type === 'memory' ? 0 : store.memoryBytes * READ_AHEAD_SHARE;
 }
 
-/** Where a store keeps things, as a shell writes it. */
+/** Where a store keeps things, as a shell writes it, and how it sends them. */
 export function describePlace(store: PlacedStoreConfig): string {
   if (store.type === 'memory') return 'memory';
   const home = `${homedir()}${sep}`;
-  return store.dir.startsWith(home) ? `~${sep}${store.dir.slice(home.length)}` : store.dir;
+  const place = store.dir.startsWith(home) ? `~${sep}${store.dir.slice(home.length)}` : store.dir;
+  return `${place}, ${describeSending(store.sendfile)}`;
 }

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { run } from '../../src/cli/main.ts';
+import { describeSending } from '../../src/setup/move-to-socket.ts';
 import { createFakeCliIo } from '../support/fake-cli-io.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'rangeway-commands-test-'));
@@ -206,12 +207,16 @@ describe('misuse is exit 2 and says what to do', () => {
 
 describe('check', () => {
   it('is content with a good file', async () => {
-    expect(await outcomeOf('check', good)).toEqual({ code: 0, stdout: `${good}: ok\n`, stderr: '' });
+    expect(await outcomeOf('check', good)).toEqual({
+      code: 0,
+      stdout: `${good}: ok, ${describeSending('auto')}\n`,
+      stderr: '',
+    });
   });
 
   it('tells every problem of every file, one a line', async () => {
     const { code, stdout, stderr } = await outcomeOf('check', bad, good, broken);
-    expect({ code, stdout }).toEqual({ code: 2, stdout: `${good}: ok\n` });
+    expect({ code, stdout }).toEqual({ code: 2, stdout: `${good}: ok, ${describeSending('auto')}\n` });
     expect(stderr.trimEnd().split('\n')).toEqual([
       `${bad}: routes[0].origin: is required`,
       `${bad}: routes[0].orgin: unknown option "orgin"; did you mean "origin"?`,

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { run } from '../../src/cli/main.ts';
+import { describeSending } from '../../src/setup/move-to-socket.ts';
 import { createFakeCliIo } from '../support/fake-cli-io.ts';
 import { startRangeway } from '../support/rangeway-process.ts';
 
@@ -29,6 +30,7 @@ async function openOrigin(answer: (response: ServerResponse, host: string) => vo
 const openPlainOrigin = () => openOrigin((response, host) => response.end(`for ${host}`));
 
 const listening = /http:\/\/127\.0\.0\.1:\d+/;
+const sending = describeSending('auto');
 const anyPort = ['--listen', '127.0.0.1:0', '--log-format', 'json'];
 
 /** An address of this machine at which nobody listens. */
@@ -109,7 +111,9 @@ describe('rangeway <origin>', () => {
     await using first = startRangeway(['http://127.0.0.1:3000', ...anyPort], environment);
     await using second = startRangeway(['http://127.0.0.1:3000', ...anyPort], environment);
     for (const started of [first, second]) {
-      const [, place = ''] = await started.waitFor(/, storing in ([^",]+), administered on unix:[^"]+"/);
+      const [, place = ''] = await started.waitFor(
+        /, storing in ([^",]+), sendfile (?:on|off), administered on unix:[^"]+"/,
+      );
       expect(dirname(place)).toBe(temporary);
       expect(readdirSync(place)).toContain('index.sqlite');
     }
@@ -121,8 +125,8 @@ describe('rangeway <origin>', () => {
 
   it.each<[store: string[], want: string]>([
     [['--store', 'memory'], 'memory'],
-    [['--dir', join(dir, 'home', 'a-store')], join('~', 'a-store')],
-    [['--dir', join(dir, 'a-store')], join(dir, 'a-store')],
+    [['--dir', join(dir, 'home', 'a-store')], `${join('~', 'a-store')}, ${sending}`],
+    [['--dir', join(dir, 'a-store')], `${join(dir, 'a-store')}, ${sending}`],
   ])('says where it is, what is behind it and where it stores: %j', async (store, want) => {
     await using started = startRangeway(['http://127.0.0.1:3000/', ...anyPort, ...store], { HOME: join(dir, 'home') });
     const [url] = await started.waitFor(listening);

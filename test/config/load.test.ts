@@ -18,6 +18,18 @@ function configOf(value: unknown) {
   return checked.config;
 }
 
+describe('store.sendfile', () => {
+  it.each([
+    ['auto', 'auto'],
+    ['on', 'on'],
+    ['off', 'off'],
+    [true, 'on'],
+    [false, 'off'],
+  ])('%j means %s', (sendfile, want) => {
+    expect(configOf({ routes, store: { sendfile } }).store).toMatchObject({ sendfile: want });
+  });
+});
+
 describe('checkConfig fills in', () => {
   it('every default', () => {
     expect(configOf({ routes })).toEqual({
@@ -30,7 +42,7 @@ describe('checkConfig fills in', () => {
         dir: undefined,
         maxSizeBytes: 10e9,
         lowWaterPercent: 95,
-        sendfile: false,
+        sendfile: 'auto',
         memoryBytes: 128e6,
         blockSizeBytes: 262_144,
       },
@@ -158,7 +170,7 @@ describe('checkConfig fills in', () => {
       minFreeBytes: 2e9,
       maxObjectSizeBytes: 2 ** 30,
       memoryBytes: 2_000_000,
-      sendfile: false,
+      sendfile: 'auto',
       blockSizeBytes: 65_536,
     });
     expect(config.routes[0]?.match).toEqual({ hosts: ['media.example.org', '*.example.net'] });
@@ -261,6 +273,7 @@ describe('checkConfig tells', () => {
     [{ routes: [{ origin: 'localhost/a' }] }, meant('routes[0].origin', 'http://localhost/a')],
     [{ routes: [{ origin: '[::1]:80/a/' }] }, meant('routes[0].origin', 'http://[::1]:80/a/')],
     [{ routes: [{ origin: '3000' }] }, meant('routes[0].origin', 'http://127.0.0.1:3000')],
+    [{ routes, store: { sendfile: 'yes' } }, 'store.sendfile: expected "auto", "on" or "off", found "yes"'],
     [{ routes: [{ origin: { host: 'keep' } }] }, 'routes[0].origin.url: is required'],
     [{ routes: [{ origin: 'http://example.org/?x' }] }, 'routes[0].origin: must not hold a query or a fragment'],
     [{ routes: [{ origin: { url: 'http://a/#x' } }] }, 'routes[0].origin.url: must not hold a query or a fragment'],

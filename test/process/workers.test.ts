@@ -97,7 +97,7 @@ describe('several workers', () => {
       .filter((line) => line.includes('"stage":"ready"'));
     expect(ready.length).toBe(1);
     expect(ready[0]).toMatch(
-      /ready on http:\/\/127\.0\.0\.1:\d+, in front of .*, storing in .*store, with 3 workers, administered on unix:[^"]+"/,
+      /ready on http:\/\/127\.0\.0\.1:\d+, in front of .*, storing in .*store, sendfile (?:on|off), with 3 workers, administered on unix:[^"]+"/,
     );
     const workers = fleet.workers();
     expect(workers.map(({ id }) => id)).toEqual([1, 2, 3]);

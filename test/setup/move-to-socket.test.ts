@@ -1,12 +1,20 @@
 /** The system's calls that move bytes of a file into a socket, where they are; and what is told where they are not. */
 
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
+import { openSync, readSync, writeSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { loadMoveToSocket, wishForMoveToSocket } from '../../src/setup/move-to-socket.ts';
+import {
+  describeSending,
+  loadMoveToSocket,
+  movesRightBytes,
+  openMoveToSocket,
+} from '../../src/setup/move-to-socket.ts';
 import type { MoveToSocket } from '../../src/store/disk/file-system.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { temporaryDirectory } from '../support/disk-store.ts';
@@ -14,36 +22,71 @@ import { patternBytes } from '../support/pattern-body.ts';
 import { untilClosed } from '../support/until-closed.ts';
 
 const available = loadMoveToSocket();
+const move: MoveToSocket = () => 0;
 
-describe('the calls that were wished for', () => {
-  it('are those that there are, without a word', () => {
+describe('store.sendfile', () => {
+  it.each<
+    [
+      sendfile: 'auto' | 'on' | 'off',
+      works: boolean,
+      want: MoveToSocket | undefined,
+      level: 'warn' | 'debug' | undefined,
+    ]
+  >([
+    ['auto', true, move, undefined],
+    ['on', true, move, undefined],
+    ['off', true, undefined, undefined],
+    ['auto', false, undefined, 'debug'],
+    ['on', false, undefined, 'warn'],
+    ['off', false, undefined, undefined],
+  ])('%s, where the calls work: %j', (sendfile, works, want, level) => {
     const events: ServerEvent[] = [];
-    const move: MoveToSocket = () => 0;
-    expect(
-      wishForMoveToSocket(
-        (event) => events.push(event),
-        () => move,
-      ),
-    ).toBe(move);
-    expect(events).toEqual([]);
+    const found = openMoveToSocket(
+      sendfile,
+      (event) => events.push(event),
+      () => (works ? move : undefined),
+    );
+    expect(found).toBe(want);
+    const told = { kind: 'store', level, message: expect.stringContaining('store.sendfile') };
+    expect(events).toEqual(level === undefined ? [] : [expect.objectContaining(told)]);
   });
 
-  it('and that are not there are told of once', () => {
-    const events: ServerEvent[] = [];
-    expect(
-      wishForMoveToSocket(
-        (event) => events.push(event),
-        () => undefined,
-      ),
-    ).toBeUndefined();
-    expect(events).toMatchObject([{ kind: 'store', level: 'warn', message: expect.stringContaining('sendfile') }]);
+  it('is found out in this process', () => {
+    expect(openMoveToSocket('auto', () => {}) === undefined).toBe(available === undefined);
+    expect(describeSending('auto')).toBe(available === undefined ? 'sendfile off' : 'sendfile on');
+    expect(describeSending('off')).toBe('sendfile off');
+  });
+});
+
+describe('the check at the start', () => {
+  /** As `sendfile` into a file that is read back as if it were the other end of a socket. */
+  const moveAs =
+    (change: (bytes: Buffer) => Buffer): MoveToSocket =>
+    (socket, head, file, position, sizeBytes) => {
+      const bytes = Buffer.alloc(sizeBytes);
+      readSync(file, bytes, 0, sizeBytes, position);
+      writeSync(socket, change(Buffer.concat([head, bytes])));
+      return head.length + sizeBytes;
+    };
+  const rows: readonly [name: string, move: MoveToSocket, works: boolean][] = [
+    ['all of the right bytes', moveAs((bytes) => bytes), true],
+    ['a changed byte', moveAs((bytes) => Buffer.from(bytes.map((byte, at) => (at === 100 ? byte ^ 1 : byte)))), false],
+    ['one byte fewer than it says', moveAs((bytes) => bytes.subarray(1)), false],
+    ['no bytes', () => 0, false],
+  ];
+
+  it.each(rows)('of calls that move %s', async (_name, moveBytes, works) => {
+    const path = join(await temporaryDirectory(), 'socket');
+    const socket = openSync(path, 'w');
+    expect(movesRightBytes(moveBytes, socket, openSync(path, 'r'))).toBe(works);
+    expect(() => writeSync(socket, 'x')).toThrow('EBADF');
   });
 
-  it('are looked for where they are', () => {
-    const events: ServerEvent[] = [];
-    const found = wishForMoveToSocket((event) => events.push(event));
-    expect(found === undefined).toBe(available === undefined);
-    expect(events).toHaveLength(available === undefined ? 1 : 0);
+  it('prints nothing', async () => {
+    const module = new URL('../../src/setup/move-to-socket.ts', import.meta.url).href;
+    const script = `import(${JSON.stringify(module)}).then((calls) => calls.loadMoveToSocket())`;
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, ['-e', script]);
+    expect(stdout + stderr).toBe('');
   });
 });
 
