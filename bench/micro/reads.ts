@@ -31,7 +31,7 @@ export const cases: readonly MicroCase[] = [
     name: 'read 72 KiB in the same tick',
     call: (turn) => {
       const bytes = buffers.lend(72 * KiB);
-      const isRead = reads.read(file, bytes, (turn & 127) * pieceBytes, false);
+      const isRead = reads.read(file, bytes, (turn & 127) * pieceBytes);
       buffers.giveBack(bytes);
       return isRead;
     },

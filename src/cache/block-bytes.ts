@@ -4,7 +4,7 @@ import type { Span } from '../bytes/span.ts';
 import type { StoredEntry } from '../store/store.ts';
 
 /** More bytes than these, where they are not in memory, are not read in the same tick: others wait for their turn. */
-const MAX_NOW_BYTES = 256 * 1024;
+export const MAX_NOW_BYTES = 256 * 1024;
 
 /** The part of a block that lies in `[offset, end)`, without a copy. */
 export function sliceOfBlock(
@@ -48,20 +48,6 @@ export function bytesAtOnce(
     offset += chunk.length;
   }
   return chunks;
-}
-
-/**
- * All bytes of a span of an entry, from memory or read in the same tick at any risk of holding it up; undefined where some
- * of them cannot be had so.
- */
-export function readDueBytes(
-  entry: Pick<StoredEntry, 'peekBlock' | 'readNow'>,
-  blockSizeBytes: number,
-  span: Span,
-): readonly Uint8Array[] | undefined {
-  return chunksOf(span, (offset, end) => {
-    return peekKeptBytes(entry, blockSizeBytes, offset, end) ?? entry.readNow?.(offset, end, true);
-  });
 }
 
 /** Bytes from `offset` on that this process has in memory, at most to the end of their block. */

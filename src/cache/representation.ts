@@ -2,7 +2,6 @@
 
 import type { Span } from '../bytes/span.ts';
 import { type Fields, withoutFields } from '../http/fields.ts';
-import type { MovableBytes } from '../http/message.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 
@@ -24,6 +23,8 @@ export interface ByteReader {
    * are. Does not throw.
    */
   move?(socket: number, head: Uint8Array, offset: number, end: number): number;
+  /** Takes back bytes that `peek` or `read` gave and that nothing reads any more (`StoredEntry.giveBack`). Absent where none are lent. */
+  giveBack?(bytes: Uint8Array): void;
   /** Gives back what the reader holds and ends its waiting; may be called more than once. */
   close(): void;
 }
@@ -39,8 +40,10 @@ export interface Representation {
   peek(offset: number, end: number): Uint8Array | undefined;
   /** As `peek`, but only what need not be read first. Absent where nothing is stored in a file. */
   peekKept?(offset: number, end: number): Uint8Array | undefined;
-  /** The bytes of a span, where the system can send all of them from a file now. */
-  movable?(span: Span): MovableBytes | undefined;
+  /** Whether the system can send all bytes of a span from a file now. Absent where nothing is stored in a file. */
+  canMove?(span: Span): boolean;
+  /** Has the system send bytes of which `canMove` has just told (`StoredEntry.move`). */
+  move?(socket: number, head: Uint8Array, span: Span): number;
   /** Takes back bytes that `peek` gave and that nobody reads any more (`StoredEntry.giveBack`). */
   giveBack?(chunks: readonly Uint8Array[]): void;
   /**
@@ -85,8 +88,12 @@ class UnderResponse implements Representation {
     return this.#representation.peekKept?.(offset, end);
   }
 
-  movable(span: Span): MovableBytes | undefined {
-    return this.#representation.movable?.(span);
+  canMove(span: Span): boolean {
+    return this.#representation.canMove?.(span) === true;
+  }
+
+  move(socket: number, head: Uint8Array, span: Span): number {
+    return this.#representation.move?.(socket, head, span) ?? 0;
   }
 
   giveBack(chunks: readonly Uint8Array[]): void {

@@ -1,11 +1,10 @@
 /** A stored entry as a representation. */
 
 import type { Span } from '../bytes/span.ts';
-import type { MovableBytes } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import type { EntryReader, StoredEntry } from '../store/store.ts';
-import { peekBytes, peekKeptBytes, readDueBytes } from './block-bytes.ts';
+import { MAX_NOW_BYTES, peekBytes, peekKeptBytes } from './block-bytes.ts';
 import { ReadAhead, type ReadAheadRules } from './read-ahead.ts';
 import type { ByteReader, Representation } from './representation.ts';
 
@@ -43,9 +42,12 @@ class StoredRepresentation implements Representation {
     return peekKeptBytes(this.#entry, this.#rules.blockSizeBytes, offset, end);
   }
 
-  movable(span: Span): MovableBytes | undefined {
-    if (this.#entry.canMove?.(span.start, span.end) !== true) return undefined;
-    return new MovableSpan(this.#entry, this.#rules.blockSizeBytes, span);
+  canMove({ start, end }: Span): boolean {
+    return this.#entry.canMove?.(start, end) === true;
+  }
+
+  move(socket: number, head: Uint8Array, { start, end }: Span): number {
+    return this.#entry.move?.(socket, head, start, end) ?? 0;
   }
 
   giveBack(chunks: readonly Uint8Array[]): void {
@@ -54,16 +56,21 @@ class StoredRepresentation implements Representation {
 
   async open(spans: readonly Span[]): Promise<ByteReader> {
     const source = await this.#entry.open();
-    const reader = createStoredReader(source, this.sizeBytes, this.#rules);
+    const reader = new StoredReader(source, this.sizeBytes, spans, this.#rules, this.#mend);
     try {
       // Damage that is found where reading begins is found while another answer can be given.
       const [first] = spans;
-      if (first !== undefined) await reader.read(first.start, first.end);
-      return createMendedReader(reader, spans, this.#mend);
+      if (first !== undefined && !this.#isSoundAt(first)) await reader.begin(first);
+      return reader;
     } catch (error) {
       reader.close();
       throw error;
     }
+  }
+
+  /** Whether the first byte was found sound lately: most likely it is moved, and need not be read. */
+  #isSoundAt({ start, end }: Span): boolean {
+    return start < end && start < this.sizeBytes && this.canMove({ start, end: start + 1 });
   }
 
   async whenPresent(): Promise<boolean> {
@@ -73,72 +80,104 @@ class StoredRepresentation implements Representation {
   close(): void {}
 }
 
-/** A span of a stored file that the system can send. */
-class MovableSpan implements MovableBytes {
-  readonly #entry: StoredEntry;
-  readonly #blockSizeBytes: number;
-  readonly #span: Span;
+/**
+ * Reads a stored entry: what is in memory, or can be read in the same tick, without waiting. Reads on from elsewhere when what is
+ * stored turns out to be damaged.
+ */
+class StoredReader implements ByteReader {
+  readonly #source: EntryReader;
+  readonly #sizeBytes: number;
+  readonly #spans: readonly Span[];
+  readonly #blocks: ReadAhead;
+  readonly #mend: Mend;
+  /** What was read when it was opened, until it is asked for. */
+  #first: { readonly offset: number; readonly bytes: Uint8Array } | undefined;
+  /** Whether bytes had to be waited for; only then they are read ahead. */
+  #hasWaited = false;
+  #mended: ByteReader | undefined;
+  #isClosed = false;
 
-  constructor(entry: StoredEntry, blockSizeBytes: number, span: Span) {
-    this.#entry = entry;
-    this.#blockSizeBytes = blockSizeBytes;
-    this.#span = span;
+  constructor(source: EntryReader, sizeBytes: number, spans: readonly Span[], rules: ReadAheadRules, mend: Mend) {
+    this.#source = source;
+    this.#sizeBytes = sizeBytes;
+    this.#spans = spans;
+    this.#mend = mend;
+    const mayReadAhead = () => this.#hasWaited || source.readNow === undefined;
+    this.#blocks = new ReadAhead(source, sizeBytes, rules, mayReadAhead);
   }
 
-  moveTo(socket: number, head: Uint8Array): number {
-    return this.#entry.move?.(socket, head, this.#span.start, this.#span.end) ?? 0;
+  /** Reads the first bytes, and holds what is read in the same tick. Throws `ProxyError` `bytes_gone`. */
+  async begin({ start, end }: Span): Promise<void> {
+    const bytes = this.peek(start, end);
+    if (bytes !== undefined) this.#first = { offset: start, bytes };
+    else await this.read(start, end);
   }
 
-  readFrom(offset: number): readonly Uint8Array[] | undefined {
-    const { start, end } = this.#span;
-    return readDueBytes(this.#entry, this.#blockSizeBytes, { start: start + offset, end });
+  peek(offset: number, end: number): Uint8Array | undefined {
+    if (this.#mended !== undefined) return this.#mended.peek(offset, end);
+    if (this.#isClosed || offset >= this.#sizeBytes) return undefined;
+    const first = this.#takeFirst(offset, end) ?? this.#blocks.peek(offset, end);
+    if (first !== undefined) return first;
+    const bytes = this.#source.readNow?.(offset, Math.min(end, offset + MAX_NOW_BYTES));
+    if (bytes !== undefined) this.#hasWaited = false;
+    return bytes;
   }
-}
 
-/** Reads on from elsewhere when what is stored turns out to be damaged. */
-function createMendedReader(stored: ByteReader, spans: readonly Span[], mend: Mend): ByteReader {
-  let reader = stored;
-  let isClosed = false;
-  const rest = (offset: number, end: number) => {
-    const at = spans.findIndex((span) => span.start <= offset && end === span.end);
-    return [{ start: offset, end }, ...spans.slice(at + 1)];
-  };
-  return {
-    peek: (offset, end) => reader.peek(offset, end),
-    move: (...bytes) => reader.move?.(...bytes) ?? 0,
-    read: async (offset, end) => {
-      try {
-        return await reader.read(offset, end);
-      } catch (thrown) {
-        if (toProxyError(thrown).code !== 'bytes_gone' || reader !== stored) throw thrown;
-      }
-      const mended = await mend(rest(offset, end));
-      stored.close();
-      reader = mended;
-      if (isClosed) mended.close();
-      return await mended.read(offset, end);
-    },
-    close: () => {
-      isClosed = true;
-      reader.close();
-    },
-  };
-}
+  move(socket: number, head: Uint8Array, offset: number, end: number): number {
+    if (this.#mended !== undefined) return this.#mended.move?.(socket, head, offset, end) ?? 0;
+    return this.#isClosed ? 0 : (this.#source.move?.(socket, head, offset, end) ?? 0);
+  }
 
-function createStoredReader(source: EntryReader, sizeBytes: number, rules: ReadAheadRules): ByteReader {
-  const blocks = new ReadAhead(source, sizeBytes, rules);
-  let isClosed = false;
-  return {
-    peek: (offset, end) => blocks.peek(offset, end),
-    move: (...bytes) => (isClosed ? 0 : (source.move?.(...bytes) ?? 0)),
-    read: async (offset, end) => {
-      if (isClosed) throw new ProxyError('client_gone');
-      return offset < sizeBytes ? await blocks.read(offset, end) : undefined;
-    },
-    close: () => {
-      isClosed = true;
-      blocks.close();
-      source.close();
-    },
-  };
+  giveBack(bytes: Uint8Array): void {
+    this.#source.giveBack?.(bytes);
+  }
+
+  async read(offset: number, end: number): Promise<Uint8Array | undefined> {
+    if (this.#mended !== undefined) return await this.#mended.read(offset, end);
+    if (this.#isClosed) throw new ProxyError('client_gone');
+    if (offset >= this.#sizeBytes) return undefined;
+    const first = this.#takeFirst(offset, end);
+    if (first !== undefined) return first;
+    try {
+      this.#hasWaited = true;
+      return await this.#blocks.read(offset, end);
+    } catch (thrown) {
+      if (toProxyError(thrown).code !== 'bytes_gone') throw thrown;
+    }
+    return await this.#goOnElsewhere(offset, end);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#blocks.close();
+    this.#mended?.close();
+    this.#dropFirst();
+    this.#source.close();
+  }
+
+  #takeFirst(offset: number, end: number): Uint8Array | undefined {
+    const first = this.#first;
+    if (first === undefined) return undefined;
+    if (first.offset === offset && first.bytes.length <= end - offset) {
+      this.#first = undefined;
+      return first.bytes;
+    }
+    this.#dropFirst();
+    return undefined;
+  }
+
+  #dropFirst(): void {
+    if (this.#first !== undefined) this.giveBack(this.#first.bytes);
+    this.#first = undefined;
+  }
+
+  async #goOnElsewhere(offset: number, end: number): Promise<Uint8Array | undefined> {
+    const at = this.#spans.findIndex((span) => span.start <= offset && end === span.end);
+    const mended = await this.#mend([{ start: offset, end }, ...this.#spans.slice(at + 1)]);
+    this.#blocks.close();
+    this.#source.close();
+    this.#mended = mended;
+    if (this.#isClosed) mended.close();
+    return await mended.read(offset, end);
+  }
 }

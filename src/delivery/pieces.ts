@@ -3,7 +3,7 @@
 import { type Span, spanSize } from '../bytes/span.ts';
 import { chunksOf } from '../cache/block-bytes.ts';
 import type { ByteReader, Representation } from '../cache/representation.ts';
-import type { Body, BodyStream, ProxyRequest, Taken } from '../http/message.ts';
+import type { Body, BodyStream, MovableBytes, ProxyRequest, Taken } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 
 /** A piece of a body. A span may end at infinity: at the end of a representation whose length is not known. */
@@ -36,7 +36,7 @@ export function bodyOfPieces(
 ): Body | Promise<Body> {
   const sizeBytes = sizeOfPieces(pieces);
   if (sizeBytes !== undefined && sizeBytes <= AT_ONCE_BYTES) {
-    const file = request.takesMovable === true ? fileBody(representation, pieces, sizeBytes) : undefined;
+    const file = request.takesMovable === true ? fileBody(representation, pieces, sizeBytes, request) : undefined;
     if (file !== undefined) return file;
     const chunks = chunksInMemory(representation, pieces);
     if (chunks !== undefined) {
@@ -48,17 +48,44 @@ export function bodyOfPieces(
 }
 
 /** One span that the system sends from a file; undefined where that cannot be, or memory has it at less cost. */
-function fileBody(representation: Representation, pieces: readonly Piece[], sizeBytes: number): Body | undefined {
+function fileBody(
+  representation: Representation,
+  pieces: readonly Piece[],
+  sizeBytes: number,
+  request: Pick<ProxyRequest, 'signal'>,
+): Body | undefined {
   const [piece, ...more] = pieces;
-  if (sizeBytes < SENT_FROM_FILE_BYTES || representation.movable === undefined) return undefined;
+  if (sizeBytes < SENT_FROM_FILE_BYTES || representation.canMove === undefined) return undefined;
   if (piece?.kind !== 'span' || more.length > 0) return undefined;
   const { span } = piece;
   if (sizeBytes < SENT_FROM_MEMORY_BYTES) {
     const chunks = chunksOf(span, (offset, end) => representation.peekKept?.(offset, end));
     if (chunks !== undefined) return { kind: 'bytes', sizeBytes, chunks };
   }
-  const bytes = representation.movable(span);
-  return bytes && { kind: 'file', sizeBytes, bytes };
+  if (!representation.canMove(span)) return undefined;
+  return { kind: 'file', sizeBytes, bytes: new MovableSpan(representation, span, request) };
+}
+
+/** A span of a stored file that the system can send. */
+class MovableSpan implements MovableBytes {
+  readonly #representation: Representation;
+  readonly #span: Span;
+  readonly #request: Pick<ProxyRequest, 'signal'>;
+
+  constructor(representation: Representation, span: Span, request: Pick<ProxyRequest, 'signal'>) {
+    this.#representation = representation;
+    this.#span = span;
+    this.#request = request;
+  }
+
+  moveTo(socket: number, head: Uint8Array): number {
+    return this.#representation.move?.(socket, head, this.#span) ?? 0;
+  }
+
+  rest(offset: number): Promise<BodyStream> {
+    const span = { start: this.#span.start + offset, end: this.#span.end };
+    return openPieces(this.#representation, [{ kind: 'span', span }], this.#request.signal);
+  }
 }
 
 /** A body of which only the length is told, for HEAD. */
@@ -72,9 +99,16 @@ async function openBody(
   sizeBytes: number | undefined,
   signal: AbortSignal,
 ): Promise<Body> {
+  return { kind: 'stream', sizeBytes, stream: await openPieces(representation, pieces, signal) };
+}
+
+async function openPieces(
+  representation: Representation,
+  pieces: readonly Piece[],
+  signal: AbortSignal,
+): Promise<BodyStream> {
   const spans = pieces.flatMap((piece) => (piece.kind === 'span' ? [piece.span] : []));
-  const reader = await representation.open(spans, signal);
-  return { kind: 'stream', sizeBytes, stream: new PieceStream(reader, pieces) };
+  return new PieceStream(await representation.open(spans, signal), pieces);
 }
 
 /** The pieces of an opened representation, one after the other. What is in memory is given without waiting. */
@@ -110,6 +144,10 @@ class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
     const chunk = this.#reader.peek(this.#offset, Math.min(span.end, this.#offset + wantedBytes));
     this.#offset += chunk?.length ?? 0;
     return chunk ?? 'later';
+  }
+
+  giveBack(chunk: Uint8Array): void {
+    this.#reader.giveBack?.(chunk);
   }
 
   async next(): Promise<IteratorResult<Uint8Array, undefined>> {

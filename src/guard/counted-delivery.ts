@@ -12,6 +12,7 @@ type Step = IteratorResult<Uint8Array, unknown>;
 class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> {
   readonly take: BodyStream['take'];
   readonly moveTo: BodyStream['moveTo'];
+  readonly giveBack: BodyStream['giveBack'];
   readonly trailers: BodyStream['trailers'];
   readonly #body: BodyStream;
   readonly #onDelivered: (bytes: number) => void;
@@ -20,11 +21,12 @@ class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> 
   #givenBytes = 0;
 
   constructor(body: BodyStream, onDelivered: (bytes: number) => void) {
-    const { take, moveTo, trailers } = body;
+    const { take, moveTo, giveBack, trailers } = body;
     this.#body = body;
     this.#onDelivered = onDelivered;
     this.take = take && ((wantedBytes) => this.#note(take.call(body, wantedBytes)));
     this.moveTo = moveTo && ((socket, head) => this.#noteMoved(moveTo.call(body, socket, head), head));
+    this.giveBack = giveBack && ((chunk) => giveBack.call(body, chunk));
     this.trailers = trailers && (() => trailers.call(body));
   }
 

@@ -17,10 +17,11 @@ const betweenBytes = 8 * 1024;
 export class Chunks {
   readonly #body: BodyStream;
   #iterator: AsyncIterator<Uint8Array> | undefined;
-  #hasMoved = false;
+  #hasMoved: boolean;
 
-  constructor(body: BodyStream) {
+  constructor(body: BodyStream, hasMoved = false) {
     this.#body = body;
+    this.#hasMoved = hasMoved;
   }
 
   /** Has content that comes next moved past this process: how many bytes; undefined where it has to be read. */

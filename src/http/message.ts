@@ -22,17 +22,22 @@ export interface BodyStream extends AsyncIterable<Uint8Array> {
   readonly moveTo?: ((socket: number, head: Uint8Array) => number) | undefined;
   /** Resolves when the first bytes are there, or the end is; the iteration then gives them. Rejects as the iteration does. */
   readonly begun?: (() => Promise<void>) | undefined;
+  /**
+   * Takes back the memory of a chunk, to use it again. Only for chunks that nothing reads any more, the system's calls included;
+   * others are collected. Absent where no memory is lent.
+   */
+  readonly giveBack?: ((chunk: Uint8Array) => void) | undefined;
   /** The trailer fields (RFC 9110 §6.5), known once the body was read to its end; absent where there cannot be any. */
   readonly trailers?: (() => Fields) | undefined;
   close(): void;
 }
 
-/** Bytes of a file that the system can send into a socket by itself (sendfile). None of these throws. */
+/** Bytes of a file that the system can send into a socket by itself (sendfile). */
 export interface MovableBytes {
-  /** As `BodyStream.moveTo`, of all of the bytes. To be called once. */
+  /** As `BodyStream.moveTo`, of all of the bytes. To be called once, in the same tick; does not throw. */
   moveTo(socket: number, head: Uint8Array): number;
-  /** The bytes from one of them on, read and checked, whatever it takes; undefined where they are not there any more. */
-  readFrom(offset: number): readonly Uint8Array[] | undefined;
+  /** The bytes from one of them on. To be called in the same tick, for the file may be gone later. Rejects with `ProxyError`. */
+  rest(offset: number): Promise<BodyStream>;
 }
 
 /** A chunk that is there; that there are no more; or that the iteration has to be asked, which waits for one, or throws. */

@@ -89,6 +89,8 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   #isBroken = false;
   #isSettled = false;
   #isWhole = false;
+  /** Takes back the memory of what was written, when all of it has left. */
+  #giveBack: (() => void) | undefined;
   #onSettled: ((isWhole: boolean) => void) | undefined;
   #abort: AbortController | undefined;
   /** How far it had come when somebody looked last, and since when. */
@@ -265,12 +267,17 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     return this.#isOpen ? this.#writer.write(chunk) : true;
   }
 
+  get unsentBytes(): number {
+    return this.#isOpen ? this.#writer.unsentBytes : Number.POSITIVE_INFINITY;
+  }
+
   room(): Promise<void> {
     return this.#isOpen ? this.#writer.room() : Promise.resolve();
   }
 
-  end(chunks: readonly Uint8Array[], trailers: Fields): void {
+  end(chunks: readonly Uint8Array[], trailers: Fields, giveBack?: () => void): void {
     this.#isEnded = true;
+    this.#giveBack = giveBack;
     this.#trailers = trailers;
     const isTrailing = this.#heldHead?.isTrailing === true && trailers.length > 0;
     this.#sendHead(!isTrailing && chunks.every(({ length }) => length === 0), isTrailing);
@@ -382,6 +389,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     this.#isWhole ||= this.#isEnded && (this.#stream.writableFinished || this.#wasClosedInOrder);
     if (!this.#isWhole) this.#abort?.abort(new ProxyError('client_gone'));
     else this.#writer.noteWhole(this.#now());
+    if (this.#isEnded && this.#stream.writableFinished) this.#giveBack?.();
     this.#writer.release();
     this.#onSettled?.(this.#isWhole);
     this.#owner.settle(this);

@@ -66,6 +66,13 @@ export class Http2Writer {
     return isEnding || this.#piecesOut > 0 || this.#chunks.length > 0;
   }
 
+  /** As `ResponseOutlet.unsentBytes`. */
+  get unsentBytes(): number {
+    return this.#stream.destroyed
+      ? Number.POSITIVE_INFINITY
+      : sizeOf(this.#chunks) + this.#writtenBytes - this.#takenBytes;
+  }
+
   /** Returns whether more may be written at once. */
   write(chunk: Uint8Array): boolean {
     this.#chunks.push(chunk);

@@ -4,7 +4,7 @@ import { setImmediate as setImmediateTurn } from 'node:timers/promises';
 import { errorResponse } from '../delivery/problem.ts';
 import { Chunks, type Mover } from '../http/chunks.ts';
 import type { Fields } from '../http/fields.ts';
-import type { Body, Delivery, Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
+import type { Body, BodyStream, Delivery, Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Pace } from './pace.ts';
 import { selectTrailers } from './trailers.ts';
@@ -35,6 +35,11 @@ export interface ResponseOutlet extends Mover {
   readonly isBehind: boolean;
   /** Bytes that the client has taken so far, with those of their framing; never fewer than before. */
   readonly takenBytes: number;
+  /**
+   * How many of the bytes that were written last have not left the process, at most: nothing reads the memory of those before
+   * them any more. Infinity where that is not known.
+   */
+  readonly unsentBytes: number;
   /** Writes the head. Throws where a protocol cannot write it, and has written nothing of it then. */
   writeHead(head: ResponseHead): void;
   /** Sends the head, where it was held back to travel with content. */
@@ -44,8 +49,8 @@ export interface ResponseOutlet extends Mover {
   /** Resolves when the client has taken enough for more to be written, or will take no more. */
   room(): Promise<void>;
   /**
-   * Writes the rest of the content, and then the trailer fields, where the client can have them. `giveBack` is called where the
-   * kernel takes all content at once: nothing reads its memory any more then.
+   * Writes the rest of the content, and then the trailer fields, where the client can have them. `giveBack` is called when all
+   * that was written has left the process: nothing reads its memory any more then. Not where the response breaks off.
    */
   end(chunks: readonly Uint8Array[], trailers: Fields, giveBack?: () => void): void;
   /** The response cannot become whole; the client must see that, once what was written is out as far as it goes. */
@@ -162,52 +167,109 @@ function writeBody(outlet: ResponseOutlet, { status, body }: ProxyResponse, prog
   }
 }
 
-/** Has the system send what the client takes at once, and reads and writes the rest. */
+/** Has the system send what the client takes at once, and then the rest as the client takes it. */
 function sendFile(outlet: ResponseOutlet, { sizeBytes, bytes }: FileBody, progress: Progress): void {
-  progress.bytesSent = outlet.move?.(bytes) ?? 0;
-  const rest = progress.bytesSent === sizeBytes ? [] : bytes.readFrom(progress.bytesSent);
-  if (rest === undefined) {
-    const detail = `the stored file ended after ${progress.bytesSent} of ${sizeBytes} bytes`;
-    progress.error = new ProxyError('bytes_gone', { detail });
-    outlet.breakOff();
+  const movedBytes = outlet.move?.(bytes) ?? 0;
+  progress.bytesSent = movedBytes;
+  if (movedBytes === sizeBytes) {
+    outlet.end([], []);
     return;
   }
-  progress.bytesSent = sizeBytes;
-  outlet.end(rest, []);
+  bytes.rest(movedBytes).then(
+    (stream) => pump(outlet, { kind: 'stream', sizeBytes, stream }, progress, movedBytes > 0),
+    (thrown) => {
+      progress.error ??= toProxyError(thrown);
+      outlet.breakOff();
+    },
+  );
 }
 
-async function pump(outlet: ResponseOutlet, body: StreamedBody, progress: Progress): Promise<void> {
-  // A head does not wait long for bytes to travel with.
-  const flush = setImmediate(() => outlet.flushHead());
-  const chunks = new Chunks(body.stream);
+/** `hasMoved` tells that the socket was filled by what was moved just now. */
+async function pump(outlet: ResponseOutlet, body: StreamedBody, progress: Progress, hasMoved = false): Promise<void> {
+  const chunks = new Chunks(body.stream, hasMoved);
+  const lent = new LentChunks(outlet, body.stream);
   let turnBytes = 0;
   try {
     for (;;) {
       const next = chunks.move(outlet) ?? chunks.next();
-      const chunk = next instanceof Promise ? await next : next;
-      clearImmediate(flush);
+      const chunk = next instanceof Promise ? await withoutHoldingHead(outlet, next) : next;
       if (outlet.isSettled) return;
       if (chunk === undefined) break;
-      const sizeBytes = typeof chunk === 'number' ? chunk : chunk.length;
+      const sizeBytes = sizeOf(chunk);
       checkLength(progress.bytesSent + sizeBytes, body, 'more');
       progress.bytesSent += sizeBytes;
       turnBytes += sizeBytes;
+      lent.add(chunk);
       if (!isTaken(outlet, chunk)) await outlet.room();
-      if (turnBytes >= bytesInTurn) {
+      if (turnBytes >= bytesInTurn && progress.bytesSent !== body.sizeBytes) {
         await setImmediateTurn();
         turnBytes = 0;
       }
       if (outlet.isSettled) return;
+      lent.giveBackLeft();
     }
     checkLength(progress.bytesSent, body, 'fewer');
-    outlet.end([], selectTrailers(body.stream));
+    outlet.end([], selectTrailers(body.stream), () => lent.giveBackAll());
   } catch (thrown) {
     progress.error ??= toProxyError(thrown);
     outlet.breakOff();
   } finally {
-    clearImmediate(flush);
     body.stream.close();
   }
+}
+
+/** Waits for content; the head does not wait long for it to travel with. */
+async function withoutHoldingHead<T>(outlet: ResponseOutlet, content: Promise<T>): Promise<T> {
+  const flush = setImmediate(() => outlet.flushHead());
+  try {
+    return await content;
+  } finally {
+    clearImmediate(flush);
+  }
+}
+
+/** Chunks that were written, in their order, until they have left the process: their memory is used again then. */
+class LentChunks {
+  readonly #outlet: ResponseOutlet;
+  readonly #stream: BodyStream;
+  readonly #chunks: Uint8Array[] = [];
+  #sizeBytes = 0;
+
+  constructor(outlet: ResponseOutlet, stream: BodyStream) {
+    this.#outlet = outlet;
+    this.#stream = stream;
+  }
+
+  /** Notes a chunk; a number stands for bytes that were moved. */
+  add(chunk: Uint8Array | number): void {
+    if (typeof chunk === 'number' || this.#stream.giveBack === undefined) return;
+    this.#chunks.push(chunk);
+    this.#sizeBytes += chunk.length;
+  }
+
+  /** Gives back those that have left. */
+  giveBackLeft(): void {
+    if (this.#chunks.length > 0) this.#giveBackBefore(this.#outlet.unsentBytes);
+  }
+
+  giveBackAll(): void {
+    this.#giveBackBefore(0);
+  }
+
+  #giveBackBefore(unsentBytes: number): void {
+    for (;;) {
+      const [first] = this.#chunks;
+      if (first === undefined || this.#sizeBytes - first.length < unsentBytes) return;
+      this.#chunks.shift();
+      this.#sizeBytes -= first.length;
+      this.#stream.giveBack?.(first);
+    }
+  }
+}
+
+/** The length of content; a number stands for bytes that were moved. */
+function sizeOf(chunk: Uint8Array | number): number {
+  return typeof chunk === 'number' ? chunk : chunk.length;
 }
 
 /** Writes content, unless it is what was moved, and so many bytes of it. Returns whether there can be more at once. */

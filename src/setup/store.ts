@@ -59,8 +59,10 @@ export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: 
   const elapsed = monotonicClock.now;
   const diskReads = () => process.resourceUsage().fsRead;
   const move = openMoveToSocket(store.sendfile, emit);
+  // Who switches it off wants all that is read to be checked.
+  const trustsLateChecks = store.sendfile !== 'off';
   const quick = {
-    quickReads: { elapsed, readSync, readFileInto, diskReads, after: backgroundClock.after, move },
+    quickReads: { elapsed, readSync, readFileInto, diskReads, after: backgroundClock.after, move, trustsLateChecks },
     quickWrites: { elapsed, writeFileSync },
   };
   const disk = await openDiskStore({ ...store, ...quick, maxEntryBytes, now, randomId, emit, sharing: shared });

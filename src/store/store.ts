@@ -30,6 +30,10 @@ export interface BlockSource {
 
 /** A source that was opened for reading: its bytes stay until it is closed, whatever becomes of the entry. */
 export interface EntryReader extends BlockSource {
+  /** As `StoredEntry.readNow`, for a reader that goes on from there. Absent where a store never does that. */
+  readNow?(offset: number, end: number): Uint8Array | undefined;
+  /** As `StoredEntry.giveBack`, of what `readNow` gave. */
+  giveBack?(bytes: Uint8Array): void;
   /** As `StoredEntry.move`, of any bytes: 0 where none can be moved. Absent where none ever are. */
   move?(socket: number, head: Uint8Array, offset: number, end: number): number;
   /** Gives back what the reader holds; may be called more than once. */
@@ -59,15 +63,14 @@ export interface StoredEntry {
   /**
    * Bytes from `offset` on, up to `end` (exclusive) and at most to the end of their block, that are not in memory but can
    * be read and checked in the same tick, at no more than a small bounded risk of holding it up; undefined otherwise. To be
-   * asked for few bytes, after `peekBlock`; with `isDue` at any risk, because a response has begun. Absent where a store never
-   * does that.
+   * asked for few bytes, after `peekBlock`. Absent where a store never does that.
    */
-  readNow?(offset: number, end: number, isDue?: boolean): Uint8Array | undefined;
+  readNow?(offset: number, end: number): Uint8Array | undefined;
   /**
    * As `readNow`, a whole block, in memory of its own that is not given back. Only where `readNow` could tell it after a wait at
    * best, for nobody has it open.
    */
-  readBlockNow?(index: number, isDue?: boolean): Uint8Array | undefined;
+  readBlockNow?(index: number): Uint8Array | undefined;
   /**
    * Whether all bytes from `offset` up to `end` (exclusive) can be moved now: the system has them in memory, and they were
    * checked since they came there, for all that is known. Counts as a use of the entry. Absent where nothing is moved.

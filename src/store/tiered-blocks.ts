@@ -74,19 +74,36 @@ export class TieredBlocks {
     }
   }
 
-  async read(generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
+  /** A block, which is in memory from then on. */
+  read(generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
+    return this.#read(generation, below, index, true);
+  }
+
+  /** As `read`, for a reader that comes by: what is read for the first time lately pushes nothing out of memory. */
+  readInPassing(generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
+    const touches = this.#touches.touch(placeNumber(generation, index), this.#memory.blockCount);
+    return this.#read(generation, below, index, touches > 1);
+  }
+
+  async #read(generation: string, below: BlockSource, index: number, isWanted: boolean): Promise<Uint8Array> {
     const kept = this.peek(generation, below, index);
     if (kept !== undefined) return kept;
     const place = `${generation}/${index}`;
-    return this.#reading.get(place) ?? this.#readBelow(place, generation, below, index);
+    return this.#reading.get(place) ?? this.#readBelow(place, generation, below, index, isWanted);
   }
 
-  async #readBelow(place: string, generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
+  async #readBelow(
+    place: string,
+    generation: string,
+    below: BlockSource,
+    index: number,
+    isWanted: boolean,
+  ): Promise<Uint8Array> {
     const reading = below.readBlock(index);
     this.#reading.set(place, reading);
     try {
       const bytes = await reading;
-      this.#memory.keepBlock(generation, index, bytes);
+      if (isWanted || this.#memory.hasRoomFor(bytes.length)) this.#memory.keepBlock(generation, index, bytes);
       return bytes;
     } finally {
       this.#reading.delete(place);

@@ -208,27 +208,41 @@ class MemoryBefore implements TieredStore {
   }
 
   /** A block that is read as a whole is kept; what is read again and again in pieces is brought into memory beside that. */
-  readNow(entry: StoredEntry, offset: number, end: number, isDue?: boolean): Uint8Array | undefined {
+  readNow(entry: StoredEntry, offset: number, end: number): Uint8Array | undefined {
     const index = Math.floor(offset / this.blockSizeBytes);
-    const block = entry.readBlockNow?.(index, isDue);
+    const block = entry.readBlockNow?.(index);
     if (block !== undefined) {
       this.#memory.keepBlock(entry.generation, index, block);
       return block.subarray(offset % this.blockSizeBytes, end - index * this.blockSizeBytes);
     }
-    const bytes = entry.readNow?.(offset, end, isDue);
-    const isWanted = bytes !== undefined && this.#blocks.isWanted(entry.generation, index, this.blockSizeBytes);
-    if (isWanted) void this.#bring(entry, index);
+    const bytes = entry.readNow?.(offset, end);
+    if (bytes !== undefined) this.#noteRead(entry, index);
     return bytes;
+  }
+
+  /** Notes that a block was read though it is not in memory, and brings it there where that happens often. */
+  #noteRead(entry: StoredEntry, index: number): void {
+    if (this.#blocks.isWanted(entry.generation, index, this.blockSizeBytes)) void this.#bring(entry, index);
   }
 
   async open(entry: StoredEntry): Promise<EntryReader> {
     const { key, generation } = entry;
     const reader = await this.unlessGone(key, entry.open());
+    let position: number | undefined;
     return {
       peekBlock: (index) => this.#blocks.peekOpened(generation, reader, index),
       readBlock: async (index) =>
         this.#blocks.peekOpened(generation, reader, index) ??
-        (await this.unlessGone(key, this.#blocks.read(generation, reader, index))),
+        (await this.unlessGone(key, this.#blocks.readInPassing(generation, reader, index))),
+      readNow: (offset, end) => {
+        const bytes = reader.readNow?.(offset, end);
+        const index = Math.floor(offset / this.blockSizeBytes);
+        // A reader that comes by touches each block once, however small the steps are that it goes in.
+        if (bytes !== undefined && index !== position) this.#noteRead(entry, index);
+        position = index;
+        return bytes;
+      },
+      giveBack: (bytes) => reader.giveBack?.(bytes),
       move: (...bytes) => reader.move?.(...bytes) ?? 0,
       close: () => reader.close(),
     };
@@ -285,8 +299,8 @@ class TieredEntry implements StoredEntry {
     return this.#below.peekBlock(index) ?? this.#memory.block(this.generation, index);
   }
 
-  readNow(offset: number, end: number, isDue?: boolean): Uint8Array | undefined {
-    return this.#store.readNow(this.#below, offset, end, isDue);
+  readNow(offset: number, end: number): Uint8Array | undefined {
+    return this.#store.readNow(this.#below, offset, end);
   }
 
   canMove(offset: number, end: number): boolean {

@@ -75,6 +75,11 @@ export class LineBuffer {
     if (this.#cancelTimer === undefined) this.#flush();
   }
 
+  /** Writes what is held now, as far as that can be done without waiting. */
+  flush(): void {
+    if (this.#fault === undefined && this.#heldBytes > 0) this.#flush();
+  }
+
   /** Writes what is held, now, at the end of the process: a slow reader gets a second, and what fails is lost. */
   finish(): void {
     this.#isOver = true;

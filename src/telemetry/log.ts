@@ -11,6 +11,8 @@ import { formatRequestLine } from './request-line.ts';
 export interface LogStream {
   readonly isTTY?: boolean | undefined;
   write(line: string): unknown;
+  /** Writes what it holds now, where it gathers lines. */
+  flush?(): void;
   hasColors?(): boolean;
   /** Of a stream that drops lines when it is full: how many so far, and what to call where lines are taken again. */
   readonly droppedLines?: number;
@@ -62,6 +64,8 @@ export function createLog({ level, format, stream, now, worker }: LogOptions): L
       stream.write(formatRequestLine(event, `"level":"${lineLevel}","time":"${readTime()}"${workerField}`));
     } else {
       logger[lineLevel](fieldsOf(event), messageOf(event));
+      // People wait for these, and there are few of them.
+      if (!frequent.has(event.kind)) stream.flush?.();
     }
   };
   stream.onGap?.((droppedLines) => {
@@ -76,6 +80,9 @@ export function createLog({ level, format, stream, now, worker }: LogOptions): L
     readDroppedLines: () => stream.droppedLines ?? 0,
   });
 }
+
+/** Events of which there may be one for each request: their lines are written with others. */
+const frequent: ReadonlySet<string> = new Set(['request', 'fill', 'exchange', 'revalidation', 'refusal', 'tunnel']);
 
 /** The time of day as text, which is made once for each millisecond. */
 function createTimeText(now: () => number): () => string {

@@ -11,6 +11,7 @@ import { createTieredStore } from '../../src/store/tiered-store.ts';
 import { type DiskStoreInTest, openTestStore } from '../support/disk-store.ts';
 import { FailingFileSystem } from '../support/failing-file-system.ts';
 import { patternBytes } from '../support/pattern-body.ts';
+import { SteeredReads } from '../support/quick-reads.ts';
 import { findFirst, storePart, storeSample } from '../support/stored-sample.ts';
 
 const block = 64 * 1024;
@@ -70,6 +71,57 @@ describe('a range within one block', () => {
     await readSpan(representation, { start: 30_001 * block, end: 30_001 * block + 1 });
     other.close();
     expect(disk).toMatchObject({ opens: 2, reads: 3 });
+  });
+});
+
+describe('a body that the system has in memory', () => {
+  const sizeBytes = 8 * block + 5;
+
+  it('is read into one buffer again and again, without the thread pool, where that is given back', async () => {
+    const reads = new SteeredReads();
+    const disk = new FailingFileSystem();
+    const { store } = await openTestStore({
+      fileSystem: disk.fileSystem,
+      blockSizeBytes: block,
+      quickReads: reads.options,
+    });
+    const entry = await storeSample(store, { key: 'k', sizeBytes, seed: 1 });
+    const budget = new ByteBudget(64 * block);
+    const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget }, mend);
+    const span = { start: 7, end: sizeBytes };
+    const reader = await representation.open([span], signal);
+    const buffers = new Set<ArrayBufferLike>();
+    for (let offset = span.start; offset < span.end; ) {
+      const bytes = reader.peek(offset, span.end);
+      if (bytes === undefined) throw new Error('not there');
+      expect(bytes.length).toBeGreaterThan(0);
+      expect(Buffer.from(bytes)).toEqual(Buffer.from(patternBytes(offset, offset + bytes.length, 1)));
+      offset += bytes.length;
+      if (bytes.length === block) buffers.add(bytes.buffer);
+      reader.giveBack?.(bytes);
+    }
+    expect([buffers.size, reads.count, budget.takenBytes]).toEqual([1, 9, 0]);
+    const { reads: poolReads } = disk;
+    expect(await readSpan(representation, span)).toEqual(Buffer.from(patternBytes(7, sizeBytes, 1)));
+    expect(disk.reads).toBe(poolReads);
+    reader.close();
+    expect(reader.peek(0, 10)).toBeUndefined();
+  });
+
+  it('is read on by the thread pool where the disk is slow, and in the same tick again when it is not', async () => {
+    const reads = new SteeredReads();
+    const { store } = await openTestStore({ blockSizeBytes: block, quickReads: reads.options });
+    const entry = await storeSample(store, { key: 'k', sizeBytes, seed: 1 });
+    const budget = new ByteBudget(64 * block);
+    const representation = createStoredRepresentation(entry, { blockSizeBytes: block, budget }, mend);
+    Object.assign(reads, { readMs: 65, diskReads: 1 });
+    const span = { start: 0, end: sizeBytes };
+    expect(await readSpan(representation, span)).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+    expect([reads.count, budget.takenBytes]).toEqual([1, 0]);
+    reads.readMs = 0;
+    reads.pass(10_000);
+    expect(await readSpan(representation, span)).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+    expect(reads.count).toBe(1 + 9);
   });
 });
 

@@ -78,6 +78,10 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet {
     return this.#body?.isBehind === true || this.isBehind;
   }
 
+  get unsentBytes(): number {
+    return Number.POSITIVE_INFINITY;
+  }
+
   get isBehind(): boolean {
     return this.#onRoom !== undefined || this.#response.writableLength > 0;
   }

@@ -201,7 +201,7 @@ describe('a damaged body', () => {
       await rm(body);
       await put(body);
       const entry = await findFirst(store, 'k');
-      expect(entry?.readBlockNow?.(0, true)).toBeUndefined();
+      expect(entry?.readBlockNow?.(0)).toBeUndefined();
       await expect(entry?.open()).rejects.toMatchObject({ code: 'bytes_gone' });
       await expect.poll(() => namesIn(dir)).toEqual([]);
       expect(events).toHaveLength(1);

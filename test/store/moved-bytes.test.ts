@@ -274,7 +274,7 @@ describe('what is not sound is never moved', () => {
     expect(move(entry, 0, block)).toBe(piece + 10);
     expect(moves.taken()).toEqual(right(0, piece + 10));
     expect(move(entry, piece + 10, block)).toBe(0);
-    expect(entry.readNow?.(piece + 10, block, true)).toBeUndefined();
+    expect(entry.readNow?.(piece + 10, block)).toBeUndefined();
     expect([entry.canMove?.(0, block), move(entry, 0, block)]).toEqual([false, 0]);
     expect([entry.canMove?.(0, piece), move(entry, 0, piece)]).toEqual([true, piece]);
   });

@@ -19,10 +19,14 @@ const sizeBytes = 2 * block + piece + 100;
 const sample = { key: 'k', sizeBytes, seed: 1 };
 
 /** A store with an entry that was read once, so that all of its pieces are known. */
-async function storeThatWasRead() {
+async function storeThatWasRead(trustsLateChecks = false) {
   const reads = new SteeredReads();
   const files = new CountedFileSystem(new FailingFileSystem().fileSystem);
-  const options = { blockSizeBytes: block, quickReads: reads.options, fileSystem: files.fileSystem };
+  const options = {
+    blockSizeBytes: block,
+    quickReads: { ...reads.options, trustsLateChecks },
+    fileSystem: files.fileSystem,
+  };
   const opened = await openTestStore(options);
   await storeSample(opened.store, sample);
   expect(await readKey(opened.store, 'k')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
@@ -170,6 +174,45 @@ describe('a damaged piece', () => {
   });
 });
 
+describe('where checks of the last minute are trusted', () => {
+  it('a piece that was found sound is not checked again within it, and then it is', async () => {
+    const { entry, body, reads } = await storeThatWasRead(true);
+    // The first check by pieces; what was read as a whole is noted by it.
+    expect(now(entry, 0, 10)).toEqual(right(0, 10));
+    await flipBit(body, 5);
+    const damaged = right(0, 10);
+    damaged[5] = (damaged[5] ?? 0) ^ 1;
+    for (let passed = 0; passed < 59_000; passed += 900) {
+      expect(now(entry, 0, 10)).toEqual(damaged);
+      reads.pass(900);
+    }
+    reads.pass(900);
+    expect(now(entry, 0, 10)).toBeUndefined();
+    expect(now(entry, piece, piece + 10)).toEqual(right(piece, piece + 10));
+  });
+
+  it('a piece that was not is, and with it those that are read in one go', async () => {
+    const { entry, body } = await storeThatWasRead(true);
+    expect(now(entry, 0, 10)).toEqual(right(0, 10));
+    await flipBit(body, piece + 5);
+    expect(now(entry, 0, piece + 10)).toBeUndefined();
+    // What a read has met damage in is doubtful as a whole.
+    expect(now(entry, 0, 10)).toEqual(right(0, 10));
+  });
+
+  it('nothing is trusted of a file that was changed while nobody had it open', async () => {
+    const { entry, body, reads } = await storeThatWasRead(true);
+    expect(now(entry, 0, 10)).toEqual(right(0, 10));
+    reads.pass(1000);
+    reads.pass(1000);
+    await expect.poll(() => now(entry, 0, 10)).toBeUndefined();
+    await flipBit(body, 5);
+    const reader = await entry.open();
+    expect(now(entry, 0, 10)).toBeUndefined();
+    reader.close();
+  });
+});
+
 describe('reads that fail or are slow', () => {
   it('are made by the thread pool', async () => {
     const { store, entry, reads } = await storeThatWasRead();
@@ -298,6 +341,27 @@ describe('with memory in front', () => {
     expect(memory.block(entry.generation, 0)).toBeUndefined();
     await readOften(entry, 6);
     await expect.poll(() => entry.peekBlock(0)?.length).toBe(block);
+  });
+
+  it('a reader that comes by pushes nothing out of memory, and takes the room that there is', async () => {
+    for (const [blocks, slow] of [
+      [2, false],
+      [2, true],
+      [64, true],
+    ] as const) {
+      const { store, memory, reads } = await tiered(blocks);
+      const entry = await found(store);
+      const kept = patternBytes(0, block, 9);
+      memory.keepBlock('other', 0, kept);
+      if (slow) Object.assign(reads, { readMs: 65, diskReads: 1 });
+      const reader = await entry.open();
+      for (const offset of [0, block, 2 * block]) {
+        const bytes = reader.readNow?.(offset, sizeBytes) ?? (await reader.readBlock(offset / block));
+        expect(Buffer.from(bytes)).toEqual(right(offset, Math.min(offset + block, sizeBytes)));
+      }
+      reader.close();
+      expect(memory.block('other', 0)).toBe(kept);
+    }
   });
 
   it('ranges all over a body leave what is in memory alone', async () => {

@@ -1,7 +1,9 @@
 /** A body that the system is made to move, with as much room in the socket as a test wants. */
 
 import { writeSync } from 'node:fs';
+import { expect } from 'vitest';
 import type { BodyStream, MovableBytes, Taken } from '../../src/http/message.ts';
+import { ProxyError } from '../../src/http/proxy-error.ts';
 
 /** Puts bytes into a socket; gives how many it took. */
 export type Put = (socket: number, bytes: Uint8Array) => number;
@@ -52,8 +54,10 @@ export class MovingBody implements BodyStream, MovableBytes {
     return takenHead + taken;
   }
 
-  readFrom(offset: number): readonly Uint8Array[] | undefined {
-    return this.isGone ? undefined : [this.#bytes.subarray(offset)];
+  async rest(offset: number): Promise<BodyStream> {
+    if (this.isGone) throw new ProxyError('bytes_gone');
+    expect(offset).toBe(this.#offset);
+    return this;
   }
 
   take(): Taken {

@@ -196,7 +196,7 @@ async function readResponse({ status, fields, body, onDelivered }: ProxyResponse
 async function readInto(chunks: Uint8Array[], body: Body): Promise<ProxyError | undefined> {
   if (body.kind === 'none') return undefined;
   try {
-    const read = body.kind === 'file' ? (body.bytes.readFrom(0) ?? []) : undefined;
+    const read = body.kind === 'file' ? await body.bytes.rest(0) : undefined;
     for await (const chunk of read ??
       (body.kind === 'bytes' ? body.chunks : body.kind === 'stream' ? body.stream : [])) {
       chunks.push(chunk);

@@ -49,6 +49,19 @@ describe('lines', () => {
     expect(writes).toEqual(['one\n', 'two\nthree\n', 'four\n']);
   });
 
+  it('are written when that is asked for, unless the target takes none', () => {
+    const { buffer, writes, state } = setUp();
+    for (const line of ['one\n', 'two\n']) buffer.write(line);
+    buffer.flush();
+    expect(writes).toEqual(['one\n', 'two\n']);
+    state.room = 0;
+    for (const line of ['three\n', 'four\n']) buffer.write(line);
+    buffer.flush();
+    const { attempts } = state;
+    buffer.flush();
+    expect(state.attempts).toBe(attempts);
+  });
+
   it('are written in pieces of whole lines, as soon as a piece is full', () => {
     const { buffer, writes } = setUp({ pieceBytes: 10 });
     for (const line of ['first\n', 'abc\n', 'äöü\n', 'x\n', `${'long'.repeat(5)}\n`, 'y\n']) buffer.write(line);

@@ -89,6 +89,10 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     return this.#writer.isBehind;
   }
 
+  get unsentBytes(): number {
+    return this.#isSettled ? Number.POSITIVE_INFINITY : this.#writer.unsentBytes;
+  }
+
   get takenBytes(): number {
     return takenBytes(this.#connection);
   }

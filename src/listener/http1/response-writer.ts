@@ -3,7 +3,7 @@
 import type { Socket } from 'node:net';
 import type { BodyStream } from '../../http/message.ts';
 import { descriptorOf } from '../descriptor.ts';
-import type { Joint } from './joint.ts';
+import { type Joint, joinedBytes } from './joint.ts';
 
 /** So much of a response is kept that has to wait for those before it, until it is held back. In bytes. */
 const waitingLimitBytes = 64 * 1024;
@@ -52,6 +52,13 @@ export class ResponseWriter {
   /** Whether the client has yet to take something, which it can only where nothing is due before. */
   get isBehind(): boolean {
     return this.#hasTurn && (this.#onRoom !== undefined || this.#place.socket.writableLength > 0);
+  }
+
+  /** As `ResponseOutlet.unsentBytes`. */
+  get unsentBytes(): number {
+    const { socket } = this.#place;
+    const isKnown = this.#hasTurn && this.#head === undefined && socket.errored === null && !socket.destroyed;
+    return isKnown ? socket.writableLength : Number.POSITIVE_INFINITY;
   }
 
   /** Whether all of it is there. */
@@ -107,6 +114,8 @@ export class ResponseWriter {
   /** Returns whether more may be written at once. */
   write(chunk: Uint8Array): boolean {
     if (this.#hasMoved) return this.#awaitRoom(chunk);
+    if (chunk.length > joinedBytes && this.#hasTurn && !this.#isCorked && !this.#isChunked)
+      return this.#writeNow(chunk);
     this.#cork();
     this.flushHead();
     if (!this.#isChunked) return this.#put(chunk);
@@ -115,16 +124,22 @@ export class ResponseWriter {
     return this.#put('\r\n');
   }
 
-  /** Writes the rest of the content, and the text behind it. `giveBack` is called if the kernel takes all of it at once. */
+  /** Writes the head, where it waits, and content that is worth a call of the system by itself. */
+  #writeNow(chunk: Uint8Array): boolean {
+    const head = this.#head ?? '';
+    this.#head = undefined;
+    const { socket, ground } = this.#place;
+    return ground.joint.write(socket, head, [chunk]) || !socket.writableNeedDrain;
+  }
+
+  /** Writes the rest of the content, and the text behind it. `giveBack` is called when the kernel has taken all of it. */
   end(chunks: readonly Uint8Array[], last: string, giveBack?: () => void): void {
     const isAlone = this.#hasTurn && !this.#isCorked && !this.#isChunked && last === '';
     const head = this.#head ?? '';
     if (isAlone) {
       this.#head = undefined;
       this.#isEnded = true;
-      const isTaken = this.#place.ground.joint.write(this.#place.socket, head, chunks);
-      if (isTaken) giveBack?.();
-      this.#awaitEnd(isTaken);
+      this.#awaitEnd(this.#place.ground.joint.write(this.#place.socket, head, chunks), giveBack);
       return;
     }
     for (const chunk of chunks) if (chunk.length > 0) this.write(chunk);
@@ -132,7 +147,7 @@ export class ResponseWriter {
     this.flushHead();
     if (last !== '') this.#put(last);
     this.#isEnded = true;
-    if (this.#hasTurn) this.#awaitEnd(false);
+    if (this.#hasTurn) this.#awaitEnd(false, giveBack);
   }
 
   /** The responses before it were written, and the socket takes more. */
@@ -176,11 +191,18 @@ export class ResponseWriter {
   }
 
   /** Everything is with the socket now. */
-  #awaitEnd(isTaken: boolean): void {
+  #awaitEnd(isTaken: boolean, giveBack?: () => void): void {
     const { socket } = this.#place;
-    if (isTaken) this.#onTaken(true);
-    else if (socket.writable) socket.write('', (error) => this.#onTaken(error === null || error === undefined));
+    if (isTaken) this.#noteTaken(true, giveBack);
+    else if (socket.writable) {
+      socket.write('', (error) => this.#noteTaken(error === null || error === undefined, giveBack));
+    }
     this.#place.passTurn();
+  }
+
+  #noteTaken(isWhole: boolean, giveBack?: () => void): void {
+    if (isWhole) giveBack?.();
+    this.#onTaken(isWhole);
   }
 
   #put(piece: Piece): boolean {

@@ -76,10 +76,14 @@ export class BlockFile {
       if (!sums.knows(index)) this.#loadSumForLater(index);
       return sums.get(index)?.sizeBytes ?? 0;
     };
+    const checksumOf = (index: number) => {
+      const sum = sums.get(index);
+      return this.#fits(index, sum) ? sum.checksum : undefined;
+    };
     const checkBlock = (index: number, bytes: Uint8Array) =>
       this.has(index) && this.#isSound(index, sums.get(index), bytes);
     const identity = version ?? this;
-    const body = { fd: file.fd, identity, number: this.#number, blockSizeBytes, sizeOfBlock, checkBlock };
+    const body = { fd: file.fd, identity, number: this.#number, blockSizeBytes, sizeOfBlock, checksumOf, checkBlock };
     this.#quick = quickReads && new QuickFile(body, quickReads);
   }
 
@@ -92,8 +96,9 @@ export class BlockFile {
     try {
       file = await openFile(fileSystem, paths.body, 'read');
       const sums = await Sidecar.open(fileSystem, paths.sums, Math.ceil(sizeBytes / blockSizeBytes), isShared);
-      // Only what is moved is noted as checked.
-      const version = options.quickReads?.move && (await versionOf(file));
+      const { move, trustsLateChecks = false } = options.quickReads ?? {};
+      // Otherwise nothing is noted as checked.
+      const version = move !== undefined || trustsLateChecks ? await versionOf(file) : undefined;
       return new BlockFile(options, file, sums, sizeBytes, version);
     } catch (error) {
       await file?.close();

@@ -66,10 +66,10 @@ export class BodyFiles {
 
   /**
    * Reads a generation that is one block without a sidecar, with its checksum, in the same tick; undefined where that is not
-   * possible, or not known to be quick, unless it `isDue`. Never throws.
+   * possible, or not known to be quick. Never throws.
    */
-  readLone(generation: string, sizeBytes: number, checksum: number, isDue: boolean): Uint8Array | undefined {
-    const bytes = this.#options.quickReads?.readFile(this.#paths(generation).body, sizeBytes, isDue);
+  readLone(generation: string, sizeBytes: number, checksum: number): Uint8Array | undefined {
+    const bytes = this.#options.quickReads?.readFile(this.#paths(generation).body, sizeBytes);
     // Whoever opens the file finds out what is wrong with it.
     return bytes !== undefined && blockSum(generation, 0, bytes) === checksum ? bytes : undefined;
   }

@@ -49,12 +49,12 @@ class DiskEntry implements StoredEntry {
   }
 
   /** `peekBlock` is asked first, and counts as the use. */
-  readNow(offset: number, end: number, isDue?: boolean): Uint8Array | undefined {
-    return this.#isInline ? undefined : this.#parts.bodies.peek(this.generation)?.quick?.read(offset, end, isDue);
+  readNow(offset: number, end: number): Uint8Array | undefined {
+    return this.#isInline ? undefined : this.#parts.bodies.peek(this.generation)?.quick?.read(offset, end);
   }
 
-  readBlockNow(index: number, isDue?: boolean): Uint8Array | undefined {
-    return index === 0 ? readLone(this.#parts, this, this.#blockChecksum, isDue) : undefined;
+  readBlockNow(index: number): Uint8Array | undefined {
+    return index === 0 ? readLone(this.#parts, this, this.#blockChecksum) : undefined;
   }
 
   canMove(offset: number, end: number): boolean {
@@ -136,6 +136,8 @@ async function openFile(parts: DiskParts, entry: Body, blockChecksum: Checksum):
       if (!isOpen) throw gone(`The reader of generation ${generation} was closed.`);
       return await file.read(index);
     },
+    readNow: (offset, end) => (isOpen ? file.quick?.read(offset, end) : undefined),
+    giveBack: (bytes) => parts.quickReads?.buffers.giveBack(bytes),
     move: (...bytes) => (isOpen ? (file.quick?.move(...bytes) ?? 0) : 0),
     close: () => {
       if (isOpen) parts.bodies.release(generation);
@@ -145,9 +147,9 @@ async function openFile(parts: DiskParts, entry: Body, blockChecksum: Checksum):
 }
 
 /** Reads a body that is one block, in a file that nobody has open; undefined for any other. */
-function readLone(parts: DiskParts, { generation, sizeBytes }: Body, blockChecksum: Checksum, isDue = false) {
+function readLone(parts: DiskParts, { generation, sizeBytes }: Body, blockChecksum: Checksum) {
   if (blockChecksum === undefined || parts.bodies.peek(generation) !== undefined) return undefined;
-  return parts.index.has(generation) ? parts.files.readLone(generation, sizeBytes, blockChecksum, isDue) : undefined;
+  return parts.index.has(generation) ? parts.files.readLone(generation, sizeBytes, blockChecksum) : undefined;
 }
 
 /** Opens the file, which stays open for a while though nobody uses it. */

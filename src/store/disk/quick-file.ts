@@ -15,6 +15,8 @@ export interface QuickBody {
   readonly blockSizeBytes: number;
   /** The length of a block that is there, in bytes; 0 of one that is not. */
   sizeOfBlock(index: number): number;
+  /** The checksum of a block, as its sidecar has it; undefined of one that is not there, or of another length. */
+  checksumOf(index: number): number | undefined;
   /** Whether these are all the bytes of a block, as its checksum says; notes how its pieces are checked. */
   checkBlock(index: number, bytes: Uint8Array): boolean;
 }
@@ -57,12 +59,12 @@ export class QuickFile {
 
   /**
    * Bytes from `offset` on, up to `end` (exclusive) and at most to the end of their block: the pieces that they lie in are
-   * read and checked, or all of the block where this process does not know yet how they are checked. Undefined where that is
-   * not possible, or not known to be quick, unless it `isDue`.
+   * read, and checked unless that was done lately; all of the block where this process does not know yet how they are checked.
+   * Undefined where that is not possible, or not known to be quick.
    */
-  read(offset: number, end: number, isDue = false): Uint8Array | undefined {
+  read(offset: number, end: number): Uint8Array | undefined {
     const place = this.#placeOf(offset, end);
-    const bytes = place && this.#readPieces(place, isDue);
+    const bytes = place && this.#readPieces(place);
     const start = (place?.firstPiece ?? 0) * pieceBytes;
     return place && bytes?.subarray(offset - place.blockStart - start, place.stop - start);
   }
@@ -106,7 +108,7 @@ export class QuickFile {
     const at = offset + Math.floor(this.#recheckAt * sizeBytes);
     const place = this.#placeOf(at, at + 1);
     if (place === undefined || this.#quickReads.traceOf(this.#body.number, place.index) === undefined) return;
-    const bytes = this.#readPieces(place, false);
+    const bytes = this.#readPieces(place, true);
     if (bytes !== undefined) this.#quickReads.buffers.giveBack(bytes);
   }
 
@@ -125,13 +127,19 @@ export class QuickFile {
     const { checked, buffers } = this.#quickReads;
     const block = this.#quickReads.blockNumber(this.#body.number, place.index);
     const doubtful = checked.doubtful(block, this.#body.identity, place.firstPiece, place.endPiece);
-    if (doubtful === undefined) return true;
+    if (doubtful === undefined) return this.#traceOf(place.index) !== undefined;
     const { start: firstPiece, end: endPiece } = doubtful;
-    const bytes = this.#readPieces({ ...place, firstPiece, endPiece }, false);
+    const bytes = this.#readPieces({ ...place, firstPiece, endPiece });
     if (bytes === undefined) return false;
     buffers.giveBack(bytes);
     checked.note(block, this.#body.identity, doubtful, Math.ceil(place.sizeBytes / pieceBytes));
     return true;
+  }
+
+  /** How the pieces of a block are checked, where that is known and what the sidecar says now agrees with it. */
+  #traceOf(index: number): Uint32Array | undefined {
+    const trace = this.#quickReads.traceOf(this.#body.number, index);
+    return trace !== undefined && trace[trace.length - 1] === this.#body.checksumOf(index) ? trace : undefined;
   }
 
   #placeOf(offset: number, end: number): Place | undefined {
@@ -145,16 +153,33 @@ export class QuickFile {
     return { index, blockStart, stop, firstPiece, endPiece: Math.ceil(stop / pieceBytes), sizeBytes };
   }
 
+  /** Whether the bytes, which were just read from the pieces of a block, are sound; by a new check where one is wanted. */
+  #areSound(
+    { index, firstPiece, endPiece, sizeBytes }: Place,
+    trace: Uint32Array,
+    bytes: Uint8Array,
+    wantsCheck: boolean,
+  ): boolean {
+    const { checked, trustsLateChecks } = this.#quickReads;
+    const block = this.#quickReads.blockNumber(this.#body.number, index);
+    if (wantsCheck || !trustsLateChecks) return isOnTrace(trace, firstPiece, bytes);
+    if (checked.doubtful(block, this.#body.identity, firstPiece, endPiece) === undefined) return true;
+    if (!isOnTrace(trace, firstPiece, bytes)) return false;
+    const pieces = { start: firstPiece, end: endPiece };
+    checked.note(block, this.#body.identity, pieces, Math.ceil(sizeBytes / pieceBytes));
+    return true;
+  }
+
   /** All bytes of the pieces, sound, in a lent buffer. */
-  #readPieces(place: Place, isDue: boolean): Buffer | undefined {
+  #readPieces(place: Place, wantsCheck = false): Buffer | undefined {
     const { index, blockStart, firstPiece, endPiece, sizeBytes } = place;
     const { buffers } = this.#quickReads;
-    const trace = this.#quickReads.traceOf(this.#body.number, index);
-    if (trace === undefined) return this.#readWhole(place, isDue);
+    const trace = this.#traceOf(index);
+    if (trace === undefined) return this.#readWhole(place);
     const start = firstPiece * pieceBytes;
     const bytes = buffers.lend(Math.min(endPiece * pieceBytes, sizeBytes) - start);
-    const isRead = this.#quickReads.read(this.#body.fd, bytes, blockStart + start, isDue);
-    if (isRead === true && isOnTrace(trace, firstPiece, bytes)) return bytes;
+    const isRead = this.#quickReads.read(this.#body.fd, bytes, blockStart + start);
+    if (isRead === true && this.#areSound(place, trace, bytes, wantsCheck)) return bytes;
     buffers.giveBack(bytes);
     // What does not match is left to whoever reads the block as a whole, who finds it out once more and tells. Until then
     // nothing of it is moved, whatever was found before.
@@ -163,11 +188,11 @@ export class QuickFile {
   }
 
   /** As `#readPieces`, of a block that can be checked as a whole only. */
-  #readWhole({ index, blockStart, firstPiece, endPiece, sizeBytes }: Place, isDue: boolean): Buffer | undefined {
+  #readWhole({ index, blockStart, firstPiece, endPiece, sizeBytes }: Place): Buffer | undefined {
     if (sizeBytes > maxWholeBytes) return undefined;
     const { buffers } = this.#quickReads;
     const bytes = buffers.lend(sizeBytes);
-    const isRead = this.#quickReads.read(this.#body.fd, bytes, blockStart, isDue);
+    const isRead = this.#quickReads.read(this.#body.fd, bytes, blockStart);
     if (isRead && this.#body.checkBlock(index, bytes))
       return bytes.subarray(firstPiece * pieceBytes, Math.min(endPiece * pieceBytes, sizeBytes));
     buffers.giveBack(bytes);

@@ -24,6 +24,8 @@ export interface QuickReadOptions {
   readonly diskReads?: (() => number) | undefined;
   /** With it, what was checked lately is moved into sockets by the system, where those take that. */
   readonly move?: MoveToSocket | undefined;
+  /** Whether what was found sound within the last minute is not checked again when it is read again. */
+  readonly trustsLateChecks?: boolean | undefined;
 }
 
 /** A read that takes no longer comes from memory, and is cheaper than one by the thread pool, in milliseconds. */
@@ -39,9 +41,10 @@ const maxGenerations = 4096;
 export class QuickReads {
   /** What is read into. */
   readonly buffers = new LentBuffers();
-  /** What need not be checked again before it is moved. */
+  /** What need not be checked again before it is moved, and where `trustsLateChecks` is set, before it is read. */
   readonly checked: CheckedPieces;
   readonly move: MoveToSocket | undefined;
+  readonly trustsLateChecks: boolean;
   readonly #readSync: ReadSync;
   readonly #readFileInto: ReadFileInto;
   readonly #debt: TimeDebt;
@@ -51,8 +54,9 @@ export class QuickReads {
   readonly #numbers = new Map<string, number>();
   #count = 0;
 
-  constructor({ elapsed, readSync, readFileInto, diskReads, move }: QuickReadOptions) {
+  constructor({ elapsed, readSync, readFileInto, diskReads, move, trustsLateChecks = false }: QuickReadOptions) {
     this.move = move;
+    this.trustsLateChecks = trustsLateChecks;
     this.checked = new CheckedPieces(elapsed);
     this.#readSync = readSync;
     this.#readFileInto = readFileInto;
@@ -102,26 +106,26 @@ export class QuickReads {
   }
 
   /**
-   * Fills the bytes from a file; tells whether it could. Undefined where it was not tried because reads have been slow lately;
-   * one that `isDue` is tried whatever it takes. Never throws.
+   * Fills the bytes from a file; tells whether it could. Undefined where it was not tried because reads have been slow lately.
+   * Never throws.
    */
-  read(fd: number, bytes: Uint8Array, position: number, isDue: boolean): boolean | undefined {
-    return this.#tryRead(bytes.length, () => this.#readSync(fd, bytes, 0, bytes.length, position), isDue);
+  read(fd: number, bytes: Uint8Array, position: number): boolean | undefined {
+    return this.#tryRead(bytes.length, () => this.#readSync(fd, bytes, 0, bytes.length, position));
   }
 
   /** As `read`, a file that is not open and has so many bytes. They are in memory of their own, which is taken only where it is tried. */
-  readFile(path: string, sizeBytes: number, isDue: boolean): Uint8Array | undefined {
+  readFile(path: string, sizeBytes: number): Uint8Array | undefined {
     let bytes: Uint8Array | undefined;
     const read = () => {
       bytes = Buffer.allocUnsafeSlow(sizeBytes);
       return this.#readFileInto(path, bytes);
     };
-    return this.#tryRead(sizeBytes, read, isDue) === true ? bytes : undefined;
+    return this.#tryRead(sizeBytes, read) === true ? bytes : undefined;
   }
 
-  #tryRead(sizeBytes: number, read: () => number, isDue: boolean): boolean | undefined {
+  #tryRead(sizeBytes: number, read: () => number): boolean | undefined {
     try {
-      const count = isDue ? read() : this.#debt.afford(read);
+      const count = this.#debt.afford(read);
       return count === undefined ? undefined : count === sizeBytes;
     } catch {
       // Whoever reads the block as a whole learns what is wrong.

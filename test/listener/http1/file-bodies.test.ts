@@ -55,7 +55,8 @@ describe('a body that the system sends from a file', () => {
       await expect.poll(() => ground.deliveries).toHaveLength(at + 1);
     }
     expect(ground.deliveries.every(({ bytesSent, complete }) => complete && bytesSent === body.length)).toBe(true);
-    expect(ground.bodies.map(({ moves }) => moves)).toEqual([1, 1, 1]);
+    const inOne = rooms[0] === allRoom;
+    expect(ground.bodies.every(({ moves, isClosed }) => (inOne ? moves === 1 : moves > 1 && isClosed))).toBe(true);
   });
 
   it.each<[name: string, rooms: readonly Room[], bytesSent: number]>([
@@ -86,7 +87,7 @@ describe('a body that the system sends from a file', () => {
     await using client = await listener.connect();
     expect((await client.exchange(request)).body.equals(body)).toBe(true);
     expect(ground.asked).toMatchObject([{ takesMovable: isMoved }]);
-    expect(ground.bodies.map(({ moves }) => moves)).toEqual([isMoved ? 1 : 0]);
+    expect(ground.bodies.map(({ moves }) => moves > 0)).toEqual([isMoved]);
   });
 
   it('is not sent for HEAD', async () => {

@@ -1,50 +1,124 @@
-/** Bytes that were lent for a response are given back when the system has taken them, and not while the client has yet to. */
+/** Bytes that were lent for a response are given back when the system has taken them, and not before. */
 
+import { once } from 'node:events';
+import { connect as connectHttp2 } from 'node:http2';
 import { describe, expect, it } from 'vitest';
-import type { ProxyResponse } from '../../../src/http/message.ts';
-import { openListener } from '../../support/open-listener.ts';
+import type { Body, BodyStream, ProxyResponse, Taken } from '../../../src/http/message.ts';
+import { type Carrier, openListener } from '../../support/open-listener.ts';
 import { patternBytes } from '../../support/pattern-body.ts';
 
 const request = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';
+const chunkBytes = 64 * 1024;
 
-/** A listener that answers with lent bytes, so many; what is given back is wiped. */
-async function openLending(sizeBytes: number) {
-  const lent = Buffer.from(patternBytes(0, sizeBytes));
-  const counts = { answered: 0, givenBack: 0, delivered: 0 };
-  const giveBack = () => {
-    counts.givenBack += 1;
-    lent.fill(0);
-  };
-  const listener = await openListener((): ProxyResponse => {
-    counts.answered += 1;
+/** What is lent is wiped when it is given back. */
+class Lender {
+  lent = 0;
+  givenBack = 0;
+  /** How many chunks were out at once. */
+  mostOut = 0;
+  delivered = 0;
+  readonly #sizeBytes: number;
+  readonly #kind: 'bytes' | 'stream';
+
+  constructor(kind: 'bytes' | 'stream', sizeBytes: number) {
+    this.#kind = kind;
+    this.#sizeBytes = sizeBytes;
+  }
+
+  readonly respond = (): ProxyResponse => ({
+    status: 200,
+    fields: [],
+    body:
+      this.#kind === 'bytes' ? this.#bytes() : { kind: 'stream', sizeBytes: this.#sizeBytes, stream: this.#stream() },
+    onDelivered: () => {
+      this.delivered += 1;
+    },
+  });
+
+  #lend(start: number, end: number): Buffer {
+    this.lent += 1;
+    this.mostOut = Math.max(this.mostOut, this.lent - this.givenBack);
+    return Buffer.from(patternBytes(start, end));
+  }
+
+  #giveBack(chunk: Uint8Array): void {
+    this.givenBack += 1;
+    chunk.fill(0);
+  }
+
+  #bytes(): Body {
+    const bytes = this.#lend(0, this.#sizeBytes);
+    return { kind: 'bytes', sizeBytes: bytes.length, chunks: [bytes], giveBack: () => this.#giveBack(bytes) };
+  }
+
+  #stream(): BodyStream {
+    let offset = 0;
+    const take = (): Taken => {
+      const end = Math.min(offset + chunkBytes, this.#sizeBytes);
+      if (offset === end) return 'end';
+      const chunk = this.#lend(offset, end);
+      offset = end;
+      return chunk;
+    };
     return {
-      status: 200,
-      fields: [],
-      body: { kind: 'bytes', sizeBytes, chunks: [lent], giveBack },
-      onDelivered: () => {
-        counts.delivered += 1;
+      take,
+      giveBack: (chunk) => this.#giveBack(chunk),
+      close: () => {},
+      async *[Symbol.asyncIterator]() {
+        for (let chunk = take(); typeof chunk !== 'string'; chunk = take()) yield chunk;
       },
     };
-  });
-  return { listener, counts };
+  }
 }
 
+// The last is more than a system holds for a client that does not read.
+const sizes = [100, 20_000, 1_000_000, 96 * 1024 * 1024];
+const kinds = ['bytes', 'stream'] as const;
+
 describe('what was lent for a response', () => {
-  const rows: readonly [name: string, sizeBytes: number, isGivenBack: boolean][] = [
-    ['is given back when the system takes it at once', 20_000, true],
-    // More than a system holds for a client that does not read.
-    ['is not given back while the client has yet to take it', 96 * 1024 * 1024, false],
-  ];
-  it.each(rows)('%s', async (_, sizeBytes, isGivenBack) => {
-    const { listener, counts } = await openLending(sizeBytes);
-    await using _listener = listener;
+  const rows = (['tcp', 'tls'] as const).flatMap((carrier) =>
+    kinds.flatMap((kind) => sizes.map((size): [Carrier, 'bytes' | 'stream', number] => [carrier, kind, size])),
+  );
+  it.each(rows)('over %s as %s, %i bytes of it, is given back when it has left', async (carrier, kind, sizeBytes) => {
+    const lender = new Lender(kind, sizeBytes);
+    await using listener = await openListener(lender.respond, { carrier });
     await using client = await listener.connect();
     client.send(request);
-    await expect.poll(() => counts.answered).toBe(1);
-    if (!isGivenBack) expect(counts.givenBack).toBe(0);
+    await expect.poll(() => lender.lent).toBeGreaterThan(0);
+    if (sizeBytes > 1e7) expect(lender.givenBack).toBeLessThan(sizeBytes / chunkBytes);
     const response = await client.response();
     expect(response?.body.equals(patternBytes(0, sizeBytes))).toBe(true);
-    await expect.poll(() => counts.delivered).toBe(1);
-    expect(counts.givenBack).toBe(isGivenBack ? 1 : 0);
+    await expect.poll(() => lender.delivered).toBe(1);
+    await expect.poll(() => lender.givenBack).toBe(lender.lent);
+    expect(lender.mostOut).toBeLessThanOrEqual(2);
+  });
+
+  it.each(kinds.flatMap((kind) => sizes.map((size): ['bytes' | 'stream', number] => [kind, size])))(
+    'over HTTP/2 as %s, %i bytes of it, is given back when it has left',
+    async (kind, sizeBytes) => {
+      const lender = new Lender(kind, sizeBytes);
+      await using listener = await openListener(lender.respond, { http2: true });
+      const session = connectHttp2(`http://127.0.0.1:${listener.port}`);
+      const stream = session.request({ ':path': '/x' });
+      const chunks: Buffer[] = [];
+      stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+      await once(stream, 'end');
+      expect(Buffer.concat(chunks).equals(patternBytes(0, sizeBytes))).toBe(true);
+      await expect.poll(() => lender.delivered).toBe(1);
+      await expect.poll(() => lender.givenBack).toBe(lender.lent);
+      expect(lender.mostOut).toBeLessThanOrEqual(4);
+      session.close();
+    },
+  );
+
+  it('is not given back where the client leaves before it has taken it', async () => {
+    const lender = new Lender('bytes', 96 * 1024 * 1024);
+    await using listener = await openListener(lender.respond);
+    const client = await listener.connect();
+    client.send(request);
+    await expect.poll(() => lender.lent).toBe(1);
+    client.socket.resetAndDestroy();
+    await expect.poll(() => lender.delivered).toBe(1);
+    expect(lender.givenBack).toBe(0);
   });
 });

@@ -70,6 +70,8 @@ function begun(place: Place, isChunked = false): ResponseWriter {
   return writer;
 }
 
+const latin1 = (bytes: Uint8Array) => Buffer.from(bytes).toString('latin1');
+
 /** Writing ahead of this tick's end is over. */
 const tick = () => new Promise<void>((resolve) => process.nextTick(resolve));
 
@@ -122,7 +124,7 @@ describe('a response writer', () => {
 
   it.each<[name: string, change: (place: Place, writer: ResponseWriter) => void, isChunked?: boolean]>([
     ['in chunks', () => {}, true],
-    ['behind what was just written', (_place, writer) => void writer.write(body)],
+    ['behind what was just written', (_place, writer) => void writer.write(body.subarray(0, 100))],
     ['behind what waits in the process', (place) => void Object.assign(place.fake, { writableLength: 1 })],
     ['on a socket that has ended', (place) => void Object.assign(place.fake, { writable: false })],
     ['on a socket that has failed', (place) => void Object.assign(place.fake, { errored: new Error('reset') })],
@@ -136,6 +138,17 @@ describe('a response writer', () => {
     change(place, writer);
     const content = place.body(allRoom);
     expect([writer.move(content), content.moves, place.movedBytes]).toEqual([0, 0, 0]);
+  });
+
+  it('writes the head and a chunk of more than 8 KiB in the same tick', () => {
+    const place = new Place();
+    const writer = begun(place);
+    expect([writer.write(body), place.fake.corks, place.text]).toEqual([true, 0, head + latin1(body)]);
+    expect(writer.unsentBytes).toBe(0);
+    place.fake.writableLength = 5;
+    expect(writer.unsentBytes).toBe(5);
+    place.fake.destroyed = true;
+    expect(writer.unsentBytes).toBe(Number.POSITIVE_INFINITY);
   });
 
   it('moves nothing before its turn, and an interim response is before the head', async () => {
