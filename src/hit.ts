@@ -10,6 +10,7 @@ import { bytesAtOnce } from './cache/block-bytes.ts';
 import type { Cache } from './cache/cache.ts';
 import type { CachePolicy } from './cache/inquiry.ts';
 import { frameParts } from './delivery/multipart.ts';
+import { AT_ONCE_BYTES, SENT_FROM_FILE_BYTES, SENT_FROM_MEMORY_BYTES } from './delivery/pieces.ts';
 import { keptFields, ReuseFields } from './delivery/response-fields.ts';
 import { type PartialSelection, type RangeRules, selectDelivery } from './delivery/selection.ts';
 import type { AdmissionContext } from './guard/admit.ts';
@@ -29,9 +30,6 @@ import { isForAll, reuseTerms } from './semantics/reuse.ts';
 import { matchesNominated } from './semantics/vary.ts';
 import type { StoredEntry } from './store/store.ts';
 import type { BegunEvent, Emit } from './telemetry/events.ts';
-
-/** A longer body goes out in pieces, at the client's pace; in bytes. */
-const mostBytes = 1024 * 1024;
 
 const noFields: Fields = [];
 const noChunks: readonly Uint8Array[] = [];
@@ -260,15 +258,19 @@ function select(found: Found): Selected | undefined {
 function selectSpan({ entry, client }: Found, span: Span, contentRange: string | undefined): Selected | undefined {
   const { start, end } = span;
   const { blockSizeBytes } = client.context.cache.store;
+  const sizeBytes = end - start;
   const index = Math.floor(start / blockSizeBytes);
   const blockStart = index * blockSizeBytes;
-  const block = end > start && end <= blockStart + blockSizeBytes ? entry.peekBlock(index) : undefined;
+  const mayMove = sizeBytes >= SENT_FROM_FILE_BYTES && client.source.takesMovable;
+  const isInBlock = sizeBytes > 0 && end <= blockStart + blockSizeBytes;
+  const block = isInBlock && !(mayMove && sizeBytes >= SENT_FROM_MEMORY_BYTES) ? entry.peekBlock(index) : undefined;
+  // What the system can send from the file by itself goes the whole road.
+  if (block === undefined && mayMove && entry.canMove?.(start, end) === true) return undefined;
   const isLent = block === undefined;
   const chunks = isLent
     ? readAtOnce(entry, blockSizeBytes, span)
     : [block.subarray(start - blockStart, end - blockStart)];
   if (chunks === undefined) return undefined;
-  const sizeBytes = end - start;
   return contentRange === undefined
     ? { status: 200, kind: 'whole', sizeBytes, chunks, isLent }
     : { status: 206, kind: 'partial', contentRange, sizeBytes, chunks, isLent };
@@ -276,7 +278,7 @@ function selectSpan({ entry, client }: Found, span: Span, contentRange: string |
 
 /** Bytes of several blocks, or of one that has to be read; undefined where that takes longer than this tick. */
 function readAtOnce(entry: StoredEntry, blockSizeBytes: number, span: Span): readonly Uint8Array[] | undefined {
-  return span.end - span.start > mostBytes ? undefined : bytesAtOnce(entry, blockSizeBytes, span);
+  return span.end - span.start > AT_ONCE_BYTES ? undefined : bytesAtOnce(entry, blockSizeBytes, span);
 }
 
 /** Several parts; undefined where the operator's rules may have a say in their Content-Type, or the whole is to be sent. */
@@ -284,7 +286,7 @@ function selectParts({ entry, client, prepared }: Found, selection: PartialSelec
   const { cache, random } = client.context;
   if (prepared.rules.gate.present !== undefined) return undefined;
   const framing = frameParts(selection, entry.metadata, random);
-  if (framing === undefined || framing.sizeBytes > mostBytes) return undefined;
+  if (framing === undefined || framing.sizeBytes > AT_ONCE_BYTES) return undefined;
   const chunks: Uint8Array[] = [];
   for (const [at, span] of selection.spans.entries()) {
     const part = bytesAtOnce(entry, cache.store.blockSizeBytes, span);

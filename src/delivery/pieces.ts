@@ -12,12 +12,12 @@ export type Piece =
   | { readonly kind: 'span'; readonly span: Span };
 
 /** Bodies up to this size are handed over at once when all of their blocks are in memory, in bytes. */
-const AT_ONCE_BYTES = 1024 * 1024;
+export const AT_ONCE_BYTES = 1024 * 1024;
 
 /** Of fewer bytes, in a file, a copy costs less than the system's calls that send them from there. */
-const SENT_FROM_FILE_BYTES = 32 * 1024;
+export const SENT_FROM_FILE_BYTES = 32 * 1024;
 /** Fewer bytes that are in memory are sent from there: that costs less than to check what the file has of them. */
-const SENT_FROM_MEMORY_BYTES = 128 * 1024;
+export const SENT_FROM_MEMORY_BYTES = 128 * 1024;
 
 /** The length of a body of these pieces; undefined when it is not known. */
 export function sizeOfPieces(pieces: readonly Piece[]): number | undefined {

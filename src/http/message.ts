@@ -146,6 +146,8 @@ export interface PlainHead {
 export interface PlainSource {
   readonly scheme: 'http' | 'https';
   readonly peer: Peer;
+  /** As `ProxyRequest.takesMovable`. */
+  readonly takesMovable: boolean;
   known?: object | undefined;
 }
 

@@ -45,6 +45,7 @@ interface Progress {
 export class Http2Connection implements ExchangeOwner, PlainSource {
   readonly scheme: 'http' | 'https';
   readonly peer: Peer;
+  readonly takesMovable = false;
   known: object | undefined;
   readonly #socket: Socket;
   readonly #options: ProtocolOptions;

@@ -18,8 +18,8 @@ export function answerHitFirst(
 /** What the road of a hit gives; undefined where the request is not plain, or nothing is there for it. */
 export function hitOf(handler: Handler, request: ProxyRequest): Hit | undefined {
   const head = plainHead(request);
-  const { scheme, peer, receivedAt } = request;
-  return head && handler.hit?.(head, { scheme, peer }, receivedAt);
+  const { scheme, peer, takesMovable = false, receivedAt } = request;
+  return head && handler.hit?.(head, { scheme, peer, takesMovable }, receivedAt);
 }
 
 /** The head of a request, where it is plain. */

@@ -3,6 +3,7 @@
 import type { Socket } from 'node:net';
 import type { Peer, PlainHead, PlainSource } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
+import { takesMovable } from '../descriptor.ts';
 import { takenBytes } from '../taken-bytes.ts';
 import type { Ground } from './ground.ts';
 import { formatLastProblem } from './head-text.ts';
@@ -30,6 +31,7 @@ export class Connection implements SocketUser, PlainSource {
   readonly socket: Socket;
   readonly scheme: 'http' | 'https';
   readonly peer: Peer;
+  readonly takesMovable: boolean;
   known: object | undefined;
   readonly ground: ConnectionOwner;
   movedBytes = 0;
@@ -50,6 +52,7 @@ export class Connection implements SocketUser, PlainSource {
     this.socket = socket;
     this.scheme = ground.scheme;
     this.peer = peer;
+    this.takesMovable = takesMovable(socket);
     this.ground = ground;
     this.#pipeline = new Pipeline(socket);
     useSocket(socket, this);
