@@ -62,7 +62,7 @@ export function createHitRoad(context: HitContext): HitRoad {
       return undefined;
     const kept = preparedOf(entry.metadata);
     if (kept.last?.rules !== found.rules) {
-      kept.last = new PreparedHit(entry.metadata, found.rules, context.forward, receivedAt);
+      kept.last = new PreparedHit(entry.metadata, found.rules, context.forward);
     }
     const prepared = kept.last;
     const passed = client.pass(found.rules.gate, head);
@@ -78,6 +78,8 @@ class Client {
   /** Its name in the limits. */
   readonly name: string;
   readonly address: string;
+  /** The address where the peer's is another text: an IPv4 address in the form of IPv6. */
+  readonly otherAddress: string | undefined;
   /** Whether it speaks for others (RFC 7239), so that its fields have to be read. */
   readonly isProxy: boolean;
   /** The credentials that were shown last, at which gate, and what came of it. */
@@ -91,6 +93,7 @@ class Client {
     this.source = source;
     this.address = address;
     this.name = clientName(address);
+    this.otherAddress = address === source.peer.address ? undefined : address;
     this.isProxy = context.trust.isTrusted(address);
     source.known = this;
   }
@@ -151,8 +154,10 @@ class PreparedHit {
   cacheStatus = '';
   #presented: Map<string, KeptFields> | undefined;
 
-  constructor(stored: StoredResponse, rules: HitRules, forward: (fields: Fields) => Fields, now: number) {
+  constructor(stored: StoredResponse, rules: HitRules, forward: (fields: Fields) => Fields) {
     const { policy } = rules;
+    // Ages from then on, also where the clock was set back meanwhile.
+    const now = stored.responseAt;
     const terms = reuseTerms({ requestFields: noFields, hasRange: false, stored, now, policy });
     const mayReuse = terms.ban === undefined && stored.isInvalid !== true && stored.expiredAt === undefined;
     const isWhole = stored.status === 200 && stored.fragment === undefined && stored.selected === undefined;
@@ -183,7 +188,7 @@ class PreparedHit {
   /** Whether a request is answered with it (RFC 9111 §4). */
   isFor(head: PlainHead, now: number): boolean {
     const { nominated, responseAt, identity } = this.stored;
-    // A clock that was set back makes nothing younger.
+    // Where the clock was set back, the whole road decides.
     if (now >= this.freshUntil || now < responseAt) return false;
     if (nominated.length > 0 && !matchesNominated(nominated, encodingField(head))) return false;
     if (this.isForAll) return true;
@@ -356,7 +361,7 @@ class MemoryHit implements Hit {
       target: head.target,
       version: head.version,
       peer: peer.address,
-      client: undefined,
+      client: client.otherAddress,
       user,
       route: route.name,
       status: this.status,
