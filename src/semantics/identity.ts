@@ -69,11 +69,20 @@ const neutralFields: ReadonlySet<string> = new Set(
 /** Families of such fields that have no member with another meaning: metadata of fetches, and hints about the device. */
 const neutralFamilies = ['sec-fetch-', 'sec-ch-'];
 
-/** Cookies that count visits, set by scripts for the measuring of traffic: origins do not read them. */
-const countingCookies: readonly string[] =
-  '_ga _ga_* _gid _gat* _gac_* _gcl_* __gads __gpi _dc_gtm_* _fbp _fbc __utm* _pk_* _hj* _clck _clsk _uetsid _uetvid _tt_enable_cookie _ttp _scid _scid_r _pin_unauth _ym_uid _ym_d _ym_isad _ym_visorc*'.split(
-    ' ',
-  );
+/**
+ * Cookies that count visits, set by scripts for the measuring of traffic: origins do not read them. Each family stands as its
+ * scripts write it, because the beginning alone may be that of a session: Rails and Phoenix call that of an application
+ * `gateway` `_gateway_session` and `_gateway_key`.
+ */
+const countingCookie = new RegExp(
+  `^(?:${[
+    // Google Analytics, Ads and Tag Manager; Meta, Microsoft, TikTok, Snap, Pinterest.
+    '_ga(?:_[A-Z0-9]+)?|_gid|_gat(?:_(?:gtag_)?UA[-_].*)?|_gac_(?:UA-|gb_).*|_gcl_(?:ag|au|aw|dc|gb|gf|gs|ha)|__gads|__gpi|_dc_gtm_UA-.*',
+    '__utm(?:[abcktvz]|li|xx?|t_.*)|_fbp|_fbc|_clck|_clsk|_uetsid|_uetvid|_tt_enable_cookie|_ttp|_scid|_scid_r|_pin_unauth',
+    // Matomo, Hotjar, Yandex.
+    '_pk_(?:id|ses|ref|cvar|hsr)\\..*|_hj(?:id|[A-Z].*)|_ym_uid|_ym_d|_ym_isad|_ym_visorc(?:_\\d+w?)?',
+  ].join('|')})$`,
+);
 
 /**
  * The parts of a request that may tell who asks, sorted by name: every field that is not known to say nothing about that, and
@@ -110,7 +119,7 @@ function isNeutral(name: string, { ignore, include }: IdentityRules): boolean {
 
 function cookieParts(request: Fields, { ignoreCookies, includeCookies }: IdentityRules): IdentityPart[] {
   const isCounted = (name: string) =>
-    isListed(name, includeCookies) || !(isListed(name, countingCookies) || isListed(name, ignoreCookies));
+    isListed(name, includeCookies) || !(countingCookie.test(name) || isListed(name, ignoreCookies));
   return parseCookies(request)
     .filter(({ name }) => isCounted(name))
     .map(({ name, pair }): IdentityPart => [`cookie:${name}`, pair]);

@@ -138,6 +138,8 @@ describe('identityParts', () => {
         'DPR: 2',
         'Cookie: _ga=GA1.1.123.456; _ga_AB12=GS1.1; _gid=GA1.2; _gat_gtag_UA_1=1; _fbp=fb.1.2.3; _fbc=fb.1.2; _gcl_au=1.1',
         'Cookie: __utma=1; __utmz=2; _pk_id.1.1fff=ab; _pk_ses.1.1fff=1; _hjSessionUser_1=eyJ; _clck=a; _uetsid=b',
+        'Cookie: _gat=1; _gat_UA-1-2=1; _gac_UA-1-2=1; _dc_gtm_UA-1-2=1; __utmt_b=1; __utmli=a; __utmxx=1; _hjid=1; _pk_ref.1.1fff=a',
+        'Cookie: _gac_gb_G1=1; _gcl_aw=1; _gcl_dc=1; _ym_visorc=w; _ym_visorc_123=w; _pk_cvar.1.1f=a; _hjTLDTest=1; __utmv=1',
         'If-None-Match: "a"',
         'If-Modified-Since: Thu, 01 Jan 2026 12:00:00 GMT',
       ],
@@ -238,6 +240,13 @@ describe('identityParts', () => {
     ['Cookie: sessionid=a; _ga=b; theme=dark', ['cookie:sessionid', 'cookie:theme']],
     ['Cookie: _gallery=a; _g=b; _GA=c; gid=d', ['cookie:_GA', 'cookie:_g', 'cookie:_gallery', 'cookie:gid']],
     ['Cookie: token', ['cookie:token']],
+    // As Rails and Phoenix name the sessions of applications: "ga", "gateway", "hjem", "pk", "gcl", "gac", "fbp".
+    ...['_ga_session', '_ga_key', '_gateway_session', '_gat_key', '_hjem_session', '_hj_session', '_pk_session'].map(
+      (name): [line: string, names: readonly string[]] => [`Cookie: ${name}=a`, [`cookie:${name}`]],
+    ),
+    ...['_pk_key', '_gcl_session', '_gac_key', '_fbp_session', '_ym_visorcery_session', '__utmost', '_dc_gtm_key'].map(
+      (name): [line: string, names: readonly string[]] => [`Cookie: ${name}=a`, [`cookie:${name}`]],
+    ),
   ])('finds %s', (line, names) => {
     expect(namesOf([line, 'Accept: */*'])).toEqual(names);
     expect(isAnonymous(fieldsOf(line), rules)).toBe(false);
