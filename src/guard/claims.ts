@@ -16,9 +16,10 @@ export type Claim = 'ours' | 'vouched';
  */
 const ourFields = {
   client:
-    'cf-connecting-ip cf-connecting-ipv6 cf-pseudo-ipv4 client-ip fastly-client-ip fly-client-ip proxy proxy-client-ip real-ip ' +
+    'cf-connecting-ip cf-connecting-ipv6 cf-pseudo-ipv4 client-ip cloudfront-viewer-address fastly-client-ip fly-client-ip proxy proxy-client-ip real-ip ' +
     'remote-addr remote-host remote-port true-client-ip wl-proxy-client-ip x-appengine-remote-addr x-appengine-user-ip ' +
-    'x-azure-clientip x-azure-socketip x-client-ip x-cluster-client-ip x-custom-ip-authorization x-originating-ip x-real-ip ' +
+    'x-azure-clientip x-azure-socketip x-client-ip x-cluster-client-ip x-custom-ip-authorization x-envoy-external-address x-envoy-internal ' +
+    'x-nf-client-connection-ip x-originating-ip x-proxyuser-ip x-real-ip ' +
     'x-real-port x-remote-addr x-remote-host x-remote-ip x-remote-port x-vercel-proxied-for',
   scheme:
     'cf-visitor cloudfront-forwarded-proto front-end-https https wl-proxy-ssl x-appengine-https x-arr-ssl x-https x-scheme x-ssl ' +
@@ -50,8 +51,8 @@ const ourFamilies = [
 ];
 
 /**
- * Who the client is, as a proxy says that has authenticated it: by a certificate (RFC 9440) or by single sign-on. In the spelling
- * that such proxies use.
+ * Who the client is, as a proxy says that has authenticated it: by a certificate (RFC 9440) or by single sign-on; and what the proxy
+ * itself can do. In the spelling that such proxies use.
  */
 const vouchedFields = {
   user: 'iv-creds iv-groups iv-user sm_universalid sm_user sm_userdn x-authenticated-user x-endpoint-api-userinfo x-userinfo',
@@ -63,7 +64,9 @@ const vouchedFields = {
     'x-forwarded-tls-client-cert x-forwarded-tls-client-cert-info x-forwarded-user',
   cloud:
     'cf-access-authenticated-user-email cf-access-jwt-assertion x-apigateway-api-userinfo x-azure-fdid ' +
-    'x-goog-iap-jwt-assertion x-ms-client-principal',
+    'x-goog-iap-jwt-assertion x-ms-client-principal teleport-jwt-assertion',
+  // What a proxy does with a file that an application names (Rack::Sendfile, CVE-2025-61780).
+  sendfile: 'x-accel-mapping x-sendfile-type',
 };
 const vouchedFamilies = [
   'mellon_',
