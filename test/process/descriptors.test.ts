@@ -60,7 +60,7 @@ describe('a process without a free file descriptor', () => {
     expect(missed.status).toBe(503);
     expect(rawValues(missed, 'proxy-status').join()).toContain('proxy_internal_error');
     expect((await ask(client, '/stored')).status).toBe(200);
-    expect(rangeway.output()).toContain('out_of_descriptors');
+    await expect.poll(() => rangeway.output()).toContain('out_of_descriptors');
     await runProgram('prlimit', ['--pid', String(rangeway.pid), '--nofile=256:256'], dir);
     expect((await ask(client, '/missed')).status).toBe(200);
   });
