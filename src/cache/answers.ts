@@ -7,7 +7,7 @@ import { isOriginFailure } from '../semantics/staleness.ts';
 import type { StoredEntry } from '../store/store.ts';
 import type { Answer } from './answer.ts';
 import { CountedBody } from './counted-body.ts';
-import type { Generation } from './generation.ts';
+import type { OpenGeneration } from './opened.ts';
 import { type Relay, type Representation, withResponse } from './representation.ts';
 
 /** What the answers of one request have in common. */
@@ -30,7 +30,7 @@ export function hitStatus(ttlMs: number): CacheStatus {
 
 /** Of a generation that is being put together. */
 export function generationStatus(
-  { originStatus }: Pick<Generation, 'originStatus'>,
+  { originStatus }: Pick<OpenGeneration, 'originStatus'>,
   fwd: ForwardReason,
   isJoined: boolean,
 ): CacheStatus {
@@ -63,7 +63,7 @@ export function hitAnswer(entry: StoredEntry, ttlMs: number, { present }: Pick<A
 
 /** A generation that is being put together from what the origin sends. */
 export function generationAnswer(
-  generation: Generation,
+  generation: OpenGeneration,
   representation: Representation,
   { isJoined, forwardReason }: Pick<AnswerContext, 'isJoined' | 'forwardReason'>,
 ): Answer {
@@ -81,7 +81,7 @@ export function generationAnswer(
 
 /** A stored generation that is there in part: a hit where it holds all that is wanted. */
 export function partialAnswer(
-  generation: Generation,
+  generation: OpenGeneration,
   representation: Representation,
   isPresent: boolean,
   ttlMs: number,

@@ -25,7 +25,7 @@ export interface WholeBody {
 
 /** A generation that was written and is not findable as a whole yet. */
 export interface Written {
-  readonly writer: EntryWriter;
+  readonly writer: Pick<EntryWriter, 'generation' | 'commit'>;
   readonly place: Pick<NewEntry, 'key' | 'variant'>;
   readonly stored: StoredResponse;
   /** The generation that these bytes may turn out to be. */
@@ -60,7 +60,11 @@ export async function commit(
 }
 
 /** Publishes what is written in part, unless it may not be kept; see `commit`. Throws `StoreFault`. */
-export async function publish(store: Store, written: Written, now: number): Promise<void> {
+export async function publish(
+  store: Store,
+  written: Written & { readonly writer: Pick<EntryWriter, 'publish'> },
+  now: number,
+): Promise<void> {
   const before = await store.find(written.place.key);
   if (written.isRevoked() || isSuperseded(before, written, now)) return;
   await written.writer.publish(written.stored, pinUntil(written, now));

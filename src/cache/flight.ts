@@ -9,8 +9,8 @@ import { untilAborted } from './abandonable.ts';
 import { isOpenEnded } from './asked.ts';
 import type { Asker } from './asker.ts';
 import type { FillPolicy } from './fill-policy.ts';
-import type { Generation } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
+import type { OpenGeneration } from './opened.ts';
 import type { Seat } from './readers.ts';
 import type { Relay, Representation } from './representation.ts';
 import { Revocation } from './revocation.ts';
@@ -32,7 +32,7 @@ export interface Kept {
 /** What an exchange came to once its head was there. */
 export type Landing =
   /** The generation is being put together; who asked for the same may read along. */
-  | ({ readonly kind: 'generation'; readonly generation: Generation } & Personal)
+  | ({ readonly kind: 'generation'; readonly generation: OpenGeneration } & Personal)
   /** The stored entry was validated by a 304, and so were others of the same name that `alike` holds. */
   | ({
       readonly kind: 'revalidated';
@@ -171,7 +171,7 @@ export class Flight implements Clearance {
   }
 
   /** The generation, once there is one. */
-  get generation(): Generation | undefined {
+  get generation(): OpenGeneration | undefined {
     return this.#landing?.kind === 'generation' ? this.#landing.generation : undefined;
   }
 

@@ -17,6 +17,7 @@ import type { WholeBody } from './commit.ts';
 import { Failures } from './failures.ts';
 import type { Outlook } from './fetch-decision.ts';
 import { type Arrived, isFatal } from './fill.ts';
+import type { OpenGeneration } from './opened.ts';
 import type { FirstPart, PartHead } from './part.ts';
 import { Readers, type Seat } from './readers.ts';
 import type { Representation } from './representation.ts';
@@ -57,7 +58,7 @@ const doubted = new ProxyError('generation_changed', {
 });
 
 /** A generation that is being read or filled. */
-export class Generation implements SupplyHost, AccessHost {
+export class Generation implements OpenGeneration, SupplyHost, AccessHost {
   readonly #options: GenerationOptions;
   readonly #keeper: BlockKeeper;
   readonly #supply: Supply;

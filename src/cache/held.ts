@@ -7,8 +7,8 @@ import type { StoredEntry } from '../store/store.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import type { Outlook } from './fetch-decision.ts';
 import { growsOpenRanges } from './fill-policy.ts';
-import type { Generation } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
+import type { OpenGeneration } from './opened.ts';
 import { createPartSource } from './part-source.ts';
 
 /** What is known of it. */
@@ -22,7 +22,7 @@ export interface Held {
 }
 
 /** A generation as it is now. */
-export function heldGeneration({ name, response, outlook }: Generation): Held {
+export function heldGeneration({ name, response, outlook }: OpenGeneration): Held {
   const { sizeBytes, present, blockSizeBytes } = outlook;
   const isComplete = sizeBytes !== undefined && present.size === Math.ceil(sizeBytes / blockSizeBytes);
   return { generation: name, response, isComplete, pinnedUntil: undefined, outlook };

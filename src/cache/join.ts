@@ -11,8 +11,8 @@ import { Asker, isFor } from './asker.ts';
 import { isBeyondLimit, isRefusedTo } from './beyond-limit.ts';
 import type { FetchPlan } from './course.ts';
 import type { Flight, Landing } from './flight.ts';
-import type { Generation } from './generation.ts';
 import type { CachePolicy, Inquiry } from './inquiry.ts';
+import type { OpenGeneration } from './opened.ts';
 
 /**
  * The flight that a request waits for, of those that run for its key and were not tried; undefined where it starts its own.
@@ -41,7 +41,11 @@ export function selectFlight(
  * A generation in the making serves a later request of the same variant as a stored response would (RFC 9111 §4). Where the origin
  * says nothing of freshness, what is still arriving counts as current: the file is fetched once, however many ask.
  */
-export function mayJoinGeneration(generation: Pick<Generation, 'response'>, inquiry: Inquiry, now: number): boolean {
+export function mayJoinGeneration(
+  generation: Pick<OpenGeneration, 'response'>,
+  inquiry: Inquiry,
+  now: number,
+): boolean {
   const { originFields, policy } = inquiry;
   if (!isFor(generation.response, inquiry)) return false;
   const reuse = decideReuse({

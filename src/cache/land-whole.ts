@@ -1,16 +1,19 @@
 /** What becomes of a response that stands for the whole: a generation where it may be stored, or else a relay. */
 
+import type { Fields } from '../http/fields.ts';
+import type { BodyStream } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { explainsNotModified } from '../semantics/precondition.ts';
 import { decideReuse } from '../semantics/reuse.ts';
 import { isOriginFailure } from '../semantics/staleness.ts';
 import { decideStoring, personalFields } from '../semantics/storing.ts';
 import { type StoredEntry, StoreFault } from '../store/store.ts';
+import { BegunBody, gather } from './arrived-generation.ts';
 import type { ExchangeContext } from './exchange-context.ts';
 import { decideUnwanted } from './fill-policy.ts';
 import type { Clearance, Landing } from './flight.ts';
 import type { CachePolicy, Inquiry } from './inquiry.ts';
-import { openGeneration, type Received } from './open-generation.ts';
+import { openArrived, openGeneration, type Received } from './open-generation.ts';
 import type { Part } from './part.ts';
 
 /**
@@ -21,28 +24,48 @@ export async function landWhole(
   context: ExchangeContext,
   inquiry: Inquiry,
   validated: StoredEntry | undefined,
-  received: Received,
+  given: Received,
   clearance: Clearance,
   part?: Pick<Part, 'from' | 'end' | 'isWhole' | 'hasSureEnd' | 'digest'>,
 ): Promise<Landing> {
-  const { body, sizeBytes } = received.response;
+  const { sizeBytes } = given.response;
+  let received = given;
   try {
     const reason = refusalToStore(inquiry, validated, received);
     if (reason !== undefined) return await relayWith(context, inquiry, validated, received, reason);
+    if (validated === undefined && part === undefined && isOneBlock(sizeBytes, context.store.blockSizeBytes)) {
+      const { body } = given.response;
+      const gathered = await gather(body, sizeBytes);
+      const arrived = gathered instanceof Uint8Array && openArrived(context, inquiry, received, gathered, clearance);
+      if (arrived) return { kind: 'generation', generation: arrived, personal: personalOf(received, inquiry) };
+      received = withBody(given, gathered instanceof Uint8Array ? new BegunBody([gathered], body) : gathered);
+    }
     const whole = { from: 0, end: sizeBytes, isWhole: true, hasSureEnd: false, digest: undefined };
     const { errand } = received;
+    const { body } = received.response;
     const first = { ...(part ?? whole), body, isProven: true, head: undefined, errand };
     const generation = await openGeneration(context, inquiry, validated, received, first, clearance);
-    const personal = personalFields(received.response.fields, received.response.fields, inquiry.policy);
-    return { kind: 'generation', generation, personal };
+    return { kind: 'generation', generation, personal: personalOf(received, inquiry) };
   } catch (thrown) {
     if (thrown instanceof StoreFault) {
       const reason = thrown.reason === 'too_large' ? 'too-large' : 'store-unavailable';
       return await relayWith(context, inquiry, validated, received, reason);
     }
-    body.close();
+    received.response.body.close();
     throw thrown;
   }
+}
+
+function personalOf({ response: { fields } }: Received, { policy }: Inquiry): Fields {
+  return personalFields(fields, fields, policy);
+}
+
+function isOneBlock(sizeBytes: number | undefined, blockSizeBytes: number): sizeBytes is number {
+  return sizeBytes !== undefined && sizeBytes > 0 && sizeBytes <= blockSizeBytes;
+}
+
+function withBody(received: Received, body: BodyStream): Received {
+  return { ...received, response: { ...received.response, body } };
 }
 
 /** Lands with the response to a POST, for `inquiry`, the GET that it answers too. Never rejects. */

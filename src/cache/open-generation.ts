@@ -1,5 +1,6 @@
 /** Generations opened: a new one for a response, or a stored one that is to be completed. */
 
+import { hash } from 'node:crypto';
 import { withoutFields } from '../http/fields.ts';
 import { ownText } from '../http/own-text.ts';
 import type { ProxyError } from '../http/proxy-error.ts';
@@ -12,7 +13,9 @@ import { withoutOriginEcho } from '../semantics/origin-echo.ts';
 import { decideStoring, storableFields } from '../semantics/storing.ts';
 import { selectedValues, variantName } from '../semantics/variant.ts';
 import { nominatedFields } from '../semantics/vary.ts';
-import type { EntryWriter, Store, StoredEntry, StoreFault } from '../store/store.ts';
+import { type EntryWriter, type Store, type StoredEntry, StoreFault } from '../store/store.ts';
+import type { BegunEvent } from '../telemetry/events.ts';
+import { ArrivedGeneration } from './arrived-generation.ts';
 import { fillFields } from './asked.ts';
 import { withIdentity } from './asker.ts';
 import { BodyCheck } from './body-check.ts';
@@ -24,6 +27,7 @@ import { changedInquiry, type Inquiry } from './inquiry.ts';
 import { hasStrongTag, mayHaveOwnTag } from './own-tag.ts';
 import type { FirstPart, PartHead } from './part.ts';
 import { createPartSource } from './part-source.ts';
+import type { FillResult } from './supply.ts';
 import { withTags } from './tags.ts';
 import { tellOfCookie } from './telling-of-cookies.ts';
 
@@ -85,6 +89,71 @@ export async function openGeneration(
       return result;
     },
   });
+}
+
+/**
+ * Makes a generation for a response whose bytes are all there, and no more than one block; undefined where the origin states a
+ * digest of them, or the store does not take them at once: see `openGeneration`.
+ */
+export function openArrived(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  received: Received,
+  bytes: Uint8Array,
+  clearance: Clearance,
+): ArrivedGeneration | undefined {
+  const { store, clock, emit, refusals, unshared } = context;
+  const { key, policy } = inquiry;
+  const { status, fields } = received.response;
+  const described = describe(inquiry, received);
+  if (selectReprDigest(described) !== undefined) return undefined;
+  const place = { key, variant: variantName(described) };
+  const sizeBytes = bytes.length;
+  const writer = store.openWhole?.({ ...place, metadata: described, sizeBytes }, bytes);
+  if (writer === undefined) return undefined;
+  refusals.forget(key);
+  unshared.noteBound(key, described.identity !== undefined, clock.now());
+  tellOfCookie(context, key, fields, described.fields);
+  const { generation } = writer;
+  const isOurs = mayHaveOwnTag(described, policy.ownEntityTags, clock.now());
+  const ownTag = isOurs ? { ownEntityTag: `"rw-${generation}"` } : undefined;
+  const isRevoked = () => clearance.isRevoked;
+  const write = async (response: StoredResponse) => {
+    const startedAt = clock.now();
+    emit(begunFill);
+    const digest = isOurs || policy.wantsDigest ? hash('sha256', bytes) : undefined;
+    const written = { writer, place, previous: undefined, pinSeconds: policy.pinSeconds, isRevoked };
+    const whole = { ...written, stored: isOurs ? { ...response, ...ownTag } : response };
+    const end: { result: FillResult; error: undefined } = { result: 'relayed', error: undefined };
+    try {
+      end.result = await clearance.storing(() => commit(store, whole, { sizeBytes, digest }, startedAt));
+      if (end.result === 'relayed') refusals.note(key, { reason: 'outdated', status, at: startedAt });
+    } catch (thrown) {
+      noteStoreFault(context, key, status, thrown);
+    }
+    await writer[Symbol.asyncDispose]();
+    const durationMs = clock.now() - startedAt;
+    const came = { bytes: sizeBytes, resumptions: 0, durationMs, errorDetail: undefined };
+    emit({ kind: 'fill', key, generation, ...end, ...came });
+  };
+  return new ArrivedGeneration({
+    name: generation,
+    response: isOurs ? { ...described, ...ownTag } : described,
+    bytes,
+    isRevoked,
+    write,
+  });
+}
+
+const begunFill: BegunEvent = { kind: 'begun', what: 'fill' };
+
+/** Takes note that the store took no more. Throws what is no `StoreFault`. */
+function noteStoreFault(context: ExchangeContext, key: string, status: number, fault: unknown): void {
+  if (!(fault instanceof StoreFault)) throw fault;
+  if (fault.reason === 'removed') return;
+  const reason = fault.reason === 'too_large' ? 'too-large' : 'store-unavailable';
+  context.refusals.note(key, { reason, status, at: context.clock.now() });
+  tellOfFault(context, key, fault);
 }
 
 /** Opens a stored generation for fetching what is absent of it. */
@@ -165,11 +234,7 @@ function commonOptions(
       const fault = { error: error?.code, errorDetail: error?.detail };
       emit({ kind: 'fill', key, generation, bytes, resumptions, result, durationMs, ...fault });
     },
-    onStoreFault: (fault) => {
-      if (fault.reason === 'removed') return;
-      noteRefusal(fault.reason === 'too_large' ? 'too-large' : 'store-unavailable');
-      tellOfFault(context, key, fault);
-    },
+    onStoreFault: (fault) => noteStoreFault(context, key, stored.status, fault),
     onUnusable: async (error) => {
       noteRefusal(refusalOf(error));
       if (error.code === 'origin_digest_mismatch') unshared.note(key, 'digest-mismatch', clock.now());

@@ -16,8 +16,8 @@ import type { Right } from './fleet.ts';
 import type { Arrival, Exchange, Flight } from './flight.ts';
 import type { Flights } from './flights.ts';
 import { presentWithin } from './fragments.ts';
-import type { Generation } from './generation.ts';
 import type { Inquiry } from './inquiry.ts';
+import type { OpenGeneration } from './opened.ts';
 import type { Passing } from './passing.ts';
 import { isUsable } from './plan.ts';
 import { isPresent } from './presence.ts';
@@ -161,6 +161,6 @@ export class StoredAnswers {
   }
 }
 
-function ofGeneration({ response, sizeBytes, name }: Generation): Versioned {
+function ofGeneration({ response, sizeBytes, name }: OpenGeneration): Versioned {
   return { response, sizeBytes, generation: name };
 }

@@ -149,6 +149,9 @@ export interface EntryWriter extends BlockSource, AsyncDisposable {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/** Writes a generation whose bytes are all there: see `Store.openWhole`. */
+export type WholeWriter = Pick<EntryWriter, 'generation' | 'commit' | typeof Symbol.asyncDispose>;
+
 /**
  * Which entries: those whose keys begin with a text of whole characters (half a surrogate pair begins none), or that have
  * a tag.
@@ -195,6 +198,12 @@ export interface Store {
   find(key: string): Promise<readonly StoredEntry[]>;
   /** Begins a generation. Throws `StoreFault` when there is no room or nothing can be written. */
   openWriter(entry: NewEntry): Promise<EntryWriter>;
+  /**
+   * Begins a generation whose bytes are all there, and are at most one block that is not empty: as `openWriter` and
+   * `writeBlock` together. The caller gives the bytes away and changes them no more. Undefined where there is no room at once,
+   * or nothing can be written: `openWriter` makes room, or tells why not. Absent where a store has no such step.
+   */
+  openWhole?(entry: NewEntry, bytes: Uint8Array): WholeWriter | undefined;
   /**
    * Opens an entry whose blocks are not all there for writing the rest. Undefined when its generation has been replaced
    * or removed meanwhile. One writer at a time has a generation open (`Error` otherwise: a mistake of the caller). Throws

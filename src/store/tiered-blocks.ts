@@ -74,6 +74,11 @@ export class TieredBlocks {
     }
   }
 
+  /** As `keepWritten`, of a body of one block that is written at once. */
+  keepSmall(generation: string, index: number, bytes: Uint8Array): void {
+    if (bytes.length <= smallBytes) this.#memory.keepBlock(generation, index, bytes);
+  }
+
   /** A block, which is in memory from then on. */
   read(generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
     return this.#read(generation, below, index, true);

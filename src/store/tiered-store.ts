@@ -14,6 +14,7 @@ import type {
   Store,
   StoredEntry,
   StoreUsage,
+  WholeWriter,
 } from './store.ts';
 import type { StoreChange } from './store-change.ts';
 import { TieredBlocks } from './tiered-blocks.ts';
@@ -64,6 +65,20 @@ class MemoryBefore implements TieredStore {
 
   async openWriter(entry: NewEntry): Promise<EntryWriter> {
     return this.#wrapWriter(entry.key, await this.#store.openWriter(entry));
+  }
+
+  openWhole(entry: NewEntry, bytes: Uint8Array): WholeWriter | undefined {
+    const writer = this.#store.openWhole?.(entry, bytes);
+    if (writer === undefined) return undefined;
+    const { generation } = writer;
+    return {
+      generation,
+      commit: async (final) => {
+        this.#blocks.keepSmall(generation, 0, bytes);
+        return this.#wrap(await this.#changing(entry.key, writer.commit(final)));
+      },
+      [Symbol.asyncDispose]: () => writer[Symbol.asyncDispose](),
+    };
   }
 
   async resume(entry: StoredEntry): Promise<EntryWriter | undefined> {

@@ -10,6 +10,7 @@ import { pins } from './store-pins.ts';
 import { reading } from './store-reading.ts';
 import { room } from './store-room.ts';
 import { tags } from './store-tags.ts';
+import { whole } from './store-whole.ts';
 import { writing } from './store-writing.ts';
 
 /** What a store is created with; everything else it brings along. */
@@ -41,6 +42,7 @@ export function storeContract(name: string, create: CreateStore, { blockSizeByte
   };
   describe(name, () => {
     describe('writing', () => writing(openStore, blockSizeBytes));
+    describe('writing in one step', () => whole(openStore, blockSizeBytes));
     describe('reading', () => reading(openStore, blockSizeBytes));
     describe('being there in part', () => parts(openStore, blockSizeBytes));
     describe('being pinned', () => pins(openStore, blockSizeBytes));

@@ -79,6 +79,28 @@ export class DiskSpace {
     this.#limitBytes = options.maxSizeBytes;
   }
 
+  /** Reserves room where no entry has to leave for it and the disk need not be looked at; tells whether it did. Does not throw. */
+  take(bytes: number): boolean {
+    try {
+      return this.#reserveAtOnce(bytes);
+    } catch (error) {
+      if (error instanceof StoreFault) return false;
+      throw error;
+    }
+  }
+
+  /** Reserves room, evicting entries where it must. Rejects with `StoreFault` `no_room`. */
+  takeMore(bytes: number): Promise<void> {
+    return this.#reserve(bytes);
+  }
+
+  /** Gives back room that was reserved, of which rows may count so many bytes by now. */
+  giveBack(bytes: number, isCounted: boolean): void {
+    this.#reservedBytes -= bytes;
+    if (isCounted) this.#options.claims?.count(bytes);
+    this.#options.claims?.settle(this.#readReserved);
+  }
+
   /** Begins to reserve room. */
   reservation(): Reservation {
     let counted = 0;

@@ -5,11 +5,21 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { ShortLivedMap } from '../../http/short-lived.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
-import type { EntryChoice, EntryPage, EntryWriter, NewEntry, Store, StoredEntry, StoreUsage } from '../store.ts';
+import type {
+  EntryChoice,
+  EntryPage,
+  EntryWriter,
+  NewEntry,
+  Store,
+  StoredEntry,
+  StoreUsage,
+  WholeWriter,
+} from '../store.ts';
 import { StoreFault } from '../store.ts';
 import type { StoreChange } from '../store-change.ts';
 import { BackgroundTasks } from './background-tasks.ts';
 import { BodyFiles } from './body-files.ts';
+import { placeOf } from './body-place.ts';
 import { createBodyReports } from './body-reports.ts';
 import { ChangeNews } from './change-news.ts';
 import { createStoreDirectory, type DirectoryLock, joinDirectory, lockDirectory } from './directory-lock.ts';
@@ -18,6 +28,7 @@ import { DiskIndex } from './disk-index.ts';
 import type { DiskParts } from './disk-parts.ts';
 import { DiskSpace } from './disk-space.ts';
 import type { DiskStoreOptions } from './disk-store-options.ts';
+import { DiskWholeWriter, reservedBytes } from './disk-whole-writer.ts';
 import { DiskWriter } from './disk-writer.ts';
 import { Eviction } from './eviction.ts';
 import type { FileSystem } from './file-system.ts';
@@ -68,7 +79,8 @@ class DiskStore implements Store {
   readonly #parts: DiskParts;
   readonly #sweeper: Sweeper;
   readonly #background = new BackgroundTasks();
-  readonly #writers = new ShortLivedMap<string, DiskWriter>();
+  readonly #writers = new ShortLivedMap<string, DiskWriter | DiskWholeWriter>();
+  readonly #forgetWriter = (generation: string): void => void this.#writers.delete(generation);
   readonly #stopping = new AbortController();
   #closing: Promise<void> | undefined;
 
@@ -111,6 +123,19 @@ class DiskStore implements Store {
       await writer[Symbol.asyncDispose]();
       throw error;
     }
+  }
+
+  openWhole(entry: NewEntry, bytes: Uint8Array): WholeWriter | undefined {
+    const place = placeOf(bytes.length, true, this.blockSizeBytes);
+    const { space, storing } = this.#parts;
+    if (this.#closing !== undefined || place === 'files' || bytes.length > this.maxEntryBytes || !storing.isOn) {
+      return undefined;
+    }
+    const options = { parts: this.#parts, entry, bytes, place, onDisposed: this.#forgetWriter };
+    if (!space.take(reservedBytes(options))) return undefined;
+    const writer = new DiskWholeWriter(this.#instances.generationOf(this.#options.randomId()), options);
+    this.#writers.set(writer.generation, writer);
+    return writer;
   }
 
   async resume({ key, generation }: StoredEntry): Promise<EntryWriter | undefined> {
@@ -285,7 +310,7 @@ class DiskStore implements Store {
   #addWriter(generation: string, entry: NewEntry): DiskWriter {
     if (this.#closing !== undefined) throw new StoreFault('io', 'The store is closed.');
     const { key, variant, metadata, sizeBytes } = entry;
-    const onDisposed = () => void this.#writers.delete(generation);
+    const onDisposed = () => this.#forgetWriter(generation);
     const writer = new DiskWriter({ parts: this.#parts, generation, key, variant, metadata, sizeBytes, onDisposed });
     this.#writers.set(generation, writer);
     return writer;

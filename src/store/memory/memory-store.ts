@@ -15,6 +15,7 @@ import type {
   Store,
   StoredEntry,
   StoreUsage,
+  WholeWriter,
 } from '../store.ts';
 import { StoreFault } from '../store.ts';
 import { MemoryShelf, type Shelved, type ShelvedBody } from './memory-shelf.ts';
@@ -87,6 +88,27 @@ class MemoryStore implements Store {
     const generation = this.#randomId();
     const body = { generation, blocks: [], blockWeight: 0, hasWriter: false, holders: 0, leftBytes: 0 };
     return this.#writerOf(body, entry);
+  }
+
+  openWhole(entry: NewEntry, bytes: Uint8Array): WholeWriter | undefined {
+    const body = {
+      generation: this.#randomId(),
+      blocks: [],
+      blockWeight: 0,
+      hasWriter: false,
+      holders: 0,
+      leftBytes: 0,
+    };
+    let writer: MemoryWriter | undefined;
+    try {
+      writer = this.#writerOf(body, entry);
+      writer.keepBlock(0, bytes);
+      return writer;
+    } catch (error) {
+      if (!(error instanceof StoreFault)) throw error;
+      void writer?.[Symbol.asyncDispose]();
+      return undefined;
+    }
   }
 
   async resume(entry: StoredEntry): Promise<EntryWriter | undefined> {
@@ -163,7 +185,7 @@ class MemoryStore implements Store {
     }
   }
 
-  #writerOf(body: ShelvedBody, entry: NewEntry): EntryWriter {
+  #writerOf(body: ShelvedBody, entry: NewEntry): MemoryWriter {
     const shelf = this.#shelf;
     const { blockSizeBytes, maxEntryBytes } = this;
     return new MemoryWriter({

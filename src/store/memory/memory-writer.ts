@@ -56,6 +56,11 @@ export class MemoryWriter implements EntryWriter {
   }
 
   async writeBlock(index: number, bytes: Uint8Array): Promise<void> {
+    this.keepBlock(index, bytes);
+  }
+
+  /** As `writeBlock`, at once. */
+  keepBlock(index: number, bytes: Uint8Array): void {
     this.#requireOpen();
     if (this.hasBlock(index)) return;
     this.#plan.check(index, bytes.length);
