@@ -27,7 +27,8 @@ export function fieldLines(fields: Fields, name: string): string[] {
 
 /** Whether there is at least one line of this name. */
 export function hasField(fields: Fields, name: string): boolean {
-  return fields.some(([lineName]) => lineName === name);
+  for (let at = 0; at < fields.length; at += 1) if (fields[at]?.[0] === name) return true;
+  return false;
 }
 
 /** A copy in which one line replaces all lines of its name, or is added at the end. */
@@ -37,7 +38,9 @@ export function withField(fields: Fields, name: string, value: string): Fields {
 
 /** A copy without the fields of these names. */
 export function withoutFields(fields: Fields, names: ReadonlySet<string>): Fields {
-  return fields.filter(([name]) => !names.has(name));
+  const kept: Field[] = [];
+  for (const field of fields) if (!names.has(field[0])) kept.push(field);
+  return kept;
 }
 
 /** The members of a comma-separated list, trimmed, empty ones dropped (RFC 9110 §5.6.1.2). Knows no quoted strings. */

@@ -46,6 +46,19 @@ export class ConnectionQueue {
     return new Place(this, errand);
   }
 
+  /** Takes a connection for a client where one is free and no request waits; tells whether it did. */
+  takeFree(client: Client): boolean {
+    if (this.#lines.size > 0 || this.#busy >= this.#rules.connections) return false;
+    if (client !== undefined && this.#heldBy(client) >= this.#rules.perClient()) return false;
+    this.#hold(client);
+    return true;
+  }
+
+  #hold(client: Client): void {
+    this.#busy += 1;
+    this.#held.set(client, this.#heldBy(client) + 1);
+  }
+
   /** Lets a place have its turn when it comes. */
   admit(place: Place, client: Client): void {
     const line = this.#lines.get(client);
@@ -82,8 +95,7 @@ export class ConnectionQueue {
       // It goes behind the other clients.
       this.#lines.delete(client);
       this.#lines.set(client, line);
-      this.#busy += 1;
-      this.#held.set(client, this.#heldBy(client) + 1);
+      this.#hold(client);
       (place as Place).go(client);
     }
   }
@@ -111,7 +123,7 @@ class Place implements Turn {
   #state: 'new' | 'waiting' | 'busy' | 'over' = 'new';
   #send: (() => void) | undefined;
   /** In whose lines it waits. */
-  readonly #clients = new Set<Client>();
+  #clients: Set<Client> | undefined;
   /** The client that holds the connection. */
   #holder: Client;
 
@@ -122,10 +134,17 @@ class Place implements Turn {
 
   begin(send: () => void): void {
     if (this.#state !== 'new') return;
+    const client = this.#errand?.client;
+    if (this.#queue.takeFree(client)) {
+      this.#state = 'busy';
+      this.#holder = client;
+      send();
+      return;
+    }
     this.#state = 'waiting';
     this.#send = send;
-    this.#want(this.#errand?.client);
-    if (this.#errand === undefined || this.#state !== 'waiting') return;
+    this.#want(client);
+    if (this.#errand === undefined) return;
     const onWanted = (client: string): void => this.#want(client);
     this.#errand.onWanted = onWanted;
     const { wanters = this.#errand.askers } = this.#errand;
@@ -151,13 +170,14 @@ class Place implements Turn {
   }
 
   #want(client: Client): void {
-    if (this.#state !== 'waiting' || this.#clients.has(client)) return;
+    if (this.#state !== 'waiting' || this.#clients?.has(client) === true) return;
+    this.#clients ??= new Set();
     this.#clients.add(client);
     this.#queue.admit(this, client);
   }
 
   #stopWaiting(): void {
-    this.#queue.withdraw(this, this.#clients);
+    if (this.#clients !== undefined) this.#queue.withdraw(this, this.#clients);
     if (this.#errand !== undefined) this.#errand.onWanted = undefined;
   }
 }

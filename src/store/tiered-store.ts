@@ -3,6 +3,7 @@
 import type { SpanSet } from '../bytes/span-set.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
+import { AbsentKeys } from './absent-keys.ts';
 import type { MemoryTier } from './memory/memory-tier.ts';
 import { findable } from './pins.ts';
 import type {
@@ -18,6 +19,8 @@ import type {
 } from './store.ts';
 import type { StoreChange } from './store-change.ts';
 import { TieredBlocks } from './tiered-blocks.ts';
+
+const nothing: readonly StoredEntry[] = [];
 
 /** A store with memory in front of it. */
 export interface TieredStore extends Store {
@@ -41,6 +44,7 @@ class MemoryBefore implements TieredStore {
   readonly #store: Store;
   readonly #now: () => number;
   readonly #blocks: TieredBlocks;
+  readonly #absent: AbsentKeys;
   /** The look-ups under way. One that a change overtook is no longer in here, and what it finds is not kept. */
   readonly #finding = new Map<string, Promise<readonly StoredEntry[]>>();
 
@@ -51,6 +55,7 @@ class MemoryBefore implements TieredStore {
     this.#store = store;
     this.#now = now;
     this.#blocks = new TieredBlocks(memory);
+    this.#absent = new AbsentKeys(now);
   }
 
   peek(key: string): readonly StoredEntry[] | undefined {
@@ -60,7 +65,8 @@ class MemoryBefore implements TieredStore {
   }
 
   async find(key: string): Promise<readonly StoredEntry[]> {
-    return this.#inMemory(key) ?? this.#finding.get(key) ?? this.#findBelow(key);
+    const kept = this.#inMemory(key) ?? (this.#absent.has(key) ? nothing : undefined);
+    return kept ?? this.#finding.get(key) ?? this.#findBelow(key);
   }
 
   async openWriter(entry: NewEntry): Promise<EntryWriter> {
@@ -129,6 +135,7 @@ class MemoryBefore implements TieredStore {
     if (change.kind === 'prefix') this.#forgetEntries(this.#memory.prefixedEntries(change.prefix));
     if (change.kind !== 'fresh') return;
     this.#memory.clear();
+    this.#absent.clear();
     this.#finding.clear();
   }
 
@@ -166,7 +173,9 @@ class MemoryBefore implements TieredStore {
     try {
       const entries = await finding;
       // A key without entries is not kept: names that exist nowhere must not push out those that do.
-      if (entries.length > 0 && this.#finding.get(key) === finding) this.#memory.keepEntries(key, entries);
+      if (this.#finding.get(key) !== finding) return entries;
+      if (entries.length > 0) this.#memory.keepEntries(key, entries);
+      else this.#absent.add(key);
       return entries;
     } finally {
       if (this.#finding.get(key) === finding) this.#finding.delete(key);
@@ -184,6 +193,7 @@ class MemoryBefore implements TieredStore {
 
   #forget(key: string): void {
     this.#memory.forgetEntries(key);
+    this.#absent.delete(key);
     this.#finding.delete(key);
   }
 

@@ -110,6 +110,35 @@ function heldGate(): { gate: Promise<void>; release: () => void } {
   return { gate: promise, release: resolve };
 }
 
+describe('a key without entries', () => {
+  it('is looked up below once, and again once something may be stored under it', async () => {
+    const { memory, below } = createTier();
+    let lookups = 0;
+    const counted: Store = {
+      ...below,
+      find: (key) => {
+        lookups += 1;
+        return below.find(key);
+      },
+    };
+    let now = 0;
+    const store = createTieredStore(memory, counted, () => now);
+    expect([await store.find('k'), await store.find('k'), lookups]).toEqual([[], [], 1]);
+    await storeSample(store, { key: 'k', sizeBytes, seed: 1 });
+    expect((await store.find('k')).length).toBe(1);
+    await store.removeKey('k');
+    const before = lookups;
+    expect([await store.find('k'), await store.find('k'), lookups - before]).toEqual([[], [], 1]);
+    await storeSample(below, { key: 'k', sizeBytes, seed: 2 });
+    store.forget({ kind: 'keys', keys: ['k'] });
+    expect((await store.find('k')).length).toBe(1);
+    await store.find('other');
+    now += 3000;
+    await storeSample(below, { key: 'other', sizeBytes, seed: 3 });
+    expect((await store.find('other')).length).toBe(1);
+  });
+});
+
 describe('in the same tick', () => {
   it('blocks are there as soon as they are written, for the writer and the entry', async () => {
     const { memory, below } = createTier();
@@ -287,13 +316,6 @@ describe('nothing stale', () => {
     await slow.evict('k');
     expect(await store.resume(entry)).toBeUndefined();
     expect(store.peek('k')).toBeUndefined();
-  });
-
-  it('is known of keys that had no entry', async () => {
-    const { store, slow } = await tierOverStored();
-    expect(await store.find('none')).toEqual([]);
-    expect(await store.find('none')).toEqual([]);
-    expect(slow.finds).toBe(2);
   });
 });
 
