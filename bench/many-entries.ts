@@ -1,8 +1,7 @@
 /** Makes a store's directory one of very many entries: copies of the one that it holds, under other keys. */
 
-import { IndexConnection } from '../src/store/disk/index-connection.ts';
-import { type PutEntry, putEntry } from '../src/store/disk/index-put.ts';
-import { parseRow } from '../src/store/disk/index-row.ts';
+import { IndexConnection } from '../src/store/disk/index/index-connection.ts';
+import { type PutEntry, parseRow, putEntry } from '../src/store/disk/index/index-rows.ts';
 import { BenchFault } from './fault.ts';
 
 /** What the copies are made of. */

@@ -7,31 +7,31 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type LogLevel, OperationFault, type Operations } from './admin/operations.ts';
-import { longestSocketPath } from './config/admin-socket.ts';
+import { longestSocketPath } from './config/default-places.ts';
 import type { Config } from './config/schema.ts';
-import { workerBackoff } from './fleet/backoff.ts';
-import type { ConfigSource, WorkerStart } from './fleet/calls.ts';
-import { createFleetOperations } from './fleet/fleet-operations.ts';
-import { FleetSockets } from './fleet/fleet-sockets.ts';
-import { workerHeartbeat } from './fleet/heartbeat.ts';
-import { createLeaseTable } from './fleet/lease-table.ts';
+import type { ConfigSource, WorkerStart } from './fleet/channel.ts';
+import { createLeaseTable } from './fleet/leases.ts';
+import { createFleetOperations } from './fleet/operations.ts';
 import { peerSocketPath } from './fleet/peer-server.ts';
 import { Supervisor } from './fleet/supervisor.ts';
-import { forkWorker } from './fleet/worker-process.ts';
-import { ListenFault } from './listener/listen-fault.ts';
-import { type PassedSocket, takePassedSockets } from './listener/passed-sockets.ts';
+import { FleetSockets } from './fleet/supervisor-sockets.ts';
+import { forkWorker, workerBackoff, workerHeartbeat } from './fleet/worker-slot.ts';
+import { ListenFault, type PassedSocket, takePassedSockets } from './listener/accept/bind.ts';
 import { type Admin, hasAdmin, openAdmin, openAdminSocket } from './setup/admin.ts';
-import { describeConfig } from './setup/config-view.ts';
-import { describeFixedChanges } from './setup/fixed-options.ts';
-import { listenPlaces } from './setup/listen-places.ts';
-import { choosePseudonym } from './setup/pseudonym.ts';
-import { describeAdmin, describeOrigins } from './setup/ready.ts';
-import { createReloads, type Reloads } from './setup/reloads.ts';
-import type { ConfigReading, RunningServer, StartOptions } from './setup/running-server.ts';
+import { listenPlaces } from './setup/listeners.ts';
+import { describeConfig } from './setup/operations.ts';
+import { createReloads, describeFixedChanges, type Reloads } from './setup/reload.ts';
+import {
+  type ConfigReading,
+  describeAdmin,
+  describeOrigins,
+  type RunningServer,
+  type StartOptions,
+} from './setup/running-server.ts';
 import { describePlace, type PlacedStoreConfig, withDirectory } from './setup/store.ts';
-import { monotonicClock, randomFraction, randomId, seconds } from './setup/system.ts';
+import { choosePseudonym, monotonicClock, randomFraction, randomId, seconds } from './setup/system.ts';
 import { openTelemetry, type Telemetry } from './setup/telemetry.ts';
-import { lockDirectory } from './store/disk/directory-lock.ts';
+import { lockDirectory } from './store/disk/index/directory-lock.ts';
 import type { Emit } from './telemetry/events.ts';
 
 /** The executable, as source and when built. */

@@ -5,27 +5,25 @@
  */
 
 import type { Span } from './bytes/span.ts';
-import { hitStatus } from './cache/answers.ts';
-import { bytesAtOnce } from './cache/block-bytes.ts';
+import { hitStatus } from './cache/answers/answers.ts';
 import type { Cache } from './cache/cache.ts';
 import type { CachePolicy } from './cache/inquiry.ts';
-import { frameParts } from './delivery/multipart.ts';
+import { bytesAtOnce } from './cache/read/read-ahead.ts';
 import { AT_ONCE_BYTES, SENT_FROM_FILE_BYTES, SENT_FROM_MEMORY_BYTES } from './delivery/pieces.ts';
 import { keptFields, ReuseFields } from './delivery/response-fields.ts';
-import { type PartialSelection, type RangeRules, selectDelivery } from './delivery/selection.ts';
+import { frameParts, type PartialSelection, type RangeRules, selectDelivery } from './delivery/selection.ts';
 import type { AdmissionContext } from './guard/admit.ts';
-import { clientName } from './guard/client-name.ts';
+import { clientName, plainAddress } from './guard/client.ts';
 import type { HitGate } from './guard/gate.ts';
-import { plainAddress } from './guard/peers.ts';
+import { onceForEach } from './http/collections.ts';
 import { type Fields, fieldValue } from './http/fields.ts';
 import type { Delivery, Hit, HitRoad, KeptFields, PlainHead, PlainSource } from './http/message.ts';
-import { onceForEach } from './http/once-for-each.ts';
 import type { StoredResponse } from './http/stored-response.ts';
 import { createPlainRouter, policyOf } from './routing/inquiry.ts';
-import type { Route } from './routing/route.ts';
+import type { Route } from './routing/router.ts';
 import { formatCacheStatus } from './semantics/cache-status.ts';
-import { formatContentRange } from './semantics/content-range.ts';
 import { isAnonymous } from './semantics/identity.ts';
+import { formatContentRange } from './semantics/range.ts';
 import { isForAll, reuseTerms } from './semantics/reuse.ts';
 import { matchesNominated } from './semantics/vary.ts';
 import type { StoredEntry } from './store/store.ts';

@@ -4,14 +4,18 @@ import { OperationFault, type Operations } from './admin/operations.ts';
 import type { Config } from './config/schema.ts';
 import { type Admin, hasAdmin, openAdmin, openAdminSocket } from './setup/admin.ts';
 import type { Prepared } from './setup/listeners.ts';
-import { createOperations, type ServingParts } from './setup/operations.ts';
-import { choosePseudonym } from './setup/pseudonym.ts';
-import { describeAdmin, describeOrigins } from './setup/ready.ts';
-import { createReloads, type Reloads } from './setup/reloads.ts';
-import type { ConfigReading, RunningServer, StartOptions } from './setup/running-server.ts';
+import { createOperations, createServingParts, type ServingParts } from './setup/operations.ts';
+import { createReloads, type Reloads } from './setup/reload.ts';
+import {
+  type ConfigReading,
+  describeAdmin,
+  describeOrigins,
+  type RunningServer,
+  type StartOptions,
+} from './setup/running-server.ts';
 import { openServer, type Server } from './setup/server.ts';
-import { createServingParts } from './setup/serving-parts.ts';
 import type { PlacedStoreConfig } from './setup/store.ts';
+import { choosePseudonym } from './setup/system.ts';
 import { openTelemetry, type Telemetry } from './setup/telemetry.ts';
 import type { Emit } from './telemetry/events.ts';
 

@@ -2,18 +2,17 @@
 
 import type { Answer } from './cache/answer.ts';
 import type { Cache } from './cache/cache.ts';
-import { createDeliveryContexts } from './delivery/context.ts';
-import { deliver } from './delivery/deliver.ts';
+import { deliver, withRetries } from './delivery/deliver.ts';
 import { Journey } from './delivery/journey.ts';
-import { withRetries } from './delivery/retries.ts';
+import { createDeliveryContexts } from './delivery/selection.ts';
 import { type AdmissionContext, type Admitted, admit } from './guard/admit.ts';
-import { forwardedResponseFields } from './guard/forwarding.ts';
+import { forwardedResponseFields } from './guard/fields/forwarding.ts';
 import { answerPurge } from './guard/purge.ts';
 import { createHitRoad } from './hit.ts';
 import type { Clock } from './http/clock.ts';
+import { onceForEach } from './http/collections.ts';
 import type { Fields } from './http/fields.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from './http/message.ts';
-import { onceForEach } from './http/once-for-each.ts';
 import type { Emit } from './telemetry/events.ts';
 
 /** What the road needs. */

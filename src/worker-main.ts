@@ -1,22 +1,28 @@
 /** The composition root of a worker: opens a server on what its supervisor gives, and does what that asks. */
 
 import { rmdir } from 'node:fs/promises';
-import type { News } from './cache/fleet.ts';
+import type { InvalidationMessage } from './cache/fleet.ts';
 import { checkConfig } from './config/load.ts';
 import type { Config } from './config/schema.ts';
-import type { ConfigSource, SupervisorCalls, WorkerCalls, WorkerStart } from './fleet/calls.ts';
-import { type Calls, type ChannelEnd, openChannel, type Remote } from './fleet/channel.ts';
-import { createPeerFleet } from './fleet/peer-fleet.ts';
+import {
+  type Calls,
+  type ChannelEnd,
+  type ConfigSource,
+  openChannel,
+  type Remote,
+  type SupervisorCalls,
+  type WorkerCalls,
+  type WorkerStart,
+} from './fleet/channel.ts';
+import { createPeerFleet } from './fleet/peer-client.ts';
 import { openPeerServer, type PeerServer } from './fleet/peer-server.ts';
-import { createReceivedSockets } from './fleet/received-sockets.ts';
+import { createReceivedSockets } from './fleet/worker-sockets.ts';
 import type { Prepared } from './setup/listeners.ts';
-import { createWorkerOperations } from './setup/operations.ts';
+import { createServingParts, createWorkerOperations } from './setup/operations.ts';
 import { openServer, type PeerGround, type Server } from './setup/server.ts';
-import { createServingParts } from './setup/serving-parts.ts';
 import { monotonicClock, seconds, systemClock } from './setup/system.ts';
 import { openTelemetry } from './setup/telemetry.ts';
-import type { Sharing } from './store/sharing.ts';
-import type { StoreChange } from './store/store-change.ts';
+import type { Sharing, StoreChange } from './store/store.ts';
 import type { Emit } from './telemetry/events.ts';
 import { createLog, type Log, type LogStream } from './telemetry/log.ts';
 
@@ -54,7 +60,7 @@ class Worker {
   #isStopping = false;
   #prepared: { readonly change: Prepared; readonly config: Config } | undefined;
   /** What has come before there was a server that could heed it. */
-  readonly #earlyNews: News[] = [];
+  readonly #earlyNews: InvalidationMessage[] = [];
   /** What the supervisor can ask for: some of it once the worker has been started. */
   readonly #calls: Partial<WorkerCalls> = {
     takeSocket: (name, slot, handle) => {
@@ -155,7 +161,7 @@ class Worker {
     await prepared?.change.abandon();
   }
 
-  async #heed(news: News): Promise<void> {
+  async #heed(news: InvalidationMessage): Promise<void> {
     if (this.#server === undefined) this.#earlyNews.push(news);
     else await this.#server.cache.heed(news);
   }

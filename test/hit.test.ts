@@ -2,11 +2,10 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-
-import { createAccess } from '../src/guard/access.ts';
-import { type AllowanceRules, createAllowances } from '../src/guard/allowances.ts';
+import { createAccess } from '../src/guard/access/access.ts';
+import { plainPresentation } from '../src/guard/fields/presentation.ts';
 import { createGate, type GateParts } from '../src/guard/gate.ts';
-import { plainPresentation } from '../src/guard/presentation.ts';
+import { type AllowanceRules, createAllowances } from '../src/guard/limits/allowances.ts';
 import type { Field, Fields } from '../src/http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../src/http/message.ts';
 import { ProxyError } from '../src/http/proxy-error.ts';
@@ -17,7 +16,6 @@ import type { Store, StoredEntry } from '../src/store/store.ts';
 import type { RequestEvent } from '../src/telemetry/events.ts';
 import { requestOf, type Sent } from './support/direct-client.ts';
 import { hitOf, responseOf } from './support/hit-answer.ts';
-
 import { boundlessAllowances, noLimits, openAccess } from './support/open-gate.ts';
 import { patternBytes } from './support/pattern-body.ts';
 import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from './support/whole-proxy.ts';

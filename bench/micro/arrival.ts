@@ -1,10 +1,8 @@
 /** What a listener and the router make of the head of a request. */
 
-import { readRequestFraming } from '../../src/listener/request-framing.ts';
-import { isAuthority, readTarget } from '../../src/listener/target.ts';
-import { normaliseAuthority } from '../../src/routing/authority.ts';
+import { isAuthority, readRequestFraming, readTarget } from '../../src/listener/receive.ts';
 import { cacheKey } from '../../src/routing/cache-key.ts';
-import { normaliseTarget } from '../../src/routing/target.ts';
+import { normaliseAuthority, normaliseTarget } from '../../src/routing/target.ts';
 import type { MicroCase } from '../micro-case.ts';
 import { request, requestFields } from '../micro-sample.ts';
 

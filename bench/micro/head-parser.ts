@@ -1,10 +1,8 @@
 /** Heads and bodies of requests as HTTP/1.1 brings them: what each request goes through. */
 
-import { ChunkedDecoder } from '../../src/listener/http1/chunked-decoder.ts';
 import { HeadParser } from '../../src/listener/http1/head-parser.ts';
-import { receiveHead } from '../../src/listener/receive.ts';
-import { readRequestFraming } from '../../src/listener/request-framing.ts';
-import { isAuthority, readTarget } from '../../src/listener/target.ts';
+import { ChunkedDecoder } from '../../src/listener/http1/request-body.ts';
+import { isAuthority, readRequestFraming, readTarget, receiveHead } from '../../src/listener/receive.ts';
 import type { MicroCase } from '../micro-case.ts';
 import { now, requestFields } from '../micro-sample.ts';
 

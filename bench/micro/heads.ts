@@ -1,7 +1,7 @@
 /** Heads of HTTP/1.1: of requests as they are read, of responses as they are written. */
 
 import { HeadParser } from '../../src/listener/http1/head-parser.ts';
-import { DateLine, formatFieldLines } from '../../src/listener/http1/head-text.ts';
+import { DateLine, formatFieldLines } from '../../src/listener/http1/response-writer.ts';
 import { formatHttpDate } from '../../src/semantics/http-date.ts';
 import type { MicroCase } from '../micro-case.ts';
 import { now, request, requestFields, stored } from '../micro-sample.ts';

@@ -1,10 +1,10 @@
 /** What a hit takes: the fields of its response and of the request that the origin would get, and the whole road. */
 
 import { representationFields } from '../../src/delivery/response-fields.ts';
-import { forwardedRequestFields, forwardedResponseFields } from '../../src/guard/forwarding.ts';
+import { forwardedRequestFields, forwardedResponseFields } from '../../src/guard/fields/forwarding.ts';
+import { onceForEach } from '../../src/http/collections.ts';
 import type { Fields } from '../../src/http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
-import { onceForEach } from '../../src/http/once-for-each.ts';
 import { selectSpan } from '../../src/semantics/range.ts';
 import { createAnsweringOrigin } from '../../test/support/answering-origin.ts';
 import { defaultCaching } from '../../test/support/default-caching.ts';

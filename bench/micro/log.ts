@@ -1,8 +1,8 @@
 /** What a line of the log costs, to the bytes that are given to the system; the writing of them is not in it. */
 
+import { LineBuffer } from '../../src/cli/process-log.ts';
 import { systemClock } from '../../src/setup/system.ts';
 import type { Emit } from '../../src/telemetry/events.ts';
-import { LineBuffer } from '../../src/telemetry/line-buffer.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { redact } from '../../src/telemetry/redact.ts';
 import { sampleRequest as event } from '../../test/support/sample-events.ts';

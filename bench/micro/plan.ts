@@ -1,9 +1,8 @@
 /** Which stored entry serves a request. */
 
-import { SpanSet } from '../../src/bytes/span-set.ts';
-import { decideBypass, planAnswer } from '../../src/cache/plan.ts';
-import { normalValue } from '../../src/semantics/normal-value.ts';
-import { variantName } from '../../src/semantics/variant.ts';
+import { SpanSet } from '../../src/bytes/span.ts';
+import { decideBypass, planAnswer } from '../../src/cache/lookup/lookup.ts';
+import { normalValue, variantName } from '../../src/semantics/vary.ts';
 import type { StoredEntry } from '../../src/store/store.ts';
 import type { MicroCase } from '../micro-case.ts';
 import { now, policy, request, requestFields, sizeBytes, stored } from '../micro-sample.ts';

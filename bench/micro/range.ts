@@ -1,7 +1,13 @@
 /** Range and Content-Range: what each request for a part goes through. */
 
-import { formatContentRange, parseContentRange } from '../../src/semantics/content-range.ts';
-import { parseRange, type RangeSpec, selectBeforeLength, selectRanges } from '../../src/semantics/range.ts';
+import {
+  formatContentRange,
+  parseContentRange,
+  parseRange,
+  type RangeSpec,
+  selectBeforeLength,
+  selectRanges,
+} from '../../src/semantics/range.ts';
 import type { MicroCase } from '../micro-case.ts';
 
 const sizeBytes = 1024 ** 3;

@@ -1,11 +1,10 @@
 /** What a range of 64 KiB costs that is not in memory: reading the pieces that it lies in, and checking them. */
 
 import { openSync, readSync } from 'node:fs';
-import { readFileInto } from '../../src/setup/read-file-into.ts';
-import { isOnTrace, pieceBytes, tracedSumOf } from '../../src/store/disk/block-sums.ts';
-import { LentBuffers } from '../../src/store/disk/lent-buffers.ts';
-import { QuickReads } from '../../src/store/disk/quick-reads.ts';
-import { MemoryTier } from '../../src/store/memory/memory-tier.ts';
+import { readFileInto } from '../../src/setup/store.ts';
+import { isOnTrace, pieceBytes, tracedSumOf } from '../../src/store/disk/bodies/block-sums.ts';
+import { LentBuffers, QuickReads } from '../../src/store/disk/bodies/synchronous-io.ts';
+import { MemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { patternBytes } from '../../test/support/pattern-body.ts';
 import type { MicroCase } from '../micro-case.ts';
 

@@ -4,7 +4,7 @@ import { formatCacheStatus } from '../../src/semantics/cache-status.ts';
 import { ageSeconds, freshnessLifetime } from '../../src/semantics/freshness.ts';
 import { evaluatePreconditions } from '../../src/semantics/precondition.ts';
 import { decideReuse } from '../../src/semantics/reuse.ts';
-import { matchesVariant } from '../../src/semantics/variant.ts';
+import { matchesVariant } from '../../src/semantics/vary.ts';
 import type { MicroCase } from '../micro-case.ts';
 import { now, policy, requestFields, stored } from '../micro-sample.ts';
 

@@ -1,6 +1,6 @@
 /** Sets of blocks and bytes. */
 
-import { SpanSet } from '../../src/bytes/span-set.ts';
+import { SpanSet } from '../../src/bytes/span.ts';
 import type { MicroCase } from '../micro-case.ts';
 
 /** What a player that has sought sixty-four times leaves: runs with gaps between them. */

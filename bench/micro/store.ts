@@ -1,7 +1,7 @@
 /** What a hit asks of the stores: finding its entry, its blocks, and whether they are as they were written. */
 
-import { blockSum } from '../../src/store/disk/block-sums.ts';
-import { parseRow, rowSum } from '../../src/store/disk/index-row.ts';
+import { blockSum } from '../../src/store/disk/bodies/block-sums.ts';
+import { parseRow, rowSum } from '../../src/store/disk/index/index-rows.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import { patternBytes } from '../../test/support/pattern-body.ts';
 import { sequentialIds } from '../../test/support/sequential-ids.ts';

@@ -1,8 +1,7 @@
 /** A workload of which is counted how many bytes the origin sent for those that clients got. */
 
 import { setTimeout as wait } from 'node:timers/promises';
-import { type Span, spanSize } from '../../src/bytes/span.ts';
-import { SpanSet } from '../../src/bytes/span-set.ts';
+import { type Span, SpanSet, spanSize } from '../../src/bytes/span.ts';
 import { seededRandom } from '../../test/support/traces.ts';
 import type { Origin, OriginCounters, PeriodicOriginOptions } from '../origin/origin.ts';
 import { blockBytes } from '../peers/peer.ts';

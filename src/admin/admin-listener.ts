@@ -1,13 +1,24 @@
-/** The listener of those who run a server: one of its own, that stays reachable when those of clients are full. */
+/**
+ * Opens the admin listener, and answers its requests: it finds the endpoint, checks access, reads path, query and JSON body,
+ * and performs the operation. Its connections do not count against the limits for clients.
+ */
 
-import { createConnectionLimits } from '../listener/connection-limits.ts';
-import type { ListenSocket } from '../listener/listen-socket.ts';
+import { problemResponse } from '../delivery/problem.ts';
+import { type Fields, fieldLines, hasField } from '../http/fields.ts';
+import type { Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
+import { errorKinds, ProxyError } from '../http/proxy-error.ts';
+import type { ListenSocket } from '../listener/accept/bind.ts';
+import { createConnectionLimits } from '../listener/accept/connection-limits.ts';
+import { openListener } from '../listener/accept/open-listener.ts';
 import type { Listener, ListenerLimits } from '../listener/listener.ts';
-import { openListener } from '../listener/open-listener.ts';
-import { type AdminContext, createAdminHandler } from './admin-handler.ts';
+import type { AdminEvent } from '../telemetry/events.ts';
+import { type AdminGateContext, peerName, refuseStranger } from './access.ts';
+import type { Endpoint, Given } from './endpoint.ts';
+import { endpoints } from './endpoints.ts';
+import { OperationFault, type Operations } from './operations.ts';
 
 /** What it is opened with. */
-export interface AdminListenerOptions extends AdminContext {
+interface AdminListenerOptions extends AdminContext {
   /** Where connections come from; closed with the listener. */
   readonly socket: ListenSocket;
   /** Epoch milliseconds. */
@@ -45,4 +56,278 @@ export function openAdminListener({ socket, now, ...context }: AdminListenerOpti
     limits,
     connections: createConnectionLimits({ ...connections, isExempt: () => false }),
   });
+}
+
+/** What requests are answered with. */
+interface AdminContext extends AdminGateContext {
+  readonly operations: Operations;
+}
+
+/** Creates the handler. */
+export function createAdminHandler(context: AdminContext): Handler {
+  const shared: AdminContext = { ...context, operations: withSharedMetrics(context.operations) };
+  return async (request) => {
+    try {
+      return await answer(request, shared);
+    } catch (thrown) {
+      return answerFault(thrown, request, shared);
+    }
+  };
+}
+
+async function answer(request: ProxyRequest, context: AdminContext): Promise<ProxyResponse> {
+  const [path = '', ...query] = request.target.split('?');
+  const place = findPlace(endpoints, path);
+  const refusal = refuseStranger(request, accessTo(place, path), context);
+  if (refusal !== undefined) return refusal;
+  if (path === '*') return empty([['allow', 'GET, HEAD, OPTIONS, POST, PUT, DELETE']]);
+  if (place === undefined) return problemResponse(404, 'There is nothing here.');
+  const allow = [['allow', allowedAt(place)]] as const;
+  if (request.method === 'OPTIONS') return empty(allow);
+  const endpoint = endpointAt(place, request.method);
+  if (endpoint === undefined) return problemResponse(405, 'This method is not allowed here.', allow);
+  const reading = await readGiven(request, place, endpoint, query.join('?'));
+  if (reading.kind === 'refused') return problemResponse(reading.status, reading.detail);
+  return await perform(request, endpoint, { ...reading.given, operations: context.operations }, context);
+}
+
+/** Nobody but those who run the server learns which paths of the API there are. */
+function accessTo(place: EndpointPlace | undefined, path: string): Endpoint['access'] {
+  return place?.endpoints[0]?.access ?? (path.startsWith('/api') ? 'operator' : 'anyone');
+}
+
+type GivenValues = Omit<Given<Endpoint['parameters'], Endpoint['parameters']>, 'operations'>;
+
+type GivenReading =
+  | { readonly kind: 'given'; readonly given: GivenValues }
+  | { readonly kind: 'refused'; readonly status: number; readonly detail: string };
+
+async function readGiven(
+  request: ProxyRequest,
+  place: EndpointPlace,
+  endpoint: Endpoint,
+  query: string,
+): Promise<GivenReading> {
+  const reading = readParameters(place, query);
+  if (reading.kind === 'refused') return malformed(reading.reason);
+  const parameters = endpoint.parameters.safeParse(reading.values);
+  if (!parameters.success) return malformed(describeIssues(parameters.error.issues));
+  if (endpoint.body === undefined) return { kind: 'given', given: { parameters: parameters.data, body: undefined } };
+  const read = await readJsonBody(request);
+  if (read.kind === 'refused') return read;
+  const body = endpoint.body.safeParse(read.value);
+  if (!body.success) return malformed(describeIssues(body.error.issues));
+  return { kind: 'given', given: { parameters: parameters.data, body: body.data } };
+}
+
+async function perform(
+  { peer }: ProxyRequest,
+  endpoint: Endpoint,
+  given: Parameters<Endpoint['perform']>[0],
+  { emit }: AdminContext,
+): Promise<ProxyResponse> {
+  const { id, change } = endpoint;
+  const tell = (level: 'info' | 'warn', message: string, stage?: AdminEvent['stage']): void => {
+    if (change !== undefined)
+      emit({ kind: 'admin', level, action: change.action, stage, peer: peerName(peer), message });
+  };
+  if (change?.begin !== undefined) tell('info', change.begin(given), 'begun');
+  try {
+    const result = await endpoint.perform(given);
+    for (const failure of change?.failures?.(given, result) ?? []) tell('warn', failure, 'part');
+    if (change !== undefined) tell('info', change.describe(given, result));
+    return succeed(endpoint, result);
+  } catch (thrown) {
+    tell('warn', `${id} failed: ${messageOf(thrown)}`);
+    throw thrown;
+  }
+}
+
+function succeed({ result: form, isFailure }: Endpoint, result: unknown): ProxyResponse {
+  if (form === undefined) return empty([]);
+  const bytes = Buffer.from(typeof result === 'string' ? result : `${JSON.stringify(result)}\n`);
+  return {
+    status: isFailure?.(result) === true ? 503 : 200,
+    fields: [['content-type', form.contentType], ...ownFields],
+    body: { kind: 'bytes', sizeBytes: bytes.length, chunks: [bytes] },
+  };
+}
+
+/** What is true now is not true later, and is for who has asked. */
+const ownFields: Fields = [
+  ['cache-control', 'no-store'],
+  ['x-content-type-options', 'nosniff'],
+];
+
+function empty(fields: Fields): ProxyResponse {
+  return { status: 204, fields: [...ownFields, ...fields], body: { kind: 'none' } };
+}
+
+const faultStatuses = { invalid: 422, not_found: 404, unavailable: 503 } as const;
+
+function answerFault(thrown: unknown, { method, target, peer }: ProxyRequest, { emit }: AdminContext): ProxyResponse {
+  if (thrown instanceof OperationFault) return problemResponse(faultStatuses[thrown.reason], thrown.message);
+  if (thrown instanceof ProxyError && thrown.source === 'client') {
+    return problemResponse(thrown.status, errorKinds[thrown.code].sentence);
+  }
+  const [path = ''] = target.split('?');
+  const message = `${method} ${path} failed: ${messageOf(thrown)}`;
+  emit({ kind: 'admin', level: 'warn', action: 'failed', peer: peerName(peer), message });
+  return problemResponse(500, 'It failed; the log tells why.');
+}
+
+function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}
+
+interface Issue {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+const toldIssues = 3;
+const longestDetail = 500;
+
+function describeIssues(issues: readonly Issue[]): string {
+  const sentences = issues.map(({ path, message }) => (path.length === 0 ? message : `${path.join('.')}: ${message}`));
+  const more = issues.length > toldIssues ? [`and ${issues.length - toldIssues} more`] : [];
+  return [...sentences.slice(0, toldIssues), ...more].join('; ');
+}
+
+function malformed(reason: string): GivenReading {
+  return {
+    kind: 'refused',
+    status: 400,
+    detail: `The request is not as it should be: ${reason.slice(0, longestDetail)}.`,
+  };
+}
+
+/** Who asks for the metrics while they are being put together gets the same ones: whoever may ask may ask often. */
+function withSharedMetrics(operations: Operations): Operations {
+  let running: Promise<string> | undefined;
+  const formatMetrics = (): Promise<string> => {
+    running ??= operations.formatMetrics().finally(() => {
+      running = undefined;
+    });
+    return running;
+  };
+  return new Proxy(operations, {
+    get: (target, name) => (name === 'formatMetrics' ? formatMetrics : Reflect.get(target, name, target)),
+  });
+}
+
+/** What is at a path: its endpoints, of different methods, and the parameters that the path has. */
+interface EndpointPlace {
+  readonly endpoints: readonly Endpoint[];
+  readonly parameters: PathParameters;
+}
+
+type PathParameters = ReadonlyMap<string, string>;
+
+/** PathParameters by their names, or why there are none. */
+type ParametersReading =
+  | { readonly kind: 'parameters'; readonly values: Readonly<Record<string, string>> }
+  | { readonly kind: 'refused'; readonly reason: string };
+
+/** What is at a path. It is taken as it stands, but for the segments that are parameters; undefined where nothing is. */
+function findPlace(table: readonly Endpoint[], path: string): EndpointPlace | undefined {
+  for (const { path: pattern } of table) {
+    const parameters = matchPath(pattern, path);
+    if (parameters !== undefined) return { endpoints: table.filter((each) => each.path === pattern), parameters };
+  }
+  return undefined;
+}
+
+/** What Allow says of a place (RFC 9110 §10.2.1). */
+function allowedAt({ endpoints }: EndpointPlace): string {
+  const methods = endpoints.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
+  return [...methods, 'OPTIONS'].join(', ');
+}
+
+/** The endpoint of a method; HEAD is that of GET. */
+function endpointAt({ endpoints }: EndpointPlace, method: string): Endpoint | undefined {
+  return endpoints.find((each) => each.method === (method === 'HEAD' ? 'GET' : method));
+}
+
+/** The parameters of a place and of a query, each of which is there once at most. */
+function readParameters({ parameters }: EndpointPlace, query: string): ParametersReading {
+  if (decode(query) === undefined) return { kind: 'refused', reason: 'the query is not percent-encoded UTF-8' };
+  const values = new Map(parameters);
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (values.has(name)) return { kind: 'refused', reason: `${JSON.stringify(name)} is there twice` };
+    values.set(name, value);
+  }
+  return { kind: 'parameters', values: Object.fromEntries(values) };
+}
+
+function matchPath(pattern: string, path: string): PathParameters | undefined {
+  const expected = pattern.split('/');
+  const segments = path.split('/');
+  if (segments.length !== expected.length) return undefined;
+  const parameters = new Map<string, string>();
+  for (const [index, segment] of segments.entries()) {
+    const name = /^\{(\w+)\}$/.exec(expected[index] ?? '')?.[1];
+    if (name === undefined) {
+      if (segment !== expected[index]) return undefined;
+      continue;
+    }
+    const value = decode(segment);
+    if (value === undefined || value === '') return undefined;
+    parameters.set(name, value);
+  }
+  return parameters;
+}
+
+function decode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** A value, or why there is none and with which status that is told. */
+type BodyReading =
+  | { readonly kind: 'value'; readonly value: unknown }
+  | { readonly kind: 'refused'; readonly status: number; readonly detail: string };
+
+/** No request has any use for more. */
+const maxBytes = 1024 * 1024;
+
+/**
+ * The value. The type has to be said, because browsers send JSON across origins only after asking (Fetch standard §4.8), and
+ * are then told no. An empty body is an empty object. Rejects with `ProxyError` when the body breaks off.
+ */
+async function readJsonBody({ fields, body, bodySizeBytes }: ProxyRequest): Promise<BodyReading> {
+  const types = fieldLines(fields, 'content-type');
+  if (
+    types.length !== 1 ||
+    !/^application\/json[\t ]*(?:;|$)/i.test(types[0] ?? '') ||
+    hasField(fields, 'content-encoding')
+  ) {
+    return refused(415, 'This needs "Content-Type: application/json".');
+  }
+  if (bodySizeBytes !== undefined && bodySizeBytes > maxBytes) return tooLarge;
+  const chunks: Uint8Array[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of body ?? []) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > maxBytes) return tooLarge;
+    chunks.push(chunk);
+  }
+  return sizeBytes === 0 ? { kind: 'value', value: {} } : parse(Buffer.concat(chunks, sizeBytes));
+}
+
+function parse(bytes: Uint8Array): BodyReading {
+  try {
+    return { kind: 'value', value: JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)) };
+  } catch {
+    return refused(400, 'The body is not JSON in UTF-8 (RFC 8259).');
+  }
+}
+
+const tooLarge = refused(413, 'The body of the request is too large: 1 MiB is the most.');
+
+function refused(status: number, detail: string): BodyReading & { kind: 'refused' } {
+  return { kind: 'refused', status, detail };
 }

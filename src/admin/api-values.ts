@@ -2,7 +2,7 @@
 
 import * as z from 'zod';
 import type { EntrySearch, LogLevel } from './operations.ts';
-import { maxUrls } from './warming.ts';
+import { maxUrls } from './store-operations.ts';
 
 /** Schemas that have a name in OpenAPI, and stand there once. */
 export const namedSchemas = z.registry<{ id: string }>();

@@ -1,37 +1,48 @@
-/** The conversation between store and origin: what a request gets, and from where. */
+/**
+ * Answers requests from the store and the origin. Read this first: each method is one step of the road, and the rooms
+ * follow it. `lookup/` chooses a stored response, `collapse/` joins requests for the same key, `fetch/` asks the origin,
+ * `fill/` takes its bytes into a generation, `read/` reads stored bytes, `answers/` makes the answer.
+ */
 
 import { hasField } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import { LogThrottle } from '../store/log-throttle.ts';
 import type { Store, StoredEntry } from '../store/store.ts';
-import { Telling } from '../store/telling.ts';
-import { createUseCounts } from './admission.ts';
 import type { Answer } from './answer.ts';
-import { failedStatus } from './answers.ts';
-import { isHead, isOnlyIfCached, isPlain } from './asked.ts';
-import { Asker } from './asker.ts';
-import { BackgroundValidation } from './background-validation.ts';
-import { Company } from './company.ts';
-import { decideCourse, type FetchPlan, type StoredPlan } from './course.ts';
-import { type Candidate, exchange } from './exchange.ts';
-import type { ExchangeContext } from './exchange-context.ts';
-import { explainInquiry } from './explain.ts';
-import type { Explained } from './explanation.ts';
-import type { HeldAnswer, Lease, News } from './fleet.ts';
-import type { Flight } from './flight.ts';
-import { Flights } from './flights.ts';
-import { heed } from './heed.ts';
-import type { Inquiry } from './inquiry.ts';
-import { isOfLeader, isWaitingVain, selectFlight } from './join.ts';
-import { LandedAnswers } from './landed-answers.ts';
-import { Passing } from './passing.ts';
-import { decideBypass, type Plan, planAnswer } from './plan.ts';
-import { type CachePurge, purge } from './purge.ts';
-import { Refusals } from './refusals.ts';
-import { listFills, type RunningFill, stopFill } from './running-fills.ts';
-import { StoredAnswers } from './stored-answers.ts';
-import { UnreadTransfers } from './unread-transfers.ts';
-import { UnsharedKeys } from './unshared-keys.ts';
-import type { Version } from './version.ts';
+import { failedStatus } from './answers/answers.ts';
+import { Pass } from './answers/pass.ts';
+import { FetchedAnswers, StoredAnswers } from './answers/stored-answers.ts';
+import type { Flight } from './collapse/flight.ts';
+import {
+  Flights,
+  isOfLeader,
+  isWaitingVain,
+  listFills,
+  type RunningFill,
+  selectFlight,
+  stopFill,
+} from './collapse/flights.ts';
+import type { ExchangeContext } from './context.ts';
+import { explainInquiry } from './explain/explain.ts';
+import type { Explained } from './explain/explanation.ts';
+import { BackgroundRevalidation } from './fetch/background-revalidation.ts';
+import { type Candidate, exchange } from './fetch/exchange.ts';
+import { UnreadTransfers } from './fill/fill-scheduler.ts';
+import type { InvalidationMessage, Lease, PeerAnswer, Version } from './fleet.ts';
+import { type Inquiry, isHead, isOnlyIfCached, isPlain } from './inquiry.ts';
+import { heed } from './invalidate/invalidate.ts';
+import { type CachePurge, purge } from './invalidate/purge.ts';
+import { createUseCounts, HitForPassKeys, NotStoredReasons } from './lookup/hit-for-pass.ts';
+import {
+  decideBypass,
+  decideNextStep,
+  type FetchPlan,
+  type Plan,
+  planAnswer,
+  RequestMatcher,
+  type StoredPlan,
+} from './lookup/lookup.ts';
+import { PeerFetch } from './peers/peer-fetch.ts';
 
 /** Answers requests from the store and the origin. */
 export interface Cache {
@@ -49,13 +60,13 @@ export interface Cache {
    * What a request of another process gets here, which has been told that this one has the lease of its key. Undefined where
    * it has not. `given` is what the request has been given a part of. Rejects with `ProxyError`, or the signal's reason.
    */
-  answerPeer(inquiry: Inquiry, given?: Version): Promise<HeldAnswer | undefined>;
+  answerPeer(inquiry: Inquiry, given?: Version): Promise<PeerAnswer | undefined>;
   /** The transfers that are running. */
   listFills(): readonly RunningFill[];
   /** Ends a transfer, and cuts off who reads it. Tells whether it was running here. */
   stopFill(id: string): boolean;
   /** Learns what another process tells. Resolves when nothing is given or stored any more that this forbids. */
-  heed(news: News): Promise<void>;
+  heed(news: InvalidationMessage): Promise<void>;
   /** Cuts off what is still under way between store and origin, and waits until it has ended. */
   close(): Promise<void>;
 }
@@ -75,12 +86,12 @@ class StoreCache implements Cache {
   readonly store: Cache['store'];
   readonly #context: ExchangeContext;
   readonly #stored: StoredAnswers;
-  readonly #landed: LandedAnswers;
+  readonly #fetched: FetchedAnswers;
   readonly #flights: Flights;
-  readonly #passing: Passing;
-  readonly #company: Company;
-  readonly #validation: BackgroundValidation;
-  readonly #unshared = new UnsharedKeys();
+  readonly #passer: Pass;
+  readonly #peerFetch: PeerFetch;
+  readonly #validation: BackgroundRevalidation;
+  readonly #unshared = new HitForPassKeys();
   readonly #uses = createUseCounts({ maxKeys: MAX_COUNTED_KEYS });
 
   constructor(context: CacheContext) {
@@ -89,22 +100,22 @@ class StoreCache implements Cache {
       ...context,
       unread: new UnreadTransfers(),
       unshared: this.#unshared,
-      refusals: new Refusals(),
-      telling: new Telling(),
+      refusals: new NotStoredReasons(),
+      telling: new LogThrottle(),
     };
     this.#flights = new Flights(this.#context);
-    this.#passing = new Passing(this.#context, this.#flights);
-    this.#company = new Company(this.#context, (lease, inquiry, given) => this.#answerUnder(lease, inquiry, given));
-    this.#stored = new StoredAnswers(this.#context, this.#flights, this.#passing, this.#company);
-    this.#landed = new LandedAnswers(this.#context, this.#stored);
-    this.#validation = new BackgroundValidation(this.#context, this.#flights, (inquiry, candidate) =>
+    this.#passer = new Pass(this.#context, this.#flights);
+    this.#peerFetch = new PeerFetch(this.#context, (lease, inquiry, given) => this.#answerUnder(lease, inquiry, given));
+    this.#stored = new StoredAnswers(this.#context, this.#flights, this.#passer, this.#peerFetch);
+    this.#fetched = new FetchedAnswers(this.#context, this.#stored);
+    this.#validation = new BackgroundRevalidation(this.#context, this.#flights, (inquiry, candidate) =>
       this.#fly(inquiry, candidate),
     );
   }
 
   answer(inquiry: Inquiry): Answer | Promise<Answer> {
     const bypass = decideBypass(inquiry);
-    if (bypass !== undefined) return this.#passing.pass(inquiry, bypass, bypass);
+    if (bypass !== undefined) return this.#passer.pass(inquiry, bypass, bypass);
     const entries = this.#context.store.peek(inquiry.key);
     if (entries !== undefined) return this.#answerFrom(entries, inquiry);
     return this.#context.store.find(inquiry.key).then((found) => this.#answerFrom(found, inquiry));
@@ -112,7 +123,7 @@ class StoreCache implements Cache {
 
   async passBy(inquiry: Inquiry): Promise<Answer> {
     if (isOnlyIfCached(inquiry)) throw new ProxyError('not_in_cache');
-    return await this.#passing.pass(inquiry, 'miss', 'bytes_gone');
+    return await this.#passer.pass(inquiry, 'miss', 'bytes_gone');
   }
 
   explain(inquiry: Inquiry): Promise<Explained> {
@@ -123,7 +134,7 @@ class StoreCache implements Cache {
     return purge(this.#context, this.#flights, order);
   }
 
-  async answerPeer(inquiry: Inquiry, given?: Version): Promise<HeldAnswer | undefined> {
+  async answerPeer(inquiry: Inquiry, given?: Version): Promise<PeerAnswer | undefined> {
     const { key } = inquiry;
     const lease = await this.#context.fleet.hold(key);
     if (lease === undefined) return undefined;
@@ -141,7 +152,7 @@ class StoreCache implements Cache {
     return stopFill(this.#flights, id);
   }
 
-  heed(news: News): Promise<void> {
+  heed(news: InvalidationMessage): Promise<void> {
     return heed(this.#context, this.#flights, news);
   }
 
@@ -152,22 +163,19 @@ class StoreCache implements Cache {
   #answerFrom(entries: readonly StoredEntry[], inquiry: Inquiry): Answer | Promise<Answer> {
     const { key } = inquiry;
     const now = this.#context.clock.now();
-    const course = decideCourse(planAnswer(entries, inquiry, now), inquiry, {
+    const step = decideNextStep(planAnswer(entries, inquiry, now), inquiry, {
       unshared: () => this.#unshared.why(key, this.#context.clock.now()),
       uses: () => this.#uses.note(key),
     });
-    switch (course.kind) {
+    switch (step.kind) {
       case 'stored':
-        return this.#hit(course.plan, inquiry);
+        return this.#hit(step.plan, inquiry);
       case 'refuse':
         throw new ProxyError('not_in_cache');
       case 'pass':
-        return keptApart(this.#passing.pass(inquiry, course.plan.reason, course.reason), course.plan);
+        return keptApart(this.#passer.pass(inquiry, step.plan.reason, step.reason), step.plan);
       case 'fetch':
-        return keptApart(
-          course.isAlone ? this.#lead(inquiry, course.plan) : this.#fetch(inquiry, course.plan),
-          course.plan,
-        );
+        return keptApart(step.isAlone ? this.#lead(inquiry, step.plan) : this.#fetch(inquiry, step.plan), step.plan);
     }
   }
 
@@ -175,14 +183,14 @@ class StoreCache implements Cache {
   #fetch(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const right = this.#context.fleet.acquire(inquiry.key, inquiry.request.signal);
     if (!(right instanceof Promise) && right.kind === 'ours') return this.#joinOrLead(inquiry, plan, right.lease);
-    return this.#company.ask(inquiry, right).then((answer) => answer ?? this.#goAlone(inquiry, plan));
+    return this.#peerFetch.ask(inquiry, right).then((answer) => answer ?? this.#goAlone(inquiry, plan));
   }
 
   /** To the origin for this request alone, where what comes for others is nothing for it, or none can tell who fetches. */
   #goAlone(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const why = this.#unshared.why(inquiry.key, this.#context.clock.now());
     if (plan.kind === 'fill' && why === 'personal' && isPlain(inquiry)) return this.#lead(inquiry, plan);
-    return this.#passing.pass(inquiry, plan.reason, why === undefined ? 'lease-unavailable' : 'unshared');
+    return this.#passer.pass(inquiry, plan.reason, why === undefined ? 'lease-unavailable' : 'unshared');
   }
 
   /** See `AnswerUnder`. A request that has waited for a lease has been counted as a use where it came. */
@@ -191,14 +199,14 @@ class StoreCache implements Cache {
       const entries = await this.#context.store.find(inquiry.key);
       const same = given && (await this.#stored.continued(entries, inquiry, given));
       if (same !== undefined) return same;
-      const course = decideCourse(this.#plan(entries, inquiry), inquiry, {
+      const step = decideNextStep(this.#plan(entries, inquiry), inquiry, {
         unshared: () => this.#unshared.why(inquiry.key, this.#context.clock.now()),
         uses: () => Number.POSITIVE_INFINITY,
       });
-      if (course.kind === 'stored') return await this.#hit(course.plan, inquiry);
-      if (course.kind === 'refuse') throw new ProxyError('not_in_cache');
-      if (course.kind === 'pass' || course.isAlone) return undefined;
-      return await this.#joinOrLead(inquiry, course.plan, lease);
+      if (step.kind === 'stored') return await this.#hit(step.plan, inquiry);
+      if (step.kind === 'refuse') throw new ProxyError('not_in_cache');
+      if (step.kind === 'pass' || step.isAlone) return undefined;
+      return await this.#joinOrLead(inquiry, step.plan, lease);
     } finally {
       lease.release();
     }
@@ -226,9 +234,9 @@ class StoreCache implements Cache {
         tried.add(flight);
         const arrival = await flight.wait(inquiry);
         const isJoined = !isOfLeader(arrival, inquiry);
-        const joined = isJoined ? await this.#landed.answer(arrival, inquiry, plan, true) : undefined;
+        const joined = isJoined ? await this.#fetched.answer(arrival, inquiry, plan, true) : undefined;
         if (joined !== undefined) return joined;
-        if (arrival.kind === 'generation') apartBy = new Asker(inquiry).apartBy(arrival.generation.response);
+        if (arrival.kind === 'generation') apartBy = new RequestMatcher(inquiry).apartBy(arrival.generation.response);
         // What was waited for was not for this request; what is may have been stored meanwhile.
         const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
         if (again.kind === 'hit' || again.kind === 'fragment') return this.#hit(again, inquiry);
@@ -253,18 +261,18 @@ class StoreCache implements Cache {
   async #lead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const candidate = plan.kind === 'revalidate' ? plan : undefined;
     const arrival = await this.#fly(inquiry, candidate).lead(inquiry);
-    if (arrival.kind === 'unusable') return await this.#passing.pass(inquiry, plan.reason, arrival.reason);
-    const answer = await this.#landed.answer(arrival, inquiry, plan, false);
+    if (arrival.kind === 'unusable') return await this.#passer.pass(inquiry, plan.reason, arrival.reason);
+    const answer = await this.#fetched.answer(arrival, inquiry, plan, false);
     // An error was put aside for a stale response that cannot be given any more.
-    return answer ?? (await this.#passing.pass(inquiry, plan.reason, 'status'));
+    return answer ?? (await this.#passer.pass(inquiry, plan.reason, 'status'));
   }
 
   /** A HEAD goes to the origin as it is; where that fails, it gets what a GET would. */
   async #passHead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
-    const passed = await this.#passing.pass(inquiry, plan.reason, 'method').catch(toProxyError);
+    const passed = await this.#passer.pass(inquiry, plan.reason, 'method').catch(toProxyError);
     const failure = passed instanceof ProxyError ? passed : failedStatus(passed);
     const arrival = failure && ({ kind: 'failed', failure, client: inquiry.client } as const);
-    const stale = arrival ? await this.#landed.answer(arrival, inquiry, plan, false) : undefined;
+    const stale = arrival ? await this.#fetched.answer(arrival, inquiry, plan, false) : undefined;
     if (passed instanceof ProxyError) return stale ?? Promise.reject(passed);
     if (stale !== undefined && passed.kind === 'relay') passed.relay.response.body.close();
     const isFetched = inquiry.policy.fill.headLength === 'fetch' && lacksLength(passed);
@@ -287,7 +295,7 @@ class StoreCache implements Cache {
       inquiry.key,
       inquiry.policy.fill,
       (clearance) => exchange(this.#context, inquiry, candidate, clearance),
-      { leader: new Asker(inquiry) },
+      { leader: new RequestMatcher(inquiry) },
     );
   }
 }

@@ -1,15 +1,15 @@
 /**
- * Several processes that share a store, as the cache of one of them sees the others: who may exchange with the origin for a
- * key, what is on its way there, and what has become invalid.
+ * Several processes that share a store, as the cache of one of them sees the others: which may exchange with the origin for a
+ * key (the lease), what it answers for the others, and which invalidations all of them have to apply. `src/fleet`
+ * implements this over sockets. A version names the bytes that a reader was given, so that another process can go on with them.
  */
 
-import type { StoreChange } from '../store/store-change.ts';
-import type { Answer } from './answer.ts';
+import type { StoredResponse } from '../http/stored-response.ts';
+import { effectiveEntityTag, parseEntityTag, strongValidator } from '../semantics/validator.ts';
+import type { StoreChange } from '../store/store.ts';
+import type { Answer, Representation } from './answer.ts';
 import type { Inquiry } from './inquiry.ts';
-import type { KeyPattern } from './key-pattern.ts';
-import type { Refusal } from './refusals.ts';
-import type { Unshared } from './unshared-keys.ts';
-import type { Version } from './version.ts';
+import type { NotStoredReason, PassReason } from './lookup/hit-for-pass.ts';
 
 /**
  * The right to fill or revalidate one key, until it is given back. One process at a time has it, and may have it many times
@@ -20,12 +20,12 @@ export interface Lease {
 }
 
 /** What the process that has a lease says to a request of another one. */
-export interface HeldAnswer {
+export interface PeerAnswer {
   /** Undefined where the request is to go its own way: what comes for the others is nothing for it. */
   readonly answer: Answer | undefined;
   /** What has turned out about the key there. */
-  readonly unshared: Unshared | undefined;
-  readonly refusal: Refusal | undefined;
+  readonly unshared: PassReason | undefined;
+  readonly refusal: NotStoredReason | undefined;
 }
 
 /** Another process that has the lease of a key. */
@@ -36,7 +36,7 @@ export interface Holder {
    * again. `version` is what the request has been given a part of already. Rejects with `ProxyError`, or with `HolderLost`,
    * as everything does that has to do with what it has answered, once that process cannot be reached any more.
    */
-  answer(inquiry: Inquiry, version?: Version): Promise<HeldAnswer | undefined>;
+  answer(inquiry: Inquiry, version?: Version): Promise<PeerAnswer | undefined>;
 }
 
 /** The process that was asked has died, or does not react: what it was to bring has to come from elsewhere. */
@@ -56,7 +56,7 @@ export type Right =
   | { readonly kind: 'theirs'; readonly holder: Holder };
 
 /** What the caches of all processes have to know at once. */
-export type News =
+export type InvalidationMessage =
   | { readonly kind: 'store'; readonly change: StoreChange }
   /** What is running for these is not to be stored or joined; what is stored has been seen to. */
   | {
@@ -85,7 +85,7 @@ export interface Fleet {
    */
   hold(key: string): Lease | undefined | Promise<Lease | undefined>;
   /** Tells all others. Resolves when each of them that lives has heeded it; never rejects. */
-  tell(news: News): Promise<void>;
+  tell(news: InvalidationMessage): Promise<void>;
 }
 
 const freeLease: Lease = { release: () => undefined };
@@ -93,3 +93,61 @@ const ours: Right = { kind: 'ours', lease: freeLease };
 
 /** A process that shares its store with no other. */
 export const noFleet: Fleet = { acquire: () => ours, hold: () => freeLease, tell: async () => undefined };
+
+/** Names the bytes of a representation. Plain data. */
+export interface Version {
+  /** Its name in the store, where it has one. */
+  readonly generation: string | undefined;
+  /** The strong validator that it has, ours or the origin's; undefined for a part, which is named like its whole. */
+  readonly validator: string | undefined;
+  /** The length of the whole, where it is known. */
+  readonly sizeBytes: number | undefined;
+}
+
+/** The version of a representation as it is known now. */
+export function representationVersion({ response, sizeBytes, generation }: Versioned, now: number): Version {
+  return { generation, validator: response.status === 200 ? validatorOf(response, now) : undefined, sizeBytes };
+}
+
+function validatorOf(response: StoredResponse, now: number): string | undefined {
+  const tag = effectiveEntityTag(response);
+  const isStrong = tag !== undefined && parseEntityTag(tag)?.kind === 'strong';
+  return isStrong ? tag : strongValidator(response, now);
+}
+
+/** What a version is told by. */
+export type Versioned = Pick<Representation, 'response' | 'sizeBytes' | 'generation'>;
+
+/**
+ * Whether two versions are the same bytes: one generation, or two that the same strong validator names (RFC 9110 §8.8.1), and
+ * whose lengths do not say the contrary.
+ */
+export function isSameVersion(a: Version, b: Version): boolean {
+  if (a.generation !== undefined && a.generation === b.generation) return true;
+  return a.validator !== undefined && a.validator === b.validator && !hasOtherLength(a, b);
+}
+
+/** Whether two versions cannot be the same bytes, for there are more of one. */
+export function hasOtherLength(a: Version, b: Version): boolean {
+  return a.sizeBytes !== undefined && b.sizeBytes !== undefined && a.sizeBytes !== b.sizeBytes;
+}
+
+/**
+ * Keys of one path, whatever the authority: they begin with `start`, which ends before the authority, and have `rest` from the
+ * first slash after it on.
+ */
+export interface KeyPattern {
+  readonly start: string;
+  readonly rest: string;
+  /** Whether more may follow after `rest`. */
+  readonly isPrefix: boolean;
+}
+
+/** Whether a key is one of a pattern. */
+export function hasPattern(key: string, { start, rest, isPrefix }: KeyPattern): boolean {
+  if (!key.startsWith(start)) return false;
+  const at = key.indexOf('/', start.length);
+  const end = at + rest.length;
+  // Behind `#` stands another spelling of the same path (see `targetKeys`).
+  return at >= 0 && key.startsWith(rest, at) && (isPrefix || key.length === end || key[end] === '#');
+}

@@ -1,6 +1,9 @@
-/** What a command has of the world around it, passed in so that tests can stand in for it. */
+/**
+ * What commands have of the process around them: streams, signals, the log on standard output, and exit codes. Tests pass their
+ * own.
+ */
 
-import { homedir } from 'node:os';
+import { constants, homedir } from 'node:os';
 import { isatty } from 'node:tty';
 import type { LogStream } from '../telemetry/log.ts';
 import { openProcessLog } from './process-log.ts';
@@ -78,4 +81,39 @@ export function createProcessIo(): CliIo {
 function onSignal(signal: StopSignal, listener: () => void): () => void {
   process.on(signal, listener);
   return () => process.off(signal, listener);
+}
+
+/** 0: done; 1: it could not be done here and now; 2: it was asked for wrongly. */
+export const exitCode = { done: 0, failed: 1, misused: 2 } as const;
+
+type ExitCode = (typeof exitCode)[keyof typeof exitCode];
+
+/** Prints the reason, and gives the exit code back. */
+export function fail(io: CliIo, reason: string, code: ExitCode): ExitCode {
+  io.stderr.write(`rangeway: ${reason}\n`);
+  return code;
+}
+
+/** Under npm a Ctrl-C comes twice, from the terminal and from npm; so soon after the first it is no second wish. */
+const sameSignalMs = 500;
+
+/** Signals are heard until it is disposed. */
+interface StopRequest extends Disposable {
+  /** Resolves at the first signal. */
+  readonly requested: Promise<undefined>;
+}
+
+/** Listens for signals: the first asks to stop; a later one ends the process at once, as a shell tells it of such an end. */
+export function openStopRequest(io: CliIo): StopRequest {
+  const { promise: requested, resolve: request } = Promise.withResolvers<undefined>();
+  let requestedAt: number | undefined;
+  const forget = io.onStopSignal((signal) => {
+    if (requestedAt === undefined) {
+      requestedAt = io.now();
+      request(undefined);
+    } else if (io.now() - requestedAt > sameSignalMs) {
+      io.exit(128 + constants.signals[signal]);
+    }
+  });
+  return { requested, [Symbol.dispose]: forget };
 }

@@ -1,8 +1,7 @@
 /** The command line: runs a command and tells the exit code. */
 
 import { CommanderError } from 'commander';
-import { exitCode } from './exit-code.ts';
-import { type CliIo, createProcessIo } from './io.ts';
+import { type CliIo, createProcessIo, exitCode } from './io.ts';
 import { createProgram } from './program.ts';
 
 /** Runs a command line, without the names of the interpreter and the program; resolves with the exit code. */

@@ -1,9 +1,12 @@
-/** Standard output as a server's log uses it: written without ever waiting for a reader. */
+/**
+ * Writes the log of a server to standard output without ever waiting for its reader. Lines are gathered for some milliseconds
+ * and written together; a slow reader, a closed pipe or a full disk costs lines beyond a bound, not time. Only the end of the
+ * process waits.
+ */
 
 import { constants, fstatSync, openSync, writeSync } from 'node:fs';
 import { isatty } from 'node:tty';
 import { backgroundClock } from '../setup/system.ts';
-import { LineBuffer, type LineTarget } from '../telemetry/line-buffer.ts';
 import type { LogStream } from '../telemetry/log.ts';
 
 const stdoutFd = 1;
@@ -52,4 +55,147 @@ function reopen(): number | undefined {
 function setNonBlocking(): void {
   const { _handle: handle } = process.stdout as { readonly _handle?: { setBlocking?(isBlocking: boolean): unknown } };
   handle?.setBlocking?.(false);
+}
+
+/** How long lines are gathered, in milliseconds. A line after a pause is written at once. */
+const gatherMs = 50;
+/** What may wait to be written, in bytes; what comes beyond is dropped. */
+const heldBytesMax = 8 * 1024 * 1024;
+/** What is written in one turn of the event loop, when a slow reader has caught up. */
+const turnBytesMax = 256 * 1024;
+/** When a write is tried again: soon at first, since a pipe has room again as soon as its reader runs. */
+const retryMs = { first: 1, last: 100 };
+/** How long the end of the process waits for a slow reader, in steps. */
+const farewell = { steps: 100, stepMs: 10 };
+
+/** Where lines are written to, and the time that it takes. */
+interface LineTarget {
+  /** Lines are written in pieces of at most so many bytes, each of whole lines; a longer line is a piece of its own. */
+  readonly pieceBytes: number;
+  /** Writes what can be written without waiting; gives the number of bytes. Throws Node's error: EAGAIN where that is nothing. */
+  write(piece: string | Uint8Array): number;
+  /** Calls back once after some milliseconds, unless the returned function is called before. */
+  after(delayMs: number, callback: () => void): () => void;
+  /** Waits, and blocks the process. */
+  sleep(ms: number): void;
+}
+
+/** Lines that wait to be written. */
+export class LineBuffer {
+  readonly #target: LineTarget;
+  /** Whole lines that become the next piece. */
+  #piece = '';
+  #pieceBytes = 0;
+  readonly #pieces: { data: string | Uint8Array; bytes: number }[] = [];
+  #heldBytes = 0;
+  /** Lines dropped in all, and since lines were last taken. */
+  #dropped = 0;
+  #gap = 0;
+  #tellGap: (lines: number) => void = () => {};
+  /** Why the last write failed. */
+  #fault: unknown;
+  #retryMs = retryMs.first;
+  #cancelTimer: (() => void) | undefined;
+  #isOver = false;
+
+  constructor(target: LineTarget) {
+    this.#target = target;
+  }
+
+  /** How many lines were dropped so far. */
+  get droppedLines(): number {
+    return this.#dropped;
+  }
+
+  /** Calls back where lines were left out, with their number, when lines are taken again. It may write a line of its own. */
+  onGap(tell: (lines: number) => void): void {
+    this.#tellGap = tell;
+  }
+
+  write(line: string): void {
+    const bytes = Buffer.byteLength(line);
+    if (this.#gap > 0 || this.#heldBytes + bytes > heldBytesMax) {
+      this.#dropped += 1;
+      this.#gap += 1;
+      return;
+    }
+    if (this.#pieceBytes + bytes > this.#target.pieceBytes) {
+      this.#endPiece();
+      if (this.#fault === undefined) this.#drain();
+    }
+    this.#piece += line;
+    this.#pieceBytes += bytes;
+    this.#heldBytes += bytes;
+    if (this.#cancelTimer === undefined) this.#flush();
+  }
+
+  /** Writes what is held now, as far as that can be done without waiting. */
+  flush(): void {
+    if (this.#fault === undefined && this.#heldBytes > 0) this.#flush();
+  }
+
+  /** Writes what is held, now, at the end of the process: a slow reader gets a second, and what fails is lost. */
+  finish(): void {
+    this.#isOver = true;
+    this.#flush();
+    for (let step = 0; this.#heldBytes > 0 && step < farewell.steps; step += 1) {
+      if (this.#fault !== undefined) {
+        if ((this.#fault as NodeJS.ErrnoException).code !== 'EAGAIN') return;
+        this.#target.sleep(farewell.stepMs);
+      }
+      this.#flush();
+    }
+  }
+
+  #flush(): void {
+    this.#endPiece();
+    this.#drain();
+    if (this.#fault === undefined) this.#wake(this.#pieces.length > 0 ? 0 : gatherMs);
+  }
+
+  #endPiece(): void {
+    if (this.#pieceBytes === 0) return;
+    this.#pieces.push({ data: this.#piece, bytes: this.#pieceBytes });
+    this.#piece = '';
+    this.#pieceBytes = 0;
+  }
+
+  /** Writes whole pieces as long as the target takes them. */
+  #drain(): void {
+    this.#fault = undefined;
+    const end = this.#heldBytes - turnBytesMax;
+    try {
+      for (let next = this.#pieces[0]; next !== undefined && this.#heldBytes > end; next = this.#pieces[0]) {
+        const written = this.#target.write(next.data);
+        this.#heldBytes -= written;
+        this.#retryMs = retryMs.first;
+        if (written === next.bytes) this.#pieces.shift();
+        else this.#pieces[0] = restOf(next.data, written);
+      }
+    } catch (error) {
+      this.#fault = error;
+      this.#wake(this.#retryMs);
+      this.#retryMs = Math.min(2 * this.#retryMs, retryMs.last);
+    }
+    if (this.#gap > 0 && this.#heldBytes <= heldBytesMax / 2) {
+      const lines = this.#gap;
+      this.#gap = 0;
+      this.#tellGap(lines);
+    }
+  }
+
+  #wake(afterMs: number): void {
+    this.#cancelTimer?.();
+    this.#cancelTimer = undefined;
+    if (this.#isOver) return;
+    this.#cancelTimer = this.#target.after(afterMs, () => {
+      this.#cancelTimer = undefined;
+      if (this.#heldBytes > 0) this.#flush();
+    });
+  }
+}
+
+function restOf(data: string | Uint8Array, written: number): { data: Uint8Array; bytes: number } {
+  const rest = (typeof data === 'string' ? Buffer.from(data) : data).subarray(written);
+  return { data: rest, bytes: rest.length };
 }

@@ -1,13 +1,11 @@
 /** `rangeway sign`: from a URL to one that is a pass for some time. */
 
 import { secretSource } from '../config/values.ts';
-import { parseNamedSecrets } from '../guard/named-secrets.ts';
-import { isExpiry, readSignature, signingKeyRule, signTarget } from '../guard/signed-url.ts';
-import { normaliseAuthority } from '../routing/authority.ts';
+import { parseNamedSecrets } from '../guard/access/authorization.ts';
+import { isExpiry, readSignature, signingKeyRule, signTarget } from '../guard/access/signed-url.ts';
+import { normaliseAuthority } from '../routing/target.ts';
 import { readSecret, unusable } from '../setup/secrets.ts';
-import { exitCode } from './exit-code.ts';
-import { fail } from './failure.ts';
-import type { CliIo } from './io.ts';
+import { type CliIo, exitCode, fail } from './io.ts';
 
 /** The flags of the command. */
 export interface SignFlags {

@@ -1,11 +1,9 @@
 /** `rangeway worker`: one of the processes that a server starts for itself. */
 
 import type { ChannelEnd } from '../fleet/channel.ts';
-import { releaseMemoryWhenIdle } from '../setup/release-memory.ts';
+import { releaseMemoryWhenIdle } from '../setup/system.ts';
 import { runWorker } from '../worker-main.ts';
-import { exitCode } from './exit-code.ts';
-import { fail } from './failure.ts';
-import type { CliIo } from './io.ts';
+import { type CliIo, exitCode, fail } from './io.ts';
 
 /** Serves until the process that has started this one ends it, or is gone; resolves with the exit code. */
 export async function worker(io: CliIo): Promise<number> {

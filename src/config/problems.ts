@@ -1,8 +1,8 @@
-/** What is wrong with a configuration, in words for people. */
+/** Says in words for people what is wrong with a configuration, and which option name was probably meant. */
 
+import leven from 'leven';
 import type * as z from 'zod';
 import { createJsonSchema, listOptions } from './json-schema.ts';
-import { nearestName } from './nearest-name.ts';
 
 /** One thing that is wrong, and where. */
 export interface Problem {
@@ -166,4 +166,22 @@ function isShort(text: string): boolean {
 
 function listWords(words: readonly string[]): string {
   return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
+}
+
+/**
+ * The known name that is nearest to a mistyped one, or undefined when none is near: one edit for each three letters, and
+ * letter case does not count. A name of which only the beginning was given is near too, such as `maxSize` of `maxSizeBytes`.
+ */
+export function nearestName(given: string, known: Iterable<string>): string | undefined {
+  const wanted = given.toLowerCase();
+  let nearest: string | undefined;
+  let nearestDistance = Math.max(1, Math.floor(given.length / 3)) + 1;
+  for (const name of known) {
+    const candidate = name.toLowerCase();
+    const distance = wanted.length >= 3 && candidate.startsWith(wanted) ? 1 : leven(wanted, candidate);
+    if (distance >= nearestDistance) continue;
+    nearest = name;
+    nearestDistance = distance;
+  }
+  return nearest;
 }

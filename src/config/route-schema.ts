@@ -2,8 +2,7 @@
 
 import * as z from 'zod';
 import { cacheSchema } from './cache-schema.ts';
-import { fieldRulesSchema } from './field-rules-schema.ts';
-import { accessSchema, corsSchema, routeLimitsSchema, securitySchema } from './guard-schema.ts';
+import { accessSchema, corsSchema, fieldRulesSchema, routeLimitsSchema, securitySchema } from './guard-schema.ts';
 import { originSchema } from './origin-schema.ts';
 import { count, errorStatusOrClass, hostPattern, pathPrefix, seconds, size, trustedPeer } from './values.ts';
 

@@ -1,12 +1,9 @@
 /** Every option, once: validation, defaults, the JSON Schema and the documentation are made from it. */
 
 import * as z from 'zod';
-import { adminSchema } from './admin-schema.ts';
-import { listenConflicts } from './listen-conflicts.ts';
-import { listenSchema } from './listener-schema.ts';
-import { matchConflicts } from './match-conflicts.ts';
+import { listenConflicts, matchConflicts, selfOrigins } from './conflicts.ts';
+import { adminSchema, listenSchema } from './listener-schema.ts';
 import { routeMatchSchema, routeSchema } from './route-schema.ts';
-import { selfOrigins } from './self-origin.ts';
 import { count, seconds, size, token, trustedPeer } from './values.ts';
 
 const storeOptions = z.strictObject({

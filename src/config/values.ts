@@ -1,9 +1,62 @@
-/** The kinds of value that options have: sizes, seconds, counts, hosts, addresses. */
+/**
+ * The kinds of value that options have: sizes (`10GB`), durations (`60s`), counts, hosts, addresses, names of fields, secrets,
+ * URLs of origins.
+ */
 
 import * as z from 'zod';
-import { formatListenAddress, isHostField, isHostName, parseListenAddress, parseListenPlace } from './address.ts';
-import { parseAddressRange } from './address-range.ts';
-import { parseSize, sizePattern } from './units.ts';
+import {
+  formatListenAddress,
+  isHostField,
+  isHostName,
+  parseAddressRange,
+  parseListenAddress,
+  parseListenPlace,
+} from './address.ts';
+
+const bytesPerUnit: Readonly<Record<string, number>> = {
+  '': 1,
+  B: 1,
+  kB: 1e3,
+  KB: 1e3,
+  MB: 1e6,
+  GB: 1e9,
+  TB: 1e12,
+  KiB: 2 ** 10,
+  MiB: 2 ** 20,
+  GiB: 2 ** 30,
+  TiB: 2 ** 40,
+};
+
+const msPerUnit: Readonly<Record<string, number>> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86_400e3 };
+
+/** The grammar of a size: a whole number, and a unit whose letters are written as the standards write them. */
+const sizePattern = /^(\d{1,16}) ?(|B|[kKMGT]B|[KMGT]iB)$/;
+
+const durationPattern = /^(\d{1,16}) ?(ms|s|m|h|d)$/;
+
+/**
+ * Bytes from text: a whole number, alone or with a unit. KB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB of 1024.
+ * Undefined when the text is anything else, or more than a safe integer holds.
+ */
+export function parseSize(text: string): number | undefined {
+  return parseAmount(sizePattern.exec(text), bytesPerUnit);
+}
+
+/**
+ * Milliseconds from text: a whole number with one of the units ms, s, m, h, d; a zero needs none.
+ * Undefined when the text is anything else, or more than a safe integer holds.
+ */
+export function parseDuration(text: string): number | undefined {
+  return text === '0' ? 0 : parseAmount(durationPattern.exec(text), msPerUnit);
+}
+
+function parseAmount(match: RegExpExecArray | null, factors: Readonly<Record<string, number>>): number | undefined {
+  const [, digits, unit] = match ?? [];
+  const factor = unit === undefined ? undefined : factors[unit];
+  if (digits === undefined || factor === undefined) return undefined;
+  const amount = Number(digits) * factor;
+  return Number.isSafeInteger(amount) ? amount : undefined;
+}
 
 /**
  * A number of bytes, or text with a unit; the limits are texts, for their own sake in messages. Gives bytes. What is

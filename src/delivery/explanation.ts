@@ -1,10 +1,196 @@
-/** From an explanation of the cache to what would become of a request, the response and its bytes included. */
+/**
+ * Explains which response a request would get of a known representation (its range plan), and where the bytes of its body
+ * would come from. Adds that to the explanation of the cache.
+ */
 
-import type { CacheExplanation, Explained } from '../cache/explanation.ts';
+import { type Span, spanSize } from '../bytes/span.ts';
+import {
+  type BytePiece,
+  type BytePlan,
+  type CacheExplanation,
+  type Explained,
+  planBytes,
+  type Subject,
+} from '../cache/explain/explanation.ts';
+import { formatPart } from '../cache/fill/part-source.ts';
+import { isOpenEnded } from '../cache/inquiry.ts';
+import { fieldLines, hasField } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { errorKinds } from '../http/proxy-error.ts';
-import type { DeliveryContext } from './context.ts';
-import { planRange, type RangePlan } from './range-plan.ts';
+import { evaluatePreconditions, type PreconditionOutcome } from '../semantics/precondition.ts';
+import { parseRange, selectBeforeLength } from '../semantics/range.ts';
+import { type DeliveryContext, frameParts, type RangeRules, type Selection, selectDelivery } from './selection.ts';
+
+/** What becomes of a Range field. */
+export interface RangeReading {
+  readonly value: string;
+  /** Undefined as long as nothing is known that ranges could be selected from. */
+  readonly isObeyed?: boolean | undefined;
+  /** Why it is ignored: a word for each cause (RFC 9110 §13.1.5, §14.2). */
+  readonly reason?: string | undefined;
+}
+
+/** A span of the body, and how much of it is here, brought by a running fill, and to be fetched, in bytes. */
+export interface SpanPlan extends Span {
+  readonly hereBytes: number;
+  readonly inFlightBytes: number;
+  readonly originBytes: number;
+  /** Its runs, in order; `isCut` says that there are more, which are in no sum. */
+  readonly pieces: readonly BytePiece[];
+  readonly isCut: boolean;
+}
+
+/** What a request would get. */
+export interface RangePlan {
+  /** Undefined where only the origin or the length of the whole will tell. */
+  readonly status?: number | undefined;
+  readonly range?: RangeReading | undefined;
+  /** The names of the conditions, and what they come to: they hold, or the status says that one does not. */
+  readonly conditions: readonly string[];
+  readonly outcome?: PreconditionOutcome['kind'] | undefined;
+  readonly isMultipart: boolean;
+  /** The bytes of the body; none where it is not made from the representation, or its length is not known. */
+  readonly spans: readonly SpanPlan[];
+  /** What the origin would be asked for those that are absent: values of Range, or `whole`. */
+  readonly asked: readonly string[];
+}
+
+/** So many runs of one span are told of. */
+const MAX_PIECES = 200;
+
+/** Fields whose conditions are evaluated here (RFC 9110 §13.1). */
+const conditionNames = ['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since', 'if-range'];
+
+type Asked = Pick<ProxyRequest, 'method' | 'fields'>;
+
+/** Plans for a request whose representation would be this one; undefined where it is not known. */
+function planRange(
+  request: Asked,
+  subject: Subject | undefined,
+  context: Omit<DeliveryContext, 'sendsDigest'>,
+): RangePlan {
+  const conditions = conditionNames.filter((name) => hasField(request.fields, name));
+  const range = readRange(request, context.rules);
+  if (subject === undefined) return { range, conditions, isMultipart: false, spans: [], asked: [] };
+  if (subject.fragmentSpan !== undefined) return { ...planFragment(subject.fragmentSpan, range), conditions };
+  const { response, outlook } = subject;
+  const now = context.clock.now();
+  const outcome = evaluatePreconditions(request, response, now);
+  const selection = selectDelivery(request, response, outlook.sizeBytes, context.rules, now);
+  const isMultipart = selection.kind === 'partial' && selection.spans.length > 1;
+  const isTooCostly =
+    selection.kind === 'partial' && isMultipart && frameParts(selection, response, context.random) === undefined;
+  const planned: Selection = isTooCostly ? { kind: 'whole' } : selection;
+  return {
+    status: statusOf(planned, response.status),
+    range: range === undefined ? undefined : readOutcome(range, request, outcome, response.status, isTooCostly),
+    conditions,
+    outcome: outcome.kind,
+    isMultipart: isMultipart && !isTooCostly,
+    ...planBody(
+      bodySpans(request, planned, outlook.sizeBytes),
+      subject,
+      isOpenEnded({ request, originFields: request.fields }),
+    ),
+  };
+}
+
+function planFragment(span: Span, range: RangeReading | undefined): Omit<RangePlan, 'conditions'> {
+  const plan = tell(span, { pieces: [{ ...span, from: 'here' }], asked: [], isCut: false });
+  return {
+    status: 206,
+    range: range === undefined ? undefined : { ...range, isObeyed: true },
+    isMultipart: false,
+    spans: [plan],
+    asked: [],
+  };
+}
+
+/** What the field says by itself. */
+function readRange({ method, fields }: Asked, rules: RangeRules): RangeReading | undefined {
+  const lines = fieldLines(fields, 'range');
+  const [value] = lines;
+  if (value === undefined) return undefined;
+  const ignored = (reason: string) => ({ value: lines.join(', '), isObeyed: false, reason });
+  if (lines.length > 1) return ignored('repeated');
+  if (method !== 'GET') return ignored('method');
+  const parsed = parseRange(value, rules);
+  return parsed.kind === 'ignored' ? ignored(parsed.reason) : { value };
+}
+
+/** What becomes of it at this representation. */
+function readOutcome(
+  range: RangeReading,
+  { fields }: Asked,
+  outcome: PreconditionOutcome,
+  status: number,
+  isTooCostly: boolean,
+): RangeReading {
+  if (range.isObeyed === false) return range;
+  if (isTooCostly) return { ...range, isObeyed: false, reason: 'costs-more-than-whole' };
+  if (outcome.kind !== 'proceed') return { ...range, isObeyed: false, reason: 'condition' };
+  if (outcome.range === 'apply') return { ...range, isObeyed: true };
+  return { ...range, isObeyed: false, reason: status === 200 && hasField(fields, 'if-range') ? 'if-range' : 'status' };
+}
+
+function statusOf(selection: Selection, status: number): number | undefined {
+  switch (selection.kind) {
+    case 'whole':
+      return status;
+    case 'partial':
+      return 206;
+    case 'unsatisfiable':
+      return 416;
+    case 'not-modified':
+      return 304;
+    case 'precondition-failed':
+      return 412;
+    case 'undecided':
+      return undefined;
+  }
+}
+
+/** The spans of the body that are read, as far as their ends are known. */
+function bodySpans({ method }: Asked, selection: Selection, sizeBytes: number | undefined): readonly Span[] {
+  if (method === 'HEAD') return [];
+  switch (selection.kind) {
+    case 'whole':
+      return sizeBytes === undefined ? [] : [{ start: 0, end: sizeBytes }];
+    case 'partial':
+      return selection.spans;
+    case 'undecided': {
+      const early = selectBeforeLength(selection.specs);
+      return early.kind === 'span' ? [early.span] : [];
+    }
+    default:
+      return [];
+  }
+}
+
+function planBody(spans: readonly Span[], { outlook }: Subject, isOpen: boolean): Pick<RangePlan, 'spans' | 'asked'> {
+  const openFrom = isOpen ? spans[0]?.start : undefined;
+  const plans = spans.map((span) => ({ span, plan: planBytes(span, outlook, MAX_PIECES, openFrom) }));
+  const asked = plans.flatMap(({ plan }) => plan.asked).map((part) => formatAsked(part, outlook.sizeBytes));
+  return { spans: plans.map(({ span, plan }) => tell(span, plan)), asked: [...new Set(asked)] };
+}
+
+function formatAsked(part: Span, sizeBytes: number | undefined): string {
+  return Number.isFinite(part.end) ? formatPart(part, sizeBytes) : 'whole';
+}
+
+function tell({ start, end }: Span, { pieces, isCut }: BytePlan): SpanPlan {
+  const bytes = { here: 0, 'in-flight': 0, origin: 0 };
+  for (const piece of pieces) bytes[piece.from] += spanSize(piece);
+  return {
+    start,
+    end,
+    hereBytes: bytes.here,
+    inFlightBytes: bytes['in-flight'],
+    originBytes: bytes.origin,
+    pieces,
+    isCut,
+  };
+}
 
 /** What is told of a request: plain data; as JSON, what is undefined is absent. */
 export interface Explanation extends CacheExplanation {
@@ -21,7 +207,7 @@ export interface Explanation extends CacheExplanation {
 }
 
 /** Makes it. */
-export function explain(
+export function explainResponse(
   {
     method,
     scheme,

@@ -1,8 +1,11 @@
-/** Bodies put together from pieces: spans of a representation, and the text between the parts of a multipart. */
+/**
+ * Bodies put together from pieces: spans of a representation, and the text between the parts of a multipart. A body comes in
+ * the same tick where memory has it, from a file by the system where that costs less, and as a stream otherwise.
+ */
 
 import { type Span, spanSize } from '../bytes/span.ts';
-import { chunksOf } from '../cache/block-bytes.ts';
-import type { ByteReader, Representation } from '../cache/representation.ts';
+import type { ByteReader, Representation } from '../cache/answer.ts';
+import { chunksOf } from '../cache/read/read-ahead.ts';
 import type { Body, BodyStream, MovableBytes, ProxyRequest, Taken } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 

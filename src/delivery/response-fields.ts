@@ -1,9 +1,9 @@
-/** The fields of a response that is made from a stored or relayed one. */
+/** The fields of a response that is made from a stored one or passed on: of a 200, a 206, a 304, and of a response to HEAD. */
 
 import type { AnswerFacts } from '../cache/answer.ts';
+import { onceForEach } from '../http/collections.ts';
 import { type Field, type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
 import type { KeptFields } from '../http/message.ts';
-import { onceForEach } from '../http/once-for-each.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { formatCacheStatus } from '../semantics/cache-status.ts';
 import { contentDigestFields, withReprDigest } from '../semantics/digest.ts';
@@ -57,13 +57,13 @@ export class ReuseFields {
   /** Of a 200. */
   readonly whole: KeptFields;
   readonly #response: StoredResponse;
-  readonly #terms: ReuseTerms;
+  readonly #terms: ReuseFieldTerms;
   #partial: KeptFields | undefined;
   #head: KeptFields | undefined;
   #notModified: KeptFields | undefined;
   #multipart: KeptFields | undefined;
 
-  constructor(response: StoredResponse, terms: ReuseTerms) {
+  constructor(response: StoredResponse, terms: ReuseFieldTerms) {
     this.#response = response;
     this.#terms = terms;
     this.whole = keptFields(this.#forward(fieldsOfReuse(response)));
@@ -108,7 +108,7 @@ export function keptFields(lines: Fields): KeptFields {
 }
 
 /** What decides these fields besides the stored ones: see `DeliveryContext`. */
-export interface ReuseTerms {
+export interface ReuseFieldTerms {
   readonly forward: (fields: Fields) => Fields;
   readonly sendsDigest: boolean;
 }

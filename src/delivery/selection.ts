@@ -1,11 +1,24 @@
-/** Which part of a representation a request gets, and with which status: decided before any byte is read. */
+/**
+ * Selects which part of a representation a request gets, and with which status, before any byte is read: preconditions first,
+ * then ranges (RFC 9110 §13.2.2, §14.2). Several ranges become multipart/byteranges where that costs less than the whole.
+ */
 
 import type { Span } from '../bytes/span.ts';
-import { fieldLines, fieldValue } from '../http/fields.ts';
+import type { Clock } from '../http/clock.ts';
+import { onceForEach } from '../http/collections.ts';
+import { type Fields, fieldLines, fieldValue } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { evaluatePreconditions } from '../semantics/precondition.ts';
-import { parseRange, type RangeSpec, selectRanges, selectSpan } from '../semantics/range.ts';
+import {
+  type ByterangesFraming,
+  createBoundary,
+  frameByteranges,
+  parseRange,
+  type RangeSpec,
+  selectRanges,
+  selectSpan,
+} from '../semantics/range.ts';
 
 /** How ranges are obeyed on a route. */
 export interface RangeRules {
@@ -36,7 +49,7 @@ export type DecidedSelection =
 export type Selection = DecidedSelection | { readonly kind: 'undecided'; readonly specs: readonly RangeSpec[] };
 
 /** The parts of a stored response that a selection depends on. */
-export type Selectable = Pick<StoredResponse, 'status' | 'fields' | 'ownEntityTag' | 'responseAt'>;
+type Selectable = Pick<StoredResponse, 'status' | 'fields' | 'ownEntityTag' | 'responseAt'>;
 
 /** Preconditions first, then the range, in the order of RFC 9110 §13.2.2. `sizeBytes` is undefined while it is not known. */
 export function selectDelivery(
@@ -74,6 +87,47 @@ export function selectSpecs(specs: readonly RangeSpec[], sizeBytes: number, rule
 }
 
 /** The Content-Type that each part of a multipart body repeats. */
-export function partType(response: Selectable): string | undefined {
+function partType(response: Selectable): string | undefined {
   return fieldValue(response.fields, 'content-type');
+}
+
+/** The rules of the route, and what is passed in. */
+export interface DeliveryContext {
+  readonly rules: RangeRules;
+  /** Whether responses state the digest of the whole representation where it is known (RFC 9530 §3). */
+  readonly sendsDigest: boolean;
+  /** What is passed on of the fields of a stored response; the same array for the same one, which must not change. */
+  readonly forward: (fields: Fields) => Fields;
+  readonly clock: Clock;
+  /** Random bytes, for boundaries. */
+  readonly random: (size: number) => Uint8Array;
+}
+
+/** What of a route decides how its responses are delivered. */
+interface DeliveryRules {
+  readonly ranges: Pick<RangeRules, 'maxRanges' | 'coalesceGapBytes'>;
+  readonly lengthWaitMs: number;
+  readonly cache: { readonly digest: boolean };
+}
+
+/** The context of each route, made once. */
+export function createDeliveryContexts(
+  parts: Omit<DeliveryContext, 'rules' | 'sendsDigest'>,
+): (route: DeliveryRules) => DeliveryContext {
+  return onceForEach(({ ranges, lengthWaitMs, cache }: DeliveryRules) => {
+    return { ...parts, rules: { ...ranges, lengthWaitMs }, sendsDigest: cache.digest };
+  });
+}
+
+/** A multipart body may cost this much more than the whole before the whole is sent instead, in bytes. */
+const MAX_MULTIPART_EXCESS_BYTES = 4096;
+
+/** Frames the spans of a response; undefined where the whole is to be sent. `random` gives random bytes. */
+export function frameParts(
+  { spans, sizeBytes }: PartialSelection,
+  response: Selectable,
+  random: (size: number) => Uint8Array,
+): ByterangesFraming | undefined {
+  const framing = frameByteranges(spans, { sizeBytes, contentType: partType(response) }, createBoundary(random));
+  return framing.sizeBytes > sizeBytes + MAX_MULTIPART_EXCESS_BYTES ? undefined : framing;
 }

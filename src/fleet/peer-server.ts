@@ -1,9 +1,34 @@
-/** Answers what other processes ask about the keys that this one has the lease of. */
+/**
+ * Answers other workers about the keys that this worker holds the lease of: one session for each question, until the last byte
+ * is sent.
+ */
 
 import { chmod, stat, unlink } from 'node:fs/promises';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { PeerSession, type PeerSessionOptions } from './peer-session.ts';
+import type { Span } from '../bytes/span.ts';
+import type { Answer, Relay, Representation } from '../cache/answer.ts';
+import type { Cache } from '../cache/cache.ts';
+import type { AdmissionContext } from '../guard/admit.ts';
+import type { Clock } from '../http/clock.ts';
+import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import type { ToldEnd, ToldPresence } from './peer-client.ts';
+import {
+  type Frame,
+  type FrameKind,
+  FrameReader,
+  formatDataHead,
+  formatFrame,
+  frameKinds,
+  readValue,
+} from './peer-connection.ts';
+import {
+  describeAnswer,
+  describeFailure,
+  type PeerInquiry,
+  type PeerQuestion,
+  takeUpQuestion,
+} from './peer-messages.ts';
 
 /**
  * So many connections may wait to be accepted, as far as the system lets them: all who have waited for one lease connect in the
@@ -73,4 +98,204 @@ function listen(server: Server, path: string): Promise<void> {
       resolve();
     });
   });
+}
+
+/** How often it is told that somebody is there, whatever there is to tell, in milliseconds. */
+const BEAT_MS = 3_000;
+/** Bytes go in frames of at most so many. */
+const MAX_DATA_BYTES = 256 * 1024;
+
+/** What a session works with. */
+interface PeerSessionOptions {
+  readonly cache: Pick<Cache, 'answerPeer'>;
+  /** The rules that serve now. */
+  readonly admission: () => Pick<AdmissionContext, 'router' | 'gateOf'>;
+  readonly clock: Pick<Clock, 'after'>;
+}
+
+/** One connection. */
+class PeerSession {
+  readonly #socket: Socket;
+  readonly #options: PeerSessionOptions;
+  readonly #reader = new FrameReader();
+  /** Aborted when the other end is gone. */
+  readonly #gone = new AbortController();
+  #stopBeating: () => void = () => {};
+  #onSent: PeerInquiry['onSent'] = () => {};
+  #answer: Answer | undefined;
+  /** Ends what waits for presence. */
+  #waiting: AbortController | undefined;
+
+  constructor(socket: Socket, options: PeerSessionOptions) {
+    this.#socket = socket;
+    this.#options = options;
+  }
+
+  /** Listens. */
+  begin(): void {
+    const socket = this.#socket;
+    socket.on('data', (chunk: Buffer) => this.#receive(chunk));
+    // The end follows.
+    socket.on('error', () => {});
+    socket.on('close', () => this.#leave());
+    this.#beat();
+  }
+
+  #receive(chunk: Buffer): void {
+    try {
+      for (const frame of this.#reader.read(chunk)) this.#take(frame);
+    } catch {
+      this.#socket.destroy();
+    }
+  }
+
+  #take(frame: Frame): void {
+    switch (frame.kind) {
+      case frameKinds.ask:
+        return void this.#attempt(() => this.#ask(readValue<PeerQuestion>(frame)));
+      case frameKinds.open:
+        return void this.#attempt(() => this.#open(readValue<readonly Span[]>(frame)));
+      case frameKinds.present:
+        return void this.#attempt(() => this.#wait(readValue<number>(frame)));
+      default:
+        throw new RangeError(`A frame ${frame.kind} from who asks.`);
+    }
+  }
+
+  /** Tells of a failure; nothing follows it. */
+  async #attempt(step: () => Promise<void>): Promise<void> {
+    try {
+      await step();
+    } catch (thrown) {
+      this.#send(frameKinds.failed, describeFailure(toProxyError(thrown)));
+    }
+  }
+
+  async #ask(question: PeerQuestion): Promise<void> {
+    const { cache, admission } = this.#options;
+    const { signal } = this.#gone;
+    const asker = { signal, onInterim: (interim: unknown) => this.#send(frameKinds.interim, interim) };
+    const taken = takeUpQuestion(question, admission(), asker);
+    const held = taken && (await cache.answerPeer(taken.inquiry, question.given));
+    this.#onSent = taken?.onSent ?? this.#onSent;
+    this.#answer = held?.answer;
+    if (signal.aborted) return this.#giveBack();
+    this.#send(frameKinds.answer, describeAnswer(held));
+    if (held?.answer?.kind === 'relay') await this.#passOn(held.answer.relay);
+  }
+
+  async #open(spans: readonly Span[]): Promise<void> {
+    this.#waiting?.abort();
+    const representation = this.#representation();
+    const { signal } = this.#gone;
+    const reader = await representation.open(spans, signal).finally(() => representation.close());
+    // What it waits for is wanted by nobody then.
+    signal.addEventListener('abort', () => reader.close(), { once: true });
+    try {
+      this.#send(frameKinds.opened);
+      for (const { start, end } of spans) {
+        for (let offset = start; offset < end; ) {
+          signal.throwIfAborted();
+          const chunk = reader.peek(offset, end) ?? (await reader.read(offset, end));
+          if (chunk === undefined) break;
+          await this.#sendBytes(chunk, offset);
+          offset += chunk.length;
+        }
+      }
+      this.#sendEnd({ sizeBytes: representation.sizeBytes, trailers: undefined });
+    } finally {
+      reader.close();
+    }
+  }
+
+  async #wait(end: number): Promise<void> {
+    const representation = this.#representation();
+    const waiting = new AbortController();
+    this.#waiting = waiting;
+    const signal = AbortSignal.any([this.#gone.signal, waiting.signal]);
+    try {
+      const isPresent = await representation.whenPresent(end, signal);
+      const told: ToldPresence = { isPresent, sizeBytes: representation.sizeBytes };
+      this.#send(frameKinds.presence, told);
+    } catch (thrown) {
+      // Who opens it does not wait any more.
+      if (!waiting.signal.aborted) throw thrown;
+    }
+  }
+
+  async #passOn({ response: { body } }: Relay): Promise<void> {
+    try {
+      let offset = 0;
+      for await (const chunk of body) {
+        await this.#sendBytes(chunk, offset);
+        offset += chunk.length;
+      }
+      this.#sendEnd({ sizeBytes: undefined, trailers: body.trailers?.() });
+    } finally {
+      body.close();
+    }
+  }
+
+  /** Sends bytes, and waits until there is room for more. */
+  async #sendBytes(bytes: Uint8Array, offset: number): Promise<void> {
+    const originBytes = this.#answer?.originBytes() ?? 0;
+    for (let at = 0; at < bytes.length; at += MAX_DATA_BYTES) {
+      const piece = bytes.subarray(at, at + MAX_DATA_BYTES);
+      this.#socket.cork();
+      this.#socket.write(formatDataHead(piece.length, offset + at, originBytes));
+      const hasRoom = this.#socket.write(piece);
+      this.#socket.uncork();
+      this.#onSent(piece.length);
+      if (!hasRoom) await this.#untilDrained();
+    }
+  }
+
+  #untilDrained(): Promise<void> {
+    this.#gone.signal.throwIfAborted();
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        this.#socket.off('drain', go);
+        reject(this.#gone.signal.reason);
+      };
+      const go = () => {
+        this.#gone.signal.removeEventListener('abort', leave);
+        resolve();
+      };
+      this.#socket.once('drain', go);
+      this.#gone.signal.addEventListener('abort', leave, { once: true });
+    });
+  }
+
+  #sendEnd(end: Omit<ToldEnd, 'originBytes'>): void {
+    const told: ToldEnd = { ...end, originBytes: this.#answer?.originBytes() ?? 0 };
+    this.#send(frameKinds.end, told);
+  }
+
+  #send(kind: FrameKind, value?: unknown): void {
+    if (!this.#gone.signal.aborted) this.#socket.write(formatFrame(kind, value));
+  }
+
+  #representation(): Representation {
+    if (this.#answer?.kind !== 'representation') throw new ProxyError('internal', { detail: 'nothing to be read' });
+    return this.#answer.representation;
+  }
+
+  #beat(): void {
+    this.#stopBeating = this.#options.clock.after(BEAT_MS, () => {
+      // Who does not read knows that somebody is there.
+      if (!this.#socket.writableNeedDrain) this.#send(frameKinds.beat);
+      this.#beat();
+    });
+  }
+
+  #leave(): void {
+    this.#stopBeating();
+    this.#gone.abort(new ProxyError('client_gone'));
+    this.#giveBack();
+  }
+
+  #giveBack(): void {
+    if (this.#answer?.kind === 'representation') this.#answer.representation.close();
+    if (this.#answer?.kind === 'relay') this.#answer.relay.response.body.close();
+  }
 }

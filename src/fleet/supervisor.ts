@@ -1,24 +1,34 @@
-/** Keeps the workers of a fleet running and together: it holds no store and serves no client. */
+/**
+ * Keeps the workers of a fleet running: it starts and replaces them, reloads all of them in two steps or none, and passes on
+ * invalidations. A worker that does not apply an invalidation in time is ended. The supervisor has no store and serves no
+ * client.
+ */
 
 import { OperationFault } from '../admin/operations.ts';
-import type { News } from '../cache/fleet.ts';
+import type { InvalidationMessage } from '../cache/fleet.ts';
 import type { Clock } from '../http/clock.ts';
 import type { Emit } from '../telemetry/events.ts';
-import type { BackoffOptions } from './backoff.ts';
-import type { ConfigSource, SupervisorCalls, WorkerStart } from './calls.ts';
-import { ChannelGone } from './channel.ts';
-import type { RosterEntry } from './fleet-operations.ts';
-import { abandonAll, commitAll, prepareAll } from './fleet-reload.ts';
-import type { FleetSockets, NamedPlace } from './fleet-sockets.ts';
-import { Handover } from './handover.ts';
-import type { HeartbeatOptions } from './heartbeat.ts';
-import type { LeaseTable } from './lease-table.ts';
-import { relayNews } from './news-relay.ts';
-import type { ForkWorker } from './worker-process.ts';
-import { type Incumbent, WorkerSlot } from './worker-slot.ts';
+import {
+  ChannelGone,
+  type ConfigSource,
+  type Remote,
+  type SupervisorCalls,
+  type WorkerCalls,
+  type WorkerStart,
+} from './channel.ts';
+import type { LeaseTable } from './leases.ts';
+import type { RosterEntry } from './operations.ts';
+import { type FleetSockets, Handover, type NamedPlace } from './supervisor-sockets.ts';
+import {
+  type BackoffOptions,
+  type ForkWorker,
+  type HeartbeatOptions,
+  type Incumbent,
+  WorkerSlot,
+} from './worker-slot.ts';
 
 /** What a supervisor is made of. */
-export interface SupervisorParts {
+interface SupervisorParts {
   readonly workers: number;
   readonly fork: ForkWorker;
   readonly clock: Clock;
@@ -211,7 +221,7 @@ export class Supervisor {
     };
   }
 
-  #tellOthers(instance: string, news: News): Promise<void> {
+  #tellOthers(instance: string, news: InvalidationMessage): Promise<void> {
     const others = this.#slots.filter(
       ({ incumbent }) => incumbent !== undefined && incumbent.instance !== instance && this.#holding.has(incumbent),
     );
@@ -287,5 +297,110 @@ export class Supervisor {
   #cover(): void {
     if (this.#isStopping) return;
     this.#handover.cover(this.#slots.map(({ id, isFit, hasServed }) => ({ slot: id, isFit, isOpen: hasServed })));
+  }
+}
+
+/** One of those that are changed, in its slot: who comes after it there has nothing to do with the change. */
+interface Member {
+  readonly slot: WorkerSlot;
+  readonly incumbent: Incumbent;
+}
+
+/**
+ * Has all of them make it ready; `begin` is called for each before. Rejects where one cannot, when all
+ * have answered. Who dies meanwhile is no hindrance: another one comes, and begins with what is in use by then.
+ */
+async function prepareAll(
+  members: readonly Member[],
+  config: ConfigSource,
+  begin: (slot: WorkerSlot) => void,
+): Promise<void> {
+  const outcomes = await Promise.allSettled(
+    members.map(async ({ slot, incumbent }) => {
+      begin(slot);
+      await unlessGone(incumbent.process.remote.prepareReload(config));
+    }),
+  );
+  const failed = outcomes.find((outcome) => outcome.status === 'rejected');
+  if (failed !== undefined) throw failed.reason;
+}
+
+/** Has all of them give up what they have made ready, if they have. */
+async function abandonAll(members: readonly Member[]): Promise<void> {
+  await Promise.all(
+    members.map((member) =>
+      withWorker(member, 'it could not give up a configuration', (remote) => remote.abandonReload()),
+    ),
+  );
+}
+
+/** Has all of them use what they have made ready; gives the addresses that they serve. Who cannot is replaced. */
+async function commitAll(members: readonly Member[]): Promise<readonly string[] | undefined> {
+  const addresses = await Promise.all(
+    members.map((member) =>
+      withWorker(member, 'it could not go on with another configuration', (remote) => remote.commitReload()),
+    ),
+  );
+  return addresses.find((each) => each !== undefined);
+}
+
+/** Whoever fails is in a state that nobody knows, and is ended. */
+async function withWorker<T>(
+  { slot, incumbent }: Member,
+  complaint: string,
+  ask: (remote: Remote<WorkerCalls>) => Promise<T>,
+): Promise<T | undefined> {
+  try {
+    return await ask(incumbent.process.remote);
+  } catch (error) {
+    const isThere = slot.incumbent === incumbent && !(error instanceof ChannelGone);
+    if (isThere) slot.kill(`${complaint}: ${(error as Error).message}`);
+    await incumbent.process.ended;
+    return undefined;
+  }
+}
+
+async function unlessGone(asked: Promise<void>): Promise<void> {
+  try {
+    await asked;
+  } catch (error) {
+    if (!(error instanceof ChannelGone)) throw error;
+  }
+}
+
+/** How long a worker may take to heed news, in milliseconds: it might serve what was purged. */
+const HEED_MS = 10_000;
+
+/** Tells these workers. Resolves when each has heeded it or has ended; who takes too long, or cannot, is ended. */
+async function relayNews(
+  news: InvalidationMessage,
+  slots: readonly WorkerSlot[],
+  clock: Pick<Clock, 'after'>,
+): Promise<void> {
+  await Promise.all(
+    slots.map(async (slot) => {
+      const { incumbent } = slot;
+      if (incumbent !== undefined) await tellOne(news, slot, incumbent, clock);
+    }),
+  );
+}
+
+async function tellOne(
+  news: InvalidationMessage,
+  slot: WorkerSlot,
+  { process }: Incumbent,
+  clock: Pick<Clock, 'after'>,
+): Promise<void> {
+  const end = (reason: string): void => {
+    if (slot.incumbent?.process === process) slot.kill(reason);
+  };
+  const cancel = clock.after(HEED_MS, () => end(`it has not heeded for ${HEED_MS / 1000} s what was purged`));
+  try {
+    await process.remote.heed(news);
+  } catch (error) {
+    if (!(error instanceof ChannelGone)) end(`it could not heed what was purged: ${(error as Error).message}`);
+    await process.ended;
+  } finally {
+    cancel();
   }
 }

@@ -1,11 +1,20 @@
-/** The place of one worker: whoever dies in it is replaced, and there are never two in it. */
+/**
+ * The place of one worker: its process, the heartbeat that finds a hanging event loop, and the delay before a worker that died
+ * is replaced. There are never two workers in one slot.
+ */
 
+import { type ChildProcess, fork } from 'node:child_process';
 import type { Clock } from '../http/clock.ts';
 import type { Emit, FleetEvent } from '../telemetry/events.ts';
-import { type BackoffOptions, countDeaths, restartDelayMs } from './backoff.ts';
-import { ChannelGone } from './channel.ts';
-import { type HeartbeatOptions, watchHeartbeat } from './heartbeat.ts';
-import { describeEnding, type Ending, type WorkerProcess } from './worker-process.ts';
+import {
+  type Calls,
+  type ChannelEnd,
+  ChannelGone,
+  openChannel,
+  type Remote,
+  type SupervisorCalls,
+  type WorkerCalls,
+} from './channel.ts';
 
 /** One process in a slot. */
 export interface Incumbent {
@@ -15,7 +24,7 @@ export interface Incumbent {
 }
 
 /** What a slot does with its worker, and tells of it. */
-export interface SlotParts {
+interface SlotParts {
   /** Its number, from 1 on. */
   readonly id: number;
   readonly clock: Clock;
@@ -37,7 +46,7 @@ export interface SlotParts {
 }
 
 /** What the worker of a slot is at: there is none, it is not ready yet, it serves, it ends. */
-export type SlotState = 'away' | 'starting' | 'serving' | 'stopping';
+type SlotState = 'away' | 'starting' | 'serving' | 'stopping';
 
 /** How long a process that can no longer be spoken to may take to end by itself, in milliseconds. */
 const FAREWELL_MS = 1000;
@@ -229,4 +238,186 @@ export class WorkerSlot {
   #tell(level: FleetEvent['level'], stage: FleetEvent['stage'], message: string, detail: string | undefined): void {
     this.#parts.emit({ kind: 'fleet', level, worker: this.id, stage, message, detail });
   }
+}
+
+/** How a process has ended. */
+export type Ending =
+  | { readonly kind: 'exit'; readonly code: number }
+  | { readonly kind: 'signal'; readonly signal: string }
+  /** It never was one. */
+  | { readonly kind: 'unstarted'; readonly message: string };
+
+/** A worker that runs, or is about to. */
+export interface WorkerProcess {
+  readonly pid: number;
+  readonly remote: Remote<WorkerCalls>;
+  /** Resolves when nothing can be asked of it any more, which may be before it has ended. */
+  readonly gone: Promise<void>;
+  /** Resolves when there is no such process any more. */
+  readonly ended: Promise<Ending>;
+  /** Ends it at once, whatever it does. */
+  kill(): void;
+}
+
+/** Starts a worker that may ask for these. */
+export type ForkWorker = (calls: SupervisorCalls) => WorkerProcess;
+
+/** Forks a program of Node with these arguments, which opens its channel by `openChannel`. */
+export function forkWorker(program: string, args: readonly string[], calls: SupervisorCalls): WorkerProcess {
+  let child: ChildProcess;
+  try {
+    child = fork(program, args, {
+      serialization: 'advanced',
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      // What observes the supervisor observes its workers; only one process can have the port of a debugger.
+      execArgv: process.execArgv.filter((option) => !option.startsWith('--inspect')),
+    });
+  } catch (error) {
+    return unstarted((error as Error).message);
+  }
+  const { remote, gone, leave } = openChannel<WorkerCalls>(child as ChannelEnd, calls as unknown as Calls);
+  const ended = endOf(child);
+  // Who was never started has no channel that could end.
+  void ended.then(leave);
+  return { pid: child.pid ?? 0, remote, gone, ended, kill: () => void child.kill('SIGKILL') };
+}
+
+/** What the system could not even begin with, for want of memory for example. */
+function unstarted(message: string): WorkerProcess {
+  const ended = Promise.resolve<Ending>({ kind: 'unstarted', message });
+  const nobody: ChannelEnd = { on: () => undefined, once: () => undefined };
+  const { remote, gone, leave } = openChannel<WorkerCalls>(nobody, {});
+  leave();
+  return { pid: 0, remote, gone, ended, kill: () => undefined };
+}
+
+function endOf(child: ChildProcess): Promise<Ending> {
+  const { promise, resolve } = Promise.withResolvers<Ending>();
+  child.once('exit', (code, signal) => {
+    resolve(signal === null ? { kind: 'exit', code: code ?? 0 } : { kind: 'signal', signal });
+  });
+  child.on('error', ({ message }) => {
+    // Errors of a running child are those of sending, which the end of the channel tells of.
+    if (child.pid === undefined) resolve({ kind: 'unstarted', message });
+  });
+  return promise;
+}
+
+/** An end in words that follow the name of who has ended. */
+export function describeEnding(ending: Ending): string {
+  switch (ending.kind) {
+    case 'exit':
+      return `ended with exit code ${ending.code}`;
+    case 'signal':
+      return `was ended by ${ending.signal}`;
+    case 'unstarted':
+      return `could not be started: ${ending.message}`;
+  }
+}
+
+/** How much patience there is. */
+export interface HeartbeatOptions {
+  /** Milliseconds from one question to the next. */
+  readonly intervalMs: number;
+  /** After so many intervals without an answer it counts as silent. */
+  readonly silentAfter: number;
+  /** After so many it counts as dead. */
+  readonly deadAfter: number;
+}
+
+/** Half a minute, and others help out after four seconds. */
+export const workerHeartbeat: HeartbeatOptions = { intervalMs: 2000, silentAfter: 2, deadAfter: 15 };
+
+/** Who is asked, and who is told. */
+interface HeartbeatParts {
+  readonly clock: Pick<Clock, 'after'>;
+  /** Asks; resolves with the answer. */
+  readonly beat: () => Promise<unknown>;
+  readonly onSilent: () => void;
+  /** It answers again after it was silent. */
+  readonly onHeard: () => void;
+  /** Called once, and the last that is called. */
+  readonly onDead: () => void;
+}
+
+/**
+ * Asks again and again, until the returned function is called. Intervals are counted, not time: who was stopped together with
+ * those it asks, and wakes up before them, has missed one interval and not an hour.
+ */
+export function watchHeartbeat(parts: HeartbeatParts, options: HeartbeatOptions): () => void {
+  const { clock, beat, onSilent, onHeard, onDead } = parts;
+  let missed = 0;
+  let isWaiting = false;
+  let isOver = false;
+  let cancel = () => {};
+
+  const ask = async (): Promise<void> => {
+    isWaiting = true;
+    try {
+      await beat();
+    } catch {
+      // Its end is told elsewhere.
+      return;
+    }
+    isWaiting = false;
+    if (!isOver && missed >= options.silentAfter) onHeard();
+    missed = 0;
+  };
+  const tick = (): void => {
+    if (isWaiting) missed += 1;
+    else void ask();
+    if (missed === options.silentAfter) onSilent();
+    if (missed >= options.deadAfter) {
+      isOver = true;
+      onDead();
+      return;
+    }
+    cancel = clock.after(options.intervalMs, tick);
+  };
+  tick();
+  return () => {
+    isOver = true;
+    cancel();
+  };
+}
+
+/** How the time between one death and the next start grows. */
+export interface BackoffOptions {
+  /** The second of two deaths in a row is waited for so long, in milliseconds; each further one twice as long. */
+  readonly firstMs: number;
+  /** No wait is longer, in milliseconds. */
+  readonly mostMs: number;
+  /** No wait is longer where nobody else serves, in milliseconds: clients wait for it. */
+  readonly mostAloneMs: number;
+  /** Who has lived for so many milliseconds has not died in a row. */
+  readonly steadyAfterMs: number;
+}
+
+/** How a running server waits. */
+export const workerBackoff: BackoffOptions = {
+  firstMs: 500,
+  mostMs: 30_000,
+  mostAloneMs: 1000,
+  steadyAfterMs: 60_000,
+};
+
+/** Deaths in a row, the latest included, when the one before was the `deaths`-th and this one came after `livedMs`. */
+export function countDeaths(deaths: number, livedMs: number, { steadyAfterMs }: BackoffOptions): number {
+  return livedMs >= steadyAfterMs ? 1 : deaths + 1;
+}
+
+/**
+ * Milliseconds until the next start after so many deaths in a row: none after the first one. `fraction` is chance, from 0 to 1:
+ * it takes up to half of a wait away, so that places that were left together are not taken together. `isAlone` says that nobody
+ * else serves.
+ */
+export function restartDelayMs(
+  deaths: number,
+  fraction: number,
+  isAlone: boolean,
+  { firstMs, mostMs, mostAloneMs }: BackoffOptions,
+): number {
+  if (deaths <= 1) return 0;
+  const delayMs = Math.min(isAlone ? mostAloneMs : mostMs, firstMs * 2 ** (deaths - 2));
+  return Math.round(delayMs * (1 - fraction / 2));
 }

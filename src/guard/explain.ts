@@ -1,8 +1,8 @@
 /** What would become of a request, for those who run the server: the same steps as for a real one, up to the cache's decision. */
 
 import type { Cache } from '../cache/cache.ts';
-import { createDeliveryContexts } from '../delivery/context.ts';
-import { type Explanation, explain } from '../delivery/explanation.ts';
+import { type Explanation, explainResponse } from '../delivery/explanation.ts';
+import { createDeliveryContexts } from '../delivery/selection.ts';
 import type { Clock } from '../http/clock.ts';
 import type { ProxyRequest } from '../http/message.ts';
 import { errorKinds, toProxyError } from '../http/proxy-error.ts';
@@ -37,7 +37,7 @@ export function createExplainer(context: ExplainContext): (request: ProxyRequest
       }
       const { route, inquiry } = examined;
       const explained = await cache.explain(inquiry);
-      const explanation = explain(inquiry.request, route.name, explained, deliveryOf(route));
+      const explanation = explainResponse(inquiry.request, route.name, explained, deliveryOf(route));
       return { kind: 'explained', explanation };
     } catch (thrown) {
       const { code, status } = toProxyError(thrown);

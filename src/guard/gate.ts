@@ -1,16 +1,24 @@
-/** What stands before a route: who may pass, and what its responses are given on their way out. */
+/**
+ * What stands before a route: which requests may pass, how much they may take, and which fields their responses get. Also the gate
+ * for Rangeway's own requests, such as those that warm the store.
+ */
 
-import type { ErrorPages } from '../delivery/error-page.ts';
 import type { JourneyAllowance } from '../delivery/journey.ts';
-import { presentProblem } from '../delivery/problem-form.ts';
+import { type ErrorPages, presentProblem } from '../delivery/problem.ts';
 import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import type { Routed } from '../routing/inquiry.ts';
-import type { Access } from './access.ts';
-import type { Allowance, Allowances, HitAllowances, Loan, TunnelTerms } from './allowances.ts';
+import { type Access, forOneRequest } from './access/access.ts';
 import type { Client } from './client.ts';
-import { type Presentation, plainPresentation } from './presentation.ts';
-import { forOneRequest } from './privacy.ts';
+import { type Presentation, plainPresentation } from './fields/presentation.ts';
+import {
+  type Allowance,
+  type Allowances,
+  createCountedDelivery,
+  type HitAllowances,
+  type Loan,
+  type TunnelTerms,
+} from './limits/allowances.ts';
 import { type PurgeRules, type RequestedPurge, selectPurge } from './purge.ts';
 
 /** What a gate says to a request. Refusals are thrown, as `ProxyError`. */
@@ -155,4 +163,45 @@ class NoAllowance implements Allowance {
   }
 
   leave(): void {}
+}
+
+/**
+ * Creates a gate beside that of a route. It asks for no credentials and counts no requests, for nobody from outside comes to
+ * it; and the origin is used within the limits that hold for all clients together. `name` tells its client apart from others;
+ * clients have none like it (`clientName`).
+ */
+export function createInsideGate(gate: Pick<Gate, 'lend'>, name: string): Gate {
+  const client = `inside ${name}`;
+  return {
+    admit(request, _client, routed, notes) {
+      const allowance = createInsideAllowance(request, client, gate.lend(routed, client));
+      notes.allowance = allowance;
+      return { kind: 'passed', routed, request, allowance };
+    },
+    examine: () => Promise.reject(new Error('a request of our own is not explained')),
+    lend: (routed) => gate.lend(routed, client),
+    selectPurge: () => undefined,
+    present: (_request, response) => response,
+    presentInterim: (fields) => fields,
+  };
+}
+
+/** What is read is paid for while it is read, and what comes in one piece at the end. */
+function createInsideAllowance(request: ProxyRequest, client: string, { origin, repay }: Loan): Allowance {
+  let isPaid = false;
+  return {
+    request,
+    origin,
+    client,
+    openTunnel: () => ({ idleTimeoutMs: 0 }),
+    present(response) {
+      const { body } = response;
+      if (body.kind !== 'stream') return response;
+      isPaid = true;
+      return { ...response, body: { ...body, stream: createCountedDelivery(body.stream, repay) } };
+    },
+    leave({ bytesSent }) {
+      if (!isPaid) repay(bytesSent);
+    },
+  };
 }

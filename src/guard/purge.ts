@@ -1,18 +1,17 @@
 /** PURGE requests: who may remove by them what is stored, and what they mean. */
 
 import type { Cache } from '../cache/cache.ts';
-import type { CachePurge } from '../cache/purge.ts';
+import type { CachePurge } from '../cache/invalidate/purge.ts';
 import { type Fields, fieldLines, hasField, listMembers } from '../http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
+import { namesOfResource, prefixesOf } from '../routing/cache-key.ts';
 import type { Routed } from '../routing/inquiry.ts';
-import { namesOfResource, prefixesOf } from '../routing/key-search.ts';
 import { normaliseTarget } from '../routing/target.ts';
-import { hasTagField, parseTags, storedTag } from '../semantics/cache-tags.ts';
+import { hasTagField, parseTags, storedTag } from '../semantics/invalidation.ts';
 import type { Emit } from '../telemetry/events.ts';
-import { isForwarded } from './claims.ts';
-import type { Client } from './client.ts';
-import type { PeerList } from './peers.ts';
+import type { Client, PeerList } from './client.ts';
+import { isForwarded } from './fields/forwarding.ts';
 
 /** By what a request may say what is to be removed. */
 export type PurgeKind = 'url' | 'prefix' | 'tag';

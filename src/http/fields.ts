@@ -1,4 +1,7 @@
-/** Field lines as plain data: an ordered list of lower-case name and value (RFC 9110 §5). */
+/**
+ * Field lines as plain data: an ordered list of lower-case name and value (RFC 9110 §5); and names in the spelling that HTTP/1.1
+ * peers are used to.
+ */
 
 /** One field line. The name is lower-case; the value has no leading or trailing white space. */
 export type Field = readonly [name: string, value: string];
@@ -66,4 +69,32 @@ export function trimWhitespace(text: string): string {
 
 function isWhitespace(code: number): boolean {
   return code === 0x20 || code === 0x09;
+}
+
+/** Words that are not written with one capital first, as they stand between the hyphens of a field name. */
+const specialWords: ReadonlyMap<string, string> = new Map(
+  ['CDN', 'CH', 'DNS', 'DNT', 'DPR', 'GPC', 'HTTP2', 'ID', 'IP', 'MD5', 'MIME', 'NEL', 'P3P', 'TE', 'UA', 'URI', 'URL']
+    .concat(['ETag', 'RateLimit', 'SOAPAction', 'SourceMap', 'WebSocket', 'WWW', 'XSS'])
+    .map((word) => [word.toLowerCase(), word]),
+);
+
+/** How many names are remembered; a peer that invents names must not fill the memory. */
+const rememberedNames = 512;
+const remembered = new Map<string, string>();
+
+/**
+ * A lower-case field name in its conventional case: `content-type` becomes `Content-Type`, `etag` becomes `ETag`.
+ * Field names are case-insensitive (RFC 9110 §5.1), but some old HTTP/1.1 peers compare them as bytes. HTTP/2 wants
+ * them in lower case (RFC 9113 §8.2.1): not for it.
+ */
+export function wireFieldName(name: string): string {
+  const known = remembered.get(name);
+  if (known !== undefined) return known;
+  const wireName = name.split('-').map(wireWord).join('-');
+  if (remembered.size < rememberedNames) remembered.set(name, wireName);
+  return wireName;
+}
+
+function wireWord(word: string): string {
+  return specialWords.get(word) ?? word.charAt(0).toUpperCase() + word.slice(1);
 }

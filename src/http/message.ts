@@ -1,7 +1,9 @@
-/** Requests and responses as plain values; no protocol and no socket is known here. */
+/**
+ * Requests and responses as plain values; no protocol and no socket is known here. Read this file first. Also problem details of
+ * our own errors (RFC 9457), a request with some parts changed, and the chunks of a body one by one.
+ */
 
 import type { Fields } from './fields.ts';
-import type { Problem } from './problem.ts';
 import type { ProxyError } from './proxy-error.ts';
 
 /**
@@ -115,7 +117,7 @@ export interface ProxyResponse {
   /** Whether the connection must end after this response. */
   readonly closeConnection?: boolean;
   /** What it is about, where it is an error of our own: whoever knows the client gives it the form that this one prefers. */
-  readonly problem?: Problem;
+  readonly problem?: ProblemDetails;
   /** Called once, when the response is over for the listener. Does not throw. */
   readonly onDelivered?: ((delivery: Delivery) => void) | undefined;
 }
@@ -189,4 +191,111 @@ export interface Handler {
   (request: ProxyRequest): ProxyResponse | Promise<ProxyResponse>;
   /** A shorter road to the same answers, for plain heads. */
   readonly hit?: HitRoad | undefined;
+}
+
+/** Problem details (RFC 9457 §3.1). The type is `about:blank`, which is left out (§4.2.1). */
+export interface ProblemDetails {
+  readonly status: number;
+  /** The phrase of the status. */
+  readonly title: string;
+  /** A sentence for people, which says nothing that only operators should know. */
+  readonly detail: string;
+}
+
+/** What may be another one. */
+type RequestChanges = Partial<Omit<ProxyRequest, 'signal' | 'sendInterim'>>;
+
+/** A copy with these changes. Its signal is made when it is first asked for, as that of the original. */
+export function changedRequest(request: ProxyRequest, changes: RequestChanges): ProxyRequest {
+  return new ChangedRequest(request, changes);
+}
+
+/** A class, because what a listener gives is an object of a class too: a spread would leave out its getters. */
+class ChangedRequest implements ProxyRequest {
+  readonly method: ProxyRequest['method'];
+  readonly scheme: ProxyRequest['scheme'];
+  readonly authority: ProxyRequest['authority'];
+  readonly target: ProxyRequest['target'];
+  readonly version: ProxyRequest['version'];
+  readonly fields: ProxyRequest['fields'];
+  readonly body: ProxyRequest['body'];
+  readonly bodySizeBytes: ProxyRequest['bodySizeBytes'];
+  readonly peer: ProxyRequest['peer'];
+  readonly receivedAt: ProxyRequest['receivedAt'];
+  readonly takesMovable: boolean;
+  readonly #original: ProxyRequest;
+
+  constructor(original: ProxyRequest, changes: RequestChanges) {
+    const { method, scheme, authority, target, version, fields, body, bodySizeBytes, peer, receivedAt, takesMovable } =
+      {
+        ...original,
+        ...changes,
+      };
+    this.method = method;
+    this.scheme = scheme;
+    this.authority = authority;
+    this.target = target;
+    this.version = version;
+    this.fields = fields;
+    this.body = body;
+    this.bodySizeBytes = bodySizeBytes;
+    this.peer = peer;
+    this.receivedAt = receivedAt;
+    this.takesMovable = takesMovable === true;
+    this.#original = original;
+  }
+
+  get signal(): AbortSignal {
+    return this.#original.signal;
+  }
+
+  sendInterim(interim: Parameters<ProxyRequest['sendInterim']>[0]): void {
+    this.#original.sendInterim(interim);
+  }
+}
+
+/** Has content moved to where it goes; gives how many bytes, 0 where it has to be read. */
+export interface Mover {
+  move?(content: Pick<BodyStream, 'moveTo'>): number;
+}
+
+/**
+ * What is read of a body that has just been moved, because its socket takes nothing more, in bytes: only who waits with a write
+ * is told when there is room again.
+ */
+const betweenBytes = 8 * 1024;
+
+/** Reads a body once. It is not closed by it. */
+export class Chunks {
+  readonly #body: BodyStream;
+  #iterator: AsyncIterator<Uint8Array> | undefined;
+  #hasMoved: boolean;
+
+  constructor(body: BodyStream, hasMoved = false) {
+    this.#body = body;
+    this.#hasMoved = hasMoved;
+  }
+
+  /** Has content that comes next moved past this process: how many bytes; undefined where it has to be read. */
+  move(outlet: Mover): number | undefined {
+    const movedBytes = outlet.move?.(this.#body) ?? 0;
+    if (movedBytes === 0) return undefined;
+    this.#hasMoved = true;
+    return movedBytes;
+  }
+
+  /** The next chunk; undefined after the last one. Throws or rejects as the body does. One call at a time. */
+  next(): Uint8Array | undefined | Promise<Uint8Array | undefined> {
+    const taken = this.#body.take?.(this.#hasMoved ? betweenBytes : undefined) ?? 'later';
+    // Where that does not help the moving on, the rest is read as ever.
+    this.#hasMoved = false;
+    if (taken === 'later') return this.#wait();
+    return taken === 'end' ? undefined : taken;
+  }
+
+  async #wait(): Promise<Uint8Array | undefined> {
+    this.#iterator ??= this.#body[Symbol.asyncIterator]();
+    const { done, value } = await this.#iterator.next();
+    return done === true ? undefined : value;
+  }
 }

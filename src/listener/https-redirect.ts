@@ -4,7 +4,7 @@ import { Journey } from '../delivery/journey.ts';
 import type { Clock } from '../http/clock.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
-import { hostOf, normaliseAuthority } from '../routing/authority.ts';
+import { hostOf, normaliseAuthority } from '../routing/target.ts';
 import type { Emit } from '../telemetry/events.ts';
 
 /** What redirects are made with. */

@@ -2,7 +2,7 @@
 
 import type { Socket } from 'node:net';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
-import type { Certificates } from './certificates.ts';
+import type { Certificates } from './accept/tls.ts';
 
 /** Limits on what a client may send and on how long it may take. All of them are of the client's side only. */
 export interface ListenerLimits {

@@ -3,7 +3,7 @@
 import type { Readable } from 'node:stream';
 import type { BodyStream } from '../http/message.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
-import type { Pacer } from './pace.ts';
+import type { Pacer } from './timeouts.ts';
 
 /** A message of HTTP/1, or a stream of HTTP/2. */
 export interface Message extends Readable {

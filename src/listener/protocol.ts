@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { Handler, Peer } from '../http/message.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { ListenerLimits, Tunnel } from './listener.ts';
-import type { After } from './rounds.ts';
+import type { After } from './timeouts.ts';
 
 /** What a protocol is spoken with. */
 export interface ProtocolOptions {

@@ -1,14 +1,16 @@
-/** From the parsed head of a request to the head that a handler is given, or a refusal. */
+/**
+ * Turns the parsed head of a request into the request that a handler gets, or a refusal: target and authority (RFC 9112 §3.2),
+ * Host, Expect, and the framing of the body (RFC 9112 §6). What two readers could read in two ways is refused.
+ */
 
 import { METHODS } from 'node:http';
+import { isIPv6 } from 'node:net';
 import { type Field, type Fields, fieldLines, fieldValue } from '../http/fields.ts';
-import type { Peer } from '../http/message.ts';
+import type { BodyStream, InterimResponse, Peer, ProxyRequest } from '../http/message.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
 import { allowedMethods } from '../semantics/method.ts';
-import type { ParsedHead } from './http1/request-head.ts';
 import type { ListenerLimits, RequestHead } from './listener.ts';
-import { type RequestFraming, readRequestFraming } from './request-framing.ts';
-import { isAuthority, readTarget } from './target.ts';
+import type { ParsedHead } from './request-head.ts';
 
 /** A request whose head was received, or why it goes no further. */
 export type Reception =
@@ -113,4 +115,161 @@ function withHost(fields: Fields, authority: string): Fields {
 /** A request that goes no further. */
 export function refused(code: ErrorCode, detail: string): Reception {
   return { kind: 'refused', error: new ProxyError(code, { detail }) };
+}
+
+/** A target in origin-form or `*`, with the authority if the target named one; or why it is none. */
+type TargetReading =
+  | { readonly kind: 'target'; readonly target: string; readonly authority: string | undefined }
+  | { readonly kind: 'refused'; readonly reason: string };
+
+/** RFC 3986 §3.3 and §3.4, but any visible character: some clients encode less than they should. */
+const originForm = /^\/[\x21\x22\x24-\x7e]*$/;
+const visible = /^[\x21-\x7e]+$/;
+const absoluteForm = /^(?<scheme>[a-z][a-z0-9+.-]*):\/\/(?<authority>[^/?]*)(?<rest>.*)$/i;
+/** A name without an encoded byte and without a port, as most are. */
+const plainName = /^[\w.-]+$/;
+/** A host and its port, which is at most 65535. */
+const hostAndPort =
+  /^(?:\[(?:[0-9a-f:.]+|v[0-9a-f]+\.[\w.~!$&'()*+,;=:-]+)\]|(?:[\w.~!$&'()*+,;=-]|%[0-9a-f]{2})+)(?::(?:[0-9]{0,4}|[0-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?$/i;
+
+/**
+ * Reads a request target in origin-form, in absolute-form of the given scheme, or in asterisk-form for OPTIONS. The target
+ * URI of another scheme is not one of this connection's resources (RFC 9110 §7.4). A path that is missing from the
+ * absolute-form becomes `/`, or `*` for OPTIONS (RFC 9112 §3.2.4).
+ */
+export function readTarget(method: string, text: string, scheme: 'http' | 'https'): TargetReading {
+  if (originForm.test(text)) return { kind: 'target', target: text, authority: undefined };
+  if (!visible.test(text)) return refusedTarget('the target has characters that a URI cannot have');
+  if (text.includes('#')) return refusedTarget('the target has a fragment');
+  if (text === '*') {
+    return method === 'OPTIONS'
+      ? { kind: 'target', target: '*', authority: undefined }
+      : refusedTarget('* is for OPTIONS only');
+  }
+  const parts = absoluteForm.exec(text)?.groups;
+  if (parts === undefined) return refusedTarget('the target is no path and no URI');
+  const { scheme: givenScheme = '', authority = '', rest = '' } = parts;
+  if (givenScheme.toLowerCase() !== scheme) return refusedTarget(`the target is no ${scheme} URI`);
+  if (!isAuthority(authority)) return refusedTarget('the target has no valid authority');
+  if (rest.startsWith('/')) return { kind: 'target', target: rest, authority };
+  return { kind: 'target', target: rest === '' && method === 'OPTIONS' ? '*' : `/${rest}`, authority };
+}
+
+/**
+ * Whether a text is a host and an optional port (RFC 9110 §7.2, RFC 3986 §3.2.2). An empty host is none that an http URI
+ * may have (RFC 9110 §4.2.1), and user information is taken for an attack (§4.2.4).
+ */
+export function isAuthority(text: string): boolean {
+  if (plainName.test(text)) return true;
+  if (!hostAndPort.test(text)) return false;
+  // IPvFuture has a grammar alone, which the expression above holds.
+  return !text.startsWith('[') || /^\[v/i.test(text) || isIPv6(text.slice(1, text.indexOf(']')));
+}
+
+function refusedTarget(reason: string): TargetReading {
+  return { kind: 'refused', reason };
+}
+
+/** A request's framing, or why it is ambiguous. */
+export type RequestFraming =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'length'; readonly sizeBytes: number }
+  | { readonly kind: 'chunked' }
+  | { readonly kind: 'refused'; readonly reason: string };
+
+const codingName = 'transfer-encoding';
+const lengthName = 'content-length';
+
+/** Old gateways read `_` in a name, and any other sign, as they read `-`. */
+const framingLike = /^(?:transfer[^a-z0-9-]encoding|content[^a-z0-9-]length)$/;
+
+const unframed: RequestFraming = { kind: 'none' };
+
+/**
+ * RFC 9112 §6.1 and §6.3. Whatever two recipients could read in two ways is refusedFraming: Content-Length beside
+ * Transfer-Encoding or sent twice, a length that is no plain number, any coding but `chunked`, and Transfer-Encoding
+ * from a client of HTTP/1.0. So are fields whose names some recipients take for one of these.
+ */
+export function readRequestFraming(version: string, fields: Fields): RequestFraming {
+  const codings: string[] = [];
+  const lengths: string[] = [];
+  for (const [name, value] of fields) {
+    // Every request has fields; few have names that are as long as these two.
+    if (name.length !== codingName.length && name.length !== lengthName.length) continue;
+    if (name === codingName) codings.push(value);
+    else if (name === lengthName) lengths.push(value);
+    else if (framingLike.test(name)) return refusedFraming(`${name} looks like a field of framing`);
+  }
+  if (codings.length > 0) return readCodings(version, codings, lengths);
+  return lengths.length > 0 ? readLengths(lengths) : unframed;
+}
+
+function readCodings(version: string, codings: readonly string[], lengths: readonly string[]): RequestFraming {
+  if (lengths.length > 0) return refusedFraming('Content-Length beside Transfer-Encoding');
+  if (version === '1.0') return refusedFraming('Transfer-Encoding in HTTP/1.0');
+  const isChunked = codings.length === 1 && codings[0]?.toLowerCase() === 'chunked';
+  return isChunked ? { kind: 'chunked' } : refusedFraming('Transfer-Encoding is not chunked');
+}
+
+function readLengths([length = '', another]: readonly string[]): RequestFraming {
+  if (another !== undefined) return refusedFraming('Content-Length is there twice');
+  const sizeBytes = Number(length);
+  const isNumber = /^[0-9]+$/.test(length) && Number.isSafeInteger(sizeBytes);
+  return isNumber ? { kind: 'length', sizeBytes } : refusedFraming('Content-Length is no number of bytes');
+}
+
+function refusedFraming(reason: string): RequestFraming {
+  return { kind: 'refused', reason };
+}
+
+/** What a request asks of its exchange. */
+export interface RequestOwner {
+  /** Made when it is first asked for: most requests are answered before anybody needs it. */
+  readonly signal: AbortSignal;
+  sendInterim(interim: InterimResponse): void;
+}
+
+/** A class, because a getter in an object literal would give every request a hidden class of its own. */
+export class ReceivedRequest implements ProxyRequest {
+  readonly method: string;
+  readonly scheme: 'http' | 'https';
+  readonly authority: string;
+  readonly target: string;
+  readonly version: string;
+  readonly fields: Fields;
+  readonly body: BodyStream | undefined;
+  readonly bodySizeBytes: number | undefined;
+  readonly peer: Peer;
+  readonly receivedAt: number;
+  readonly takesMovable: boolean;
+  readonly #owner: RequestOwner;
+
+  constructor(
+    head: RequestHead,
+    body: BodyStream | undefined,
+    bodySizeBytes: number | undefined,
+    owner: RequestOwner,
+    takesMovable = false,
+  ) {
+    this.method = head.method;
+    this.scheme = head.scheme;
+    this.authority = head.authority;
+    this.target = head.target;
+    this.version = head.version;
+    this.fields = head.fields;
+    this.body = body;
+    this.bodySizeBytes = bodySizeBytes;
+    this.peer = head.peer;
+    this.receivedAt = head.receivedAt;
+    this.takesMovable = takesMovable;
+    this.#owner = owner;
+  }
+
+  get signal(): AbortSignal {
+    return this.#owner.signal;
+  }
+
+  sendInterim(interim: InterimResponse): void {
+    this.#owner.sendInterim(interim);
+  }
 }

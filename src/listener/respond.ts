@@ -1,13 +1,24 @@
-/** Writes a response to a client, whatever protocol it speaks. */
+/**
+ * Writes a response to a client, in either protocol, through a `ResponseOutlet`: head, body with backpressure, and the trailer
+ * fields that may be sent (RFC 9110 §6.5).
+ */
 
+import { STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http';
 import { setImmediate as setImmediateTurn } from 'node:timers/promises';
 import { errorResponse } from '../delivery/problem.ts';
-import { Chunks, type Mover } from '../http/chunks.ts';
-import type { Fields } from '../http/fields.ts';
-import type { Body, BodyStream, Delivery, Handler, ProxyRequest, ProxyResponse } from '../http/message.ts';
+import { type Field, type Fields, fieldValue, wireFieldName } from '../http/fields.ts';
+import {
+  type Body,
+  type BodyStream,
+  Chunks,
+  type Delivery,
+  type Handler,
+  type Mover,
+  type ProxyRequest,
+  type ProxyResponse,
+} from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
-import type { Pace } from './pace.ts';
-import { selectTrailers } from './trailers.ts';
+import type { Pace } from './timeouts.ts';
 
 /** The head of a response, before a protocol has given it its form. */
 export interface ResponseHead {
@@ -301,4 +312,81 @@ function giveUp(outlet: ResponseOutlet, error: ProxyError, progress: Progress): 
 function deliveryOf({ bytesSent, error }: Progress, isWhole: boolean): Delivery {
   if (error === undefined && isWhole) return { bytesSent, complete: true };
   return { bytesSent, complete: false, error: error ?? new ProxyError('client_gone') };
+}
+
+/**
+ * Fields that mean something only before the content (RFC 9110 §6.5.1): those that frame, route, authenticate, modify a
+ * request, control its response, or tell how the content is to be read.
+ */
+const neverTrailing: ReadonlySet<string> = new Set(
+  ['age', 'authorization', 'cache-control', 'connection', 'cookie', 'date', 'etag', 'expect', 'expires', 'host']
+    .concat(['keep-alive', 'last-modified', 'location', 'max-forwards', 'pragma', 'proxy-authenticate'])
+    .concat([
+      'proxy-authentication-info',
+      'proxy-authorization',
+      'proxy-connection',
+      'range',
+      'retry-after',
+      'set-cookie',
+    ])
+    .concat(['te', 'trailer', 'transfer-encoding', 'upgrade', 'vary', 'via', 'warning', 'www-authenticate']),
+);
+
+/** Digests of content can be known only at its end (RFC 9530 §2), and are the one thing to say of it there. */
+const neverTrailingFamilies = /^(?:content-(?!digest$)|if-|accept-|access-control-|cache-|:)/;
+
+/** The trailer fields of a body that was read to its end, without those that must not trail or cannot be written. */
+export function selectTrailers({ trailers }: BodyStream): Fields {
+  const fields = trailers?.() ?? [];
+  return fields.length === 0 ? fields : fields.filter(mayTrail);
+}
+
+function mayTrail([name, value]: Field): boolean {
+  if (neverTrailing.has(name) || neverTrailingFamilies.test(name)) return false;
+  try {
+    validateHeaderName(name);
+    validateHeaderValue(name, value);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Fields that only a listener may write. A response that has them nevertheless must not frame itself twice. */
+const framingFields: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** Whether only a listener may write a field, on any protocol (RFC 9112 §6, RFC 9113 §8.2.2). */
+export function isFramingField(name: string): boolean {
+  return framingFields.has(name);
+}
+
+/** What Upgrade says of a response that must have it over HTTP/1.1: a 426 (RFC 9110 §15.5.22); undefined for any other. */
+export function requiredUpgrade(status: number, fields: Fields): string | undefined {
+  return status === 426 ? fieldValue(fields, 'upgrade') : undefined;
+}
+
+/** The reason phrase of a status, empty for one without. */
+export function reasonPhrase(status: number): string {
+  return STATUS_CODES[status] ?? '';
+}
+
+/** Fields as Node's client and its proxies take them: by wire name, with the lines of one name in a list. */
+export function wireFields(fields: Fields): NodeJS.Dict<string | string[]> {
+  // Without a prototype, so that no name means anything to the object.
+  const headers: NodeJS.Dict<string | string[]> = Object.create(null);
+  for (const [name, value] of fields) {
+    const wireName = wireFieldName(name);
+    const earlier = headers[wireName];
+    headers[wireName] = earlier === undefined ? value : [earlier, value].flat();
+  }
+  return headers;
 }

@@ -1,4 +1,4 @@
-/** WebSocket tunnels to origins, made by http-proxy-3. */
+/** WebSocket tunnels to origins (RFC 6455, RFC 9110 §7.8), on http-proxy-3. */
 
 import { type ClientRequest, IncomingMessage } from 'node:http';
 import { isIP, type Socket } from 'node:net';
@@ -7,17 +7,16 @@ import { errorResponse } from '../delivery/problem.ts';
 import { type Fields, hasField, withField, withoutFields } from '../http/fields.ts';
 import type { Delivery, ProxyResponse } from '../http/message.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
+import type { Hold } from '../origin/group/origin-group.ts';
+import { isOriginFault, isUnwell } from '../origin/group/resend.ts';
+import { hostOfOrigin, socketPathOf } from '../origin/origin.ts';
 import { originError } from '../origin/origin-error.ts';
-import type { Hold } from '../origin/origin-group.ts';
-import { hostOfOrigin, socketPathOf } from '../origin/place.ts';
-import { isOriginFailure, isUnwell } from '../origin/resend.ts';
-import { withoutConnectionFields } from '../semantics/end-to-end.ts';
+import { withoutConnectionFields } from '../semantics/message-forwarding.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { RequestHead, Tunnel, TunnelClient } from './listener.ts';
 import { MessageBody } from './message-body.ts';
 import { parseFields } from './receive.ts';
-import { wireFields } from './response-head.ts';
-import { watchForEnd } from './watched-end.ts';
+import { wireFields } from './respond.ts';
 
 /** Where a tunnel leads, and what the origin is asked with. */
 export interface TunnelRoute {
@@ -38,7 +37,7 @@ export interface TunnelRoute {
 }
 
 /** As much of TLS as is decided for each route. */
-export interface TunnelTls {
+interface TunnelTls {
   /** The certificates to trust. */
   readonly ca?: string | undefined;
   readonly rejectUnauthorized?: boolean | undefined;
@@ -224,7 +223,7 @@ class Attempt {
   /** Called for whatever ends the origin's side with an error, before the answer and after it. */
   #fail(thrown: Error): void {
     const error = this.#nameError(thrown);
-    if (isOriginFailure(error)) this.#route.hold?.report('failed', error.code);
+    if (isOriginFault(error)) this.#route.hold?.report('failed', error.code);
     if (this.#stage === 'asking') this.#refuse(error);
     else this.#error ??= error;
   }
@@ -294,4 +293,17 @@ function endToEndFields(answer: IncomingMessage): Fields {
 /** The fields of a handshake, in either direction, with those of its connection. */
 function withUpgrade(fields: Fields): NodeJS.Dict<string | string[]> {
   return wireFields([...fields, ['connection', 'Upgrade'], ['upgrade', 'websocket']]);
+}
+
+/**
+ * Destroys a socket whose client ends its side, until the function is called: nothing tells the end of a socket that is not
+ * read. What the client has sent stays where it is, and behind it no end is seen.
+ */
+function watchForEnd(socket: Socket): () => void {
+  const look = () => {
+    if (socket.readableLength === 0) socket.read();
+  };
+  const leave = () => socket.destroy();
+  socket.on('readable', look).once('end', leave);
+  return () => socket.off('readable', look).off('end', leave);
 }

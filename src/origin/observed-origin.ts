@@ -1,9 +1,12 @@
-/** An origin whose exchanges are told of, and traced. */
+/**
+ * An origin whose exchanges emit an event when they begin and when they are over, and are traced. An exchange is over with the
+ * end of its body, or when the body is given up.
+ */
 
 import type { Fields } from '../http/fields.ts';
 import { type ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { BegunEvent, Emit } from '../telemetry/events.ts';
-import { WatchedBody } from './held-body.ts';
+import { WatchedBody } from './group/resend.ts';
 import type { Origin, OriginRequest, OriginResponse } from './origin.ts';
 
 /** What came of an exchange. */

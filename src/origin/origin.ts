@@ -1,4 +1,7 @@
-/** What an origin is: something that answers a request, over whatever protocol. */
+/**
+ * What an origin is: something that answers a request, over whatever protocol. Read this file first. Also what the URL of an
+ * origin says of its host, path and Unix socket, and an origin whose requests get fields that the operator configured.
+ */
 
 import type { Fields } from '../http/fields.ts';
 import type { BodyStream, InterimResponse } from '../http/message.ts';
@@ -67,4 +70,33 @@ export interface ConnectedOrigin extends Origin {
    * end with it.
    */
   retire(): void;
+}
+
+const unixProtocol = 'unix:';
+
+/** The Host of an origin at a Unix socket, which has no name of its own. */
+const unixHost = 'localhost';
+
+/** The path of the Unix socket that a URL such as `unix:/run/app.sock` names; undefined for other URLs. */
+export function socketPathOf(url: URL): string | undefined {
+  return url.protocol === unixProtocol ? url.pathname : undefined;
+}
+
+/** The origin's own authority, as its Host field names it (RFC 9110 §7.2). */
+export function hostOfOrigin(url: URL): string {
+  return url.protocol === unixProtocol ? unixHost : url.host;
+}
+
+/** The path that is put before every path, without a slash at its end; empty for a Unix socket. */
+export function basePathOf(url: URL): string {
+  return url.protocol === unixProtocol ? '' : url.pathname.replace(/\/$/, '');
+}
+
+/** Adds fields to every request: what the operator sets, secrets among it. The caller has taken out what they replace. */
+export function createOriginWithFields(origin: Origin, fields: Fields): Origin {
+  if (fields.length === 0) return origin;
+  return {
+    fetch: (request) => origin.fetch({ ...request, fields: [...request.fields, ...fields] }),
+    close: () => origin.close(),
+  };
 }

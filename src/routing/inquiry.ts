@@ -1,18 +1,19 @@
-/** From a request to its route, and to the question that the cache is asked. */
+/**
+ * From a request to its route, and to the inquiry that the cache answers. Recent results are remembered by the text that led to
+ * them, a bounded number of them.
+ */
 
 import type { CachePolicy, Inquiry } from '../cache/inquiry.ts';
+import { onceForEach } from '../http/collections.ts';
 import type { Fields } from '../http/fields.ts';
 import type { ProxyRequest } from '../http/message.ts';
-import { onceForEach } from '../http/once-for-each.ts';
 import { ProxyError } from '../http/proxy-error.ts';
-import { normaliseAuthority } from './authority.ts';
 import { targetKeys } from './cache-key.ts';
-import { Remembered } from './remembered.ts';
-import type { Route } from './route.ts';
-import { originTarget, prefixOf, type Router } from './router.ts';
+import { originTarget, prefixOf, type Route, type Router } from './router.ts';
 import {
   hasOneReading,
   hidesStepUp,
+  normaliseAuthority,
   normaliseTarget,
   pathReadings,
   plainTarget,
@@ -32,7 +33,7 @@ export interface Routed {
 }
 
 /** What a request says of where it goes, as the client asked for it. */
-export type Destination = Pick<ProxyRequest, 'scheme' | 'authority' | 'target'>;
+type Destination = Pick<ProxyRequest, 'scheme' | 'authority' | 'target'>;
 
 /**
  * Finds the route of a request; what was found lately for the same one, if it was. Throws `ProxyError`: `malformed_request` for an
@@ -53,13 +54,13 @@ export function routeRequest(destination: Destination, router: Router): Routed {
 const rememberedBy = onceForEach((_router: Router) => new Remembered<Routed>());
 
 /** The rules of the route of a plain target, and the key that its responses are stored under. */
-export interface KeyedRules<Rules> {
+interface KeyedRules<Rules> {
   readonly rules: Rules;
   readonly key: string;
 }
 
 /** Finds them; undefined where `routeRequest` has to look. */
-export type PlainRouter<Rules> = (
+type PlainRouter<Rules> = (
   scheme: ProxyRequest['scheme'],
   authority: string,
   target: string,
@@ -154,7 +155,7 @@ const namesOf = onceForEach(({ route, scheme, authority, target }: Routed) => ({
 }));
 
 /** Which way a request goes to the origin, and what comes back before the final response. */
-export interface Forwarding extends Pick<Inquiry, 'origin' | 'client' | 'onInterim'> {
+interface Forwarding extends Pick<Inquiry, 'origin' | 'client' | 'onInterim'> {
   /** Makes the fields that the origin gets: when they are first asked for, as most requests never get there. */
   readonly originFields: () => Fields;
 }
@@ -218,3 +219,34 @@ export const policyOf = onceForEach(({ cache, fill, closeDelimited }: Route): Ca
   const { enabled, digest, acceptEncoding: _forTheOrigin, ...kept } = cache;
   return { ...kept, isEnabled: enabled, wantsDigest: digest, fill, closeDelimited };
 });
+
+/** So many are remembered at least, and twice as many at most. */
+const KEPT = 1024;
+
+/** Longer texts, in characters, are not remembered: clients may write what they want. */
+const MAX_TEXT_LENGTH = 1024;
+
+/** Two tables that take turns: what is not asked for until both were filled anew is forgotten. */
+export class Remembered<V extends object> {
+  #recent = new Map<string, V>();
+  #earlier = new Map<string, V>();
+
+  /** What is remembered of a text. */
+  find(text: string): V | undefined {
+    const recent = this.#recent.get(text);
+    if (recent !== undefined) return recent;
+    const earlier = this.#earlier.get(text);
+    if (earlier !== undefined) this.keep(text, earlier);
+    return earlier;
+  }
+
+  /** Remembers it from now on. */
+  keep(text: string, result: V): void {
+    if (text.length > MAX_TEXT_LENGTH) return;
+    if (this.#recent.size >= KEPT) {
+      this.#earlier = this.#recent;
+      this.#recent = new Map();
+    }
+    this.#recent.set(text, result);
+  }
+}

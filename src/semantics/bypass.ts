@@ -2,8 +2,7 @@
 
 import { type Fields, hasField } from '../http/fields.ts';
 import { parseCookies } from './cookies.ts';
-import { isListed } from './name-pattern.ts';
-import { hasParameter } from './query.ts';
+import { hasParameter, isListed } from './query.ts';
 
 /** What a request must have for going past the cache, whatever its value: one of these is enough. */
 export interface BypassConditions {

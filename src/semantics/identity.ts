@@ -4,7 +4,7 @@ import { type Fields, fieldLines, fieldValue } from '../http/fields.ts';
 import { type CacheControl, readCacheControl } from './cache-control.ts';
 import { parseCookies } from './cookies.ts';
 import { type DatedResponse, type Freshness, type FreshnessPolicy, freshnessLifetime } from './freshness.ts';
-import { isListed } from './name-pattern.ts';
+import { isListed } from './query.ts';
 
 /** What the operator decided about which parts of a request tell who asks. In all lists `x-app-*` stands for a beginning. */
 export interface IdentityRules {

@@ -1,6 +1,4 @@
-/** The parameters of a query, and which of them tell two resources apart. */
-
-import { isListed } from './name-pattern.ts';
+/** The parameters of a query, which of them tell two resources apart, and the patterns by which an operator names them. */
 
 /**
  * Which parameters count: all of them as they are, none, only those listed, or all but those listed. Names are listed as
@@ -49,4 +47,9 @@ function parameterName(parameter: string): string {
   } catch {
     return name;
   }
+}
+
+/** Whether a name is in the list; `utm_*` stands for every name that begins with `utm_`. Letter case counts. */
+export function isListed(name: string, patterns: readonly string[]): boolean {
+  return patterns.some((pattern) => (pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern));
 }

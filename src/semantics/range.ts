@@ -1,7 +1,10 @@
-/** The Range field: its text as specs, and specs as spans of a representation (RFC 9110 §14.1, §14.2). */
+/**
+ * Byte ranges (RFC 9110 §14): the Range field and the spans that it selects; the Range that is passed on to an origin, in a form
+ * that asks for no byte twice; Content-Range; and the framing of multipart/byteranges (§14.6, RFC 2046 §5.1).
+ */
 
 import rangeParser from 'range-parser';
-import type { Span } from '../bytes/span.ts';
+import { type Span, spanSize } from '../bytes/span.ts';
 import { listMembers } from '../http/fields.ts';
 
 /**
@@ -225,4 +228,137 @@ function significantDigits(digits: string): string {
   let start = 0;
   while (start < digits.length && digits.charCodeAt(start) === 0x30) start += 1;
   return digits.slice(start);
+}
+
+/** More ranges than this are not passed on in one request. */
+const maxRanges = 100;
+
+/**
+ * The value to pass on; undefined where the field is left out, as every recipient may do (RFC 9110 §14.2): where it is
+ * malformed or too long, has too many ranges, or has ranges of which it cannot be told whether they overlap. Closed and open
+ * ranges that overlap or adjoin become one, and all come in ascending order (§14.1.2, §17.15): an origin that sends a part for
+ * each range would otherwise send the same bytes as often as a client likes. Other units are for the origin to understand.
+ */
+export function passedRange(lines: readonly string[]): string | undefined {
+  const [line, ...more] = lines;
+  if (line === undefined || more.length > 0) return undefined;
+  const parsed = parseRange(line, { maxRanges });
+  if (parsed.kind === 'ignored') return parsed.reason === 'unknown-unit' ? line : undefined;
+  const { specs } = parsed;
+  if (specs.length === 1) return formatRange(specs);
+  // Where a suffix begins, only the length of the whole tells.
+  const started = specs.filter((spec) => spec.kind !== 'suffix');
+  return started.length === specs.length ? formatRange(joined(started)) : undefined;
+}
+
+type StartedSpec = Exclude<RangeSpec, { kind: 'suffix' }>;
+
+function joined(specs: readonly StartedSpec[]): readonly StartedSpec[] {
+  const result: StartedSpec[] = [];
+  for (const next of specs.toSorted((a, b) => a.first - b.first)) {
+    const current = result.at(-1);
+    if (current === undefined || next.first > lastOf(current) + 1) result.push(next);
+    else if (lastOf(next) > lastOf(current)) result[result.length - 1] = { ...next, first: current.first };
+  }
+  return result;
+}
+
+function lastOf(spec: StartedSpec): number {
+  return spec.kind === 'open' ? Number.POSITIVE_INFINITY : spec.last;
+}
+
+/** What a Content-Range of a 206 says. `sizeBytes` is the length of the whole; undefined when it was sent as `*`. */
+export interface ContentRange {
+  readonly span: Span;
+  readonly sizeBytes: number | undefined;
+}
+
+/** The value for `span`, which is not empty, of a whole of `sizeBytes`; `*` when that is not known (RFC 9110 §14.4). */
+export function formatContentRange(span: Span, sizeBytes: number | undefined): string {
+  return `bytes ${span.start}-${span.end - 1}/${sizeBytes ?? '*'}`;
+}
+
+/** The value for a 416: no bytes, and the length of the whole (RFC 9110 §15.5.17). */
+export function formatUnsatisfiedRange(sizeBytes: number): string {
+  return `bytes */${sizeBytes}`;
+}
+
+/** The length of the whole that a 416 tells; undefined when it tells none (RFC 9110 §15.5.17). */
+export function parseUnsatisfiedRange(value: string): number | undefined {
+  const digits = /^bytes \*\/([0-9]+)$/i.exec(value)?.[1];
+  const sizeBytes = Number(digits);
+  return Number.isSafeInteger(sizeBytes) ? sizeBytes : undefined;
+}
+
+const contentRange = /^bytes ([0-9]+)-([0-9]+)\/([0-9]+|\*)$/i;
+
+/**
+ * Parses the Content-Range of a 206. Undefined when it is no byte range, or an invalid one, by which nothing may be
+ * combined: its last position must not come before its first, nor behind the end of the whole (RFC 9110 §14.4). Numbers
+ * beyond 2^53-1 are refused and never rounded. The unsatisfied form of a 416 holds no bytes, so it is undefined too.
+ */
+export function parseContentRange(value: string): ContentRange | undefined {
+  const match = contentRange.exec(value);
+  if (match === null) return undefined;
+  const [, first, last, complete] = match;
+  const span = { start: Number(first), end: Number(last) + 1 };
+  const sizeBytes = complete === '*' ? undefined : Number(complete);
+  if (span.start >= span.end || !Number.isSafeInteger(span.end)) return undefined;
+  if (sizeBytes !== undefined && (sizeBytes < span.end || !Number.isSafeInteger(sizeBytes))) return undefined;
+  return { span, sizeBytes };
+}
+
+/** What the parts are parts of. */
+interface Whole {
+  readonly sizeBytes: number;
+  /** Its Content-Type, which each part repeats; undefined when there is none. */
+  readonly contentType: string | undefined;
+}
+
+/** All of a multipart body but the bytes of its parts. */
+export interface ByterangesFraming {
+  /** The Content-Type of the message. */
+  readonly contentType: string;
+  /** What stands before the bytes of each part, as many as there are spans: delimiter, part fields, empty line. */
+  readonly heads: readonly Uint8Array[];
+  /** What stands behind the last part. */
+  readonly tail: Uint8Array;
+  /** The length of the body, parts included: its Content-Length. */
+  readonly sizeBytes: number;
+}
+
+/**
+ * Frames `spans`, each a part of `whole`, in their order. `boundary` is one of `createBoundary`, which needs no quotes. A line
+ * end stands before the first delimiter too: the grammar allows it to be absent, but nginx and Apache send it, and readers
+ * such as zsync's find no part without it.
+ * There is no Content-Range beside the Content-Type of the message (RFC 9110 §15.3.7.2).
+ */
+export function frameByteranges(spans: readonly Span[], whole: Whole, boundary: string): ByterangesFraming {
+  const typeLine = whole.contentType === undefined ? '' : `Content-Type: ${whole.contentType}\r\n`;
+  const heads = spans.map((span) => {
+    const rangeLine = `Content-Range: ${formatContentRange(span, whole.sizeBytes)}\r\n`;
+    return octets(`\r\n--${boundary}\r\n${typeLine}${rangeLine}\r\n`);
+  });
+  const tail = octets(`\r\n--${boundary}--\r\n`);
+  const headBytes = heads.reduce((sum, head) => sum + head.length, 0);
+  const partBytes = spans.reduce((sum, span) => sum + spanSize(span), 0);
+  return {
+    contentType: `multipart/byteranges; boundary=${boundary}`,
+    heads,
+    tail,
+    sizeBytes: headBytes + partBytes + tail.length,
+  };
+}
+
+/** 128 bits, so that nobody can put the boundary into the data beforehand. */
+const boundaryBytes = 16;
+
+/** A boundary that cannot be foretold, of letters and digits; `random` gives that many unpredictable bytes. */
+export function createBoundary(random: (size: number) => Uint8Array): string {
+  return Array.from(random(boundaryBytes), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** One octet for each character, as in field values (RFC 9110 §5.5). Cut to octets, other characters could be CR LF. */
+function octets(text: string): Uint8Array {
+  return Uint8Array.from(text, (character) => (character > '\u00ff' ? 0x3f : character.charCodeAt(0)));
 }

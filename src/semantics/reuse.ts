@@ -1,7 +1,7 @@
 /** Whether a stored response answers a request without asking the origin (RFC 9111 §4). */
 
+import { onceForEach } from '../http/collections.ts';
 import type { Fields } from '../http/fields.ts';
-import { onceForEach } from '../http/once-for-each.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import {
   type CacheControl,
@@ -10,16 +10,20 @@ import {
   readCacheControl,
   readRequestDirectives,
 } from './cache-control.ts';
-import { type AgeTerms, ageTerms, type Freshness, type FreshnessPolicy, freshnessLifetime } from './freshness.ts';
-import { permitsSharing } from './identity.ts';
 import {
+  type AgeTerms,
+  ageTerms,
   decideStaleness,
+  type Freshness,
+  type FreshnessPolicy,
+  freshnessLifetime,
   mayServeStale,
   type StaleBan,
   type Staleness,
   type StalePolicy,
   staleBan,
-} from './staleness.ts';
+} from './freshness.ts';
+import { permitsSharing } from './identity.ts';
 
 /** What the operator decided about the reuse of stored responses. */
 export type ReusePolicy = FreshnessPolicy & StalePolicy & RequestPolicy;

@@ -1,8 +1,11 @@
-/** Validators: entity tags and modification dates, and how strong they are (RFC 9110 §8.8). */
+/**
+ * Validators: entity tags and modification dates, and how strong they are (RFC 9110 §8.8); and the conditional fields that ask an
+ * origin whether a stored response is still current (RFC 9111 §4.3.1).
+ */
 
-import { fieldValue } from '../http/fields.ts';
+import { type Field, type Fields, fieldValue } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
-import { parseDateField } from './http-date.ts';
+import { parseDateField, parseHttpDate } from './http-date.ts';
 
 /** An entity tag. `opaque` is what stands between the quotes; nothing follows from it but whether it is the same. */
 export interface EntityTag {
@@ -121,4 +124,20 @@ export function compareVersions(a: Validated, b: Validated, now: number): 'same'
 function entityTagOf(response: Validated): EntityTag | undefined {
   const value = fieldValue(response.fields, 'etag');
   return value === undefined ? undefined : parseEntityTag(value);
+}
+
+/**
+ * The fields to add to a validation: If-None-Match with the origin's entity tag, If-Modified-Since with its
+ * Last-Modified, each as the origin wrote it. Never a tag that Rangeway made. Empty when the origin gave no valid
+ * validator: then there is nothing to ask with. The request must carry no other precondition and no Range.
+ */
+export function conditionalFields(stored: Pick<StoredResponse, 'fields' | 'responseAt'>): Fields {
+  const fields: Field[] = [];
+  const entityTag = fieldValue(stored.fields, 'etag');
+  if (entityTag !== undefined && parseEntityTag(entityTag) !== undefined) fields.push(['if-none-match', entityTag]);
+  const lastModified = fieldValue(stored.fields, 'last-modified');
+  if (lastModified !== undefined && parseHttpDate(lastModified, stored.responseAt) !== undefined) {
+    fields.push(['if-modified-since', lastModified]);
+  }
+  return fields;
 }

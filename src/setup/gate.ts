@@ -1,14 +1,43 @@
-/** From the configuration to the gate of a route. */
+/** From the configuration to the gate of a route: access, limits for each client, fields of responses, and error pages. */
 
+import { randomBytes } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { extname } from 'node:path';
 import type { RouteConfig } from '../config/schema.ts';
+import type { SecretSource } from '../config/values.ts';
+import { createErrorPages, type ErrorPage, type ErrorPages, noErrorPages } from '../delivery/problem.ts';
+import { type Access, createAccess } from '../guard/access/access.ts';
+import {
+  apiKeyRule,
+  bearerRule,
+  createTokenTable,
+  findSharedToken,
+  type NamedSecret,
+  parseNamedSecrets,
+  type SecretRule,
+  type TokenTable,
+} from '../guard/access/authorization.ts';
+import {
+  type BasicCheck,
+  createBasicCheck,
+  createPasswordChecks,
+  parsePasswordHash,
+} from '../guard/access/passwords.ts';
+import { createSignatureCheck, type SignatureCheck, signingKeyRule } from '../guard/access/signed-url.ts';
+import { createPeerList } from '../guard/client.ts';
+import {
+  createCors,
+  createFieldChange,
+  createPresentation,
+  createSecurityFields,
+  type Presentation,
+} from '../guard/fields/presentation.ts';
 import { createGate, type Gate } from '../guard/gate.ts';
-import { createPeerList } from '../guard/peers.ts';
+import { type Allowances, createAllowances } from '../guard/limits/allowances.ts';
 import type { PurgeRules } from '../guard/purge.ts';
-import { createRouteAccess } from './access.ts';
-import { createRouteAllowances } from './allowances.ts';
-import { readErrorPages } from './error-pages.ts';
 import type { Heir } from './inheritance.ts';
-import { createRoutePresentation } from './presentation.ts';
+import { readSecret, unusable } from './secrets.ts';
+import { monotonicClock, seconds, systemClock } from './system.ts';
 
 /** Creates a gate. Rejects when a secret or a file of it cannot be read. */
 export async function createRouteGate(config: RouteConfig, heir: Heir): Promise<Gate> {
@@ -23,4 +52,149 @@ export async function createRouteGate(config: RouteConfig, heir: Heir): Promise<
 
 function purgeRules({ purge: { peers, by } }: RouteConfig): PurgeRules | undefined {
   return peers.length === 0 ? undefined : { isNamed: createPeerList(peers), kinds: new Set(by) };
+}
+
+/**
+ * One for the process, as its pool of threads is: two of the four that Node has by default stay free for files. What waits
+ * takes memory for a request each, and is checked within some seconds.
+ */
+const passwordChecks = createPasswordChecks({ concurrent: 2, total: 64, perClient: 16 });
+
+const keyBytes = 32;
+
+/** Creates the checks of a route. Rejects when a secret cannot be read, with an error that names its source and line. */
+async function createRouteAccess({ access }: RouteConfig, heir: Heir): Promise<Access> {
+  const { allow, deny, realm, basic, bearer, apiKey, signedUrls, forwardCredentials } = access;
+  const isOpen = [basic, bearer, apiKey, signedUrls].every((source) => source === undefined);
+  return createAccess({
+    allow: allow === undefined ? undefined : createPeerList(allow),
+    deny: deny.length === 0 ? undefined : createPeerList(deny),
+    credentials: isOpen
+      ? undefined
+      : {
+          realm,
+          basic: basic && (await readBasic(basic, heir)),
+          bearer: bearer && (await readTokens(bearer, bearerRule)),
+          apiKey: apiKey && (await readTokens(apiKey, apiKeyRule)),
+          signedUrls: signedUrls && (await readSigningKeys(signedUrls)),
+          areForwarded: forwardCredentials,
+        },
+  });
+}
+
+/** The options of the cache, with what follows from who gets the credentials: see `personalFields`. */
+export function cacheBeside({ access, cache }: Pick<RouteConfig, 'access' | 'cache'>): RouteConfig['cache'] {
+  const { bypass } = cache;
+  const personal = personalFields(access).filter((name) => !bypass.fields.includes(name));
+  if (personal.length === 0) return cache;
+  return { ...cache, bypass: { ...bypass, fields: [...bypass.fields, ...personal] } };
+}
+
+/**
+ * An origin that gets the key of a client may answer for this client alone. RFC 9111 §3.5 keeps such responses out of the
+ * store for Authorization; nothing does for other fields.
+ */
+function personalFields({ forwardCredentials, apiKey }: RouteConfig['access']): readonly string[] {
+  return forwardCredentials && apiKey !== undefined ? ['x-api-key'] : [];
+}
+
+/** Where the hashes are those of the route before, the passwords that were right there are remembered. */
+async function readBasic(source: SecretSource, heir: Heir): Promise<BasicCheck> {
+  const secrets = await readList(source, () => undefined);
+  const hashes = new Map(
+    secrets.map(({ name, secret, line }) => {
+      const reading = parsePasswordHash(secret);
+      if (reading.kind === 'refused') throw unusable(source, `has a fault in line ${line}: ${reading.reason}`);
+      return [name, reading.hash];
+    }),
+  );
+  const sameness = secrets.map(({ name, secret }) => [name, secret]);
+  return heir.take('passwords', sameness, () =>
+    createBasicCheck({ hashes, checks: passwordChecks, key: randomBytes(keyBytes) }),
+  );
+}
+
+async function readTokens(source: SecretSource, rule: SecretRule): Promise<TokenTable> {
+  const entries = await readList(source, rule);
+  const shared = findSharedToken(entries);
+  if (shared !== undefined)
+    throw unusable(source, `has a fault in line ${shared.line}: the secret is that of line ${shared.before}`);
+  return createTokenTable(entries, randomBytes(keyBytes));
+}
+
+async function readSigningKeys(source: SecretSource): Promise<SignatureCheck> {
+  const secrets = new Map((await readList(source, signingKeyRule)).map(({ name, secret }) => [name, secret]));
+  return createSignatureCheck(secrets, { now: systemClock.now, decoy: randomBytes(keyBytes).toString('hex') });
+}
+
+async function readList(source: SecretSource, rule: SecretRule): Promise<readonly NamedSecret[]> {
+  const reading = parseNamedSecrets(await readSecret(source), rule);
+  if (reading.kind === 'refused') throw unusable(source, reading.reason);
+  return reading.secrets;
+}
+
+/** Creates the limits of a route, or takes those of the route before, with what its clients have used up, where they are the same. */
+function createRouteAllowances({ limits }: RouteConfig, heir: Heir): Allowances {
+  const { rate, amplification, bodyBytes, requestsPerClient, tunnelsPerClient, fills, fillsPerClient } = limits;
+  const { factor, freeBytes, windowSeconds } = amplification;
+  const rules = {
+    bodyBytes,
+    requestsPerClient,
+    tunnelsPerClient,
+    tunnelIdleTimeoutMs: seconds(limits.tunnelIdleTimeoutSeconds),
+    fills,
+    fillsPerClient,
+    rate: rate && { ...rate, burst: rate.burst ?? rate.requests },
+    amplification: factor === 0 ? undefined : { factor, freeBytes, windowMs: seconds(windowSeconds) },
+  };
+  return heir.take('allowances', limits, () => createAllowances(rules, monotonicClock));
+}
+
+/** Creates the rules of a route. */
+function createRoutePresentation({ cors, security, fields }: RouteConfig): Presentation {
+  return createPresentation({
+    cors: cors && createCors(cors),
+    security: createSecurityFields(security),
+    change: createFieldChange(fields.toClient),
+  });
+}
+
+/** Pages are kept in memory, and sent to whoever provokes an error. */
+const maxPageBytes = 1024 * 1024;
+
+/** Media types by the end of a file's name: those that the option allows. */
+const mediaTypes: Readonly<Record<string, string>> = {
+  '.html': 'text/html',
+  '.htm': 'text/html',
+  '.txt': 'text/plain',
+  '.json': 'application/json',
+  '.xml': 'application/xml',
+  '.svg': 'image/svg+xml',
+};
+
+/** Reads the pages of a route. Rejects when one cannot be read, and when one is larger than 1 MiB. */
+async function readErrorPages({ errorPages }: RouteConfig): Promise<ErrorPages> {
+  const named = Object.entries(errorPages);
+  if (named.length === 0) return noErrorPages;
+  const pages = await Promise.all(
+    named.map(async ([statuses, path]): Promise<[string, ErrorPage]> => [statuses, await readPage(path)]),
+  );
+  return createErrorPages(new Map(pages));
+}
+
+async function readPage(path: string): Promise<ErrorPage> {
+  const bytes = await readWhole(path);
+  const mediaType = mediaTypes[extname(path).toLowerCase()] ?? 'application/octet-stream';
+  return { mediaType, contentType: mediaType.startsWith('text/') ? `${mediaType}; charset=utf-8` : mediaType, bytes };
+}
+
+async function readWhole(path: string): Promise<Uint8Array> {
+  const { size } = await stat(path);
+  if (size > maxPageBytes) throw new Error(`the error page ${path} is larger than 1 MiB: ${size} bytes`);
+  try {
+    return await readFile(path);
+  } catch (error) {
+    // Not every error of the system tells the path: that of a directory does not.
+    throw new Error(`the error page ${path} cannot be read: ${(error as Error).message}`, { cause: error });
+  }
 }

@@ -1,35 +1,45 @@
-/** From the configuration to open listeners, and from one configuration to the next. */
+/**
+ * From the configuration to open listeners with their limits, and from one configuration to the next: sockets that both have
+ * stay open.
+ */
 
 import { isDeepStrictEqual } from 'node:util';
 import type { Config, ListenerConfig } from '../config/schema.ts';
-import type { AdmissionContext } from '../guard/admit.ts';
-import { createPeerList, type PeerList } from '../guard/peers.ts';
-import { admitUpgrade } from '../guard/upgrade.ts';
+import { type AdmissionContext, admitUpgrade } from '../guard/admit.ts';
+import { createPeerList, type PeerList } from '../guard/client.ts';
 import type { Handler } from '../http/message.ts';
-import { tellConnections, tellRequests } from '../listener/beginnings.ts';
-import type { BindPlace } from '../listener/bind.ts';
-import { type Certificates, openCertificates } from '../listener/certificates.ts';
-import { type AdjustableConnectionLimits, createConnectionLimits } from '../listener/connection-limits.ts';
+import {
+  type BindPlace,
+  choosePassedSockets,
+  type ListenSocket,
+  type OpenSocket,
+  type PassedSocket,
+  placeName,
+} from '../listener/accept/bind.ts';
+import {
+  type AdjustableConnectionLimits,
+  type ConnectionRules,
+  createConnectionLimits,
+  reportConnections,
+  reportRequests,
+} from '../listener/accept/connection-limits.ts';
+import { type ListenerOptions, openListener } from '../listener/accept/open-listener.ts';
+import { type Certificates, openCertificates } from '../listener/accept/tls.ts';
 import { createHttpsRedirect } from '../listener/https-redirect.ts';
-import type { ListenSocket, OpenSocket } from '../listener/listen-socket.ts';
 import type { Listener, ListenerLimits, Tunnel } from '../listener/listener.ts';
-import { type ListenerOptions, openListener } from '../listener/open-listener.ts';
-import type { PassedSocket } from '../listener/passed-sockets.ts';
 import { createTunnel } from '../listener/tunnel.ts';
 import type { Emit } from '../telemetry/events.ts';
-import { type ListenPlaceOf, listenPlaces } from './listen-places.ts';
-import { connectionRules, listenerLimits } from './listener-limits.ts';
-import { seconds, systemClock } from './system.ts';
+import { clientDescriptors, descriptorLimit, seconds, systemClock } from './system.ts';
 
 /** What requests are given to. */
-export interface Served {
+interface Served {
   readonly config: Config;
   readonly handler: Handler;
   readonly admission: AdmissionContext;
 }
 
 /** What listeners are opened with, whatever the configuration says. */
-export interface ListenersGround {
+interface ListenersGround {
   readonly emit: Emit;
   readonly openSocket: OpenSocket;
   /** Sockets that the service manager has opened for us. */
@@ -96,7 +106,7 @@ export class Listeners {
     this.#ground = ground;
     this.#passed = ground.passed;
     this.#service = this.#serviceOf(first);
-    this.#front = tellRequests((request) => this.#service.handler(request), ground.emit);
+    this.#front = reportRequests((request) => this.#service.handler(request), ground.emit);
     this.#front.hit = first.handler.hit;
     this.#connections = createConnectionLimits(connectionRules(first.config, ground.processes));
   }
@@ -188,7 +198,7 @@ export class Listeners {
       name: place.kind === 'passed' ? place.name : undefined,
       certificates,
       http2,
-      connections: tellConnections(this.#connections, certificates === undefined ? 'http' : 'https', emit),
+      connections: reportConnections(this.#connections, certificates === undefined ? 'http' : 'https', emit),
       emit,
       now: systemClock.now,
       limits,
@@ -199,7 +209,7 @@ export class Listeners {
             tunnel: { open: (request, client) => this.#service.tunnel.open(request, client) },
           }
         : {
-            handler: tellRequests(createHttpsRedirect({ port: redirectToHttpsPort, clock: systemClock, emit }), emit),
+            handler: reportRequests(createHttpsRedirect({ port: redirectToHttpsPort, clock: systemClock, emit }), emit),
           }),
     };
   }
@@ -234,5 +244,76 @@ function mannerOf({ tls, http2, proxyProtocol, redirectToHttpsPort }: ListenerCo
     proxyProtocol,
     redirectToHttpsPort,
     limits: listenerLimits(config),
+  };
+}
+
+/** One place of a configuration. */
+interface ListenPlaceOf {
+  /** Tells it apart from all others of the configuration, and is the same in the next one that has it. */
+  readonly name: string;
+  readonly place: BindPlace;
+  readonly listener: ListenerConfig;
+}
+
+/** All places, in their order. Throws `ListenFault` where no socket was passed for one of systemd's. */
+export function listenPlaces(
+  { listen }: Pick<Config, 'listen'>,
+  passed: readonly PassedSocket[],
+): readonly ListenPlaceOf[] {
+  const counts = new Map<string, number>();
+  return listen.flatMap((listener) =>
+    placesOf(listener, passed).map((place) => {
+      const name = placeName(place);
+      const count = (counts.get(name) ?? 0) + 1;
+      counts.set(name, count);
+      return { name: count === 1 ? name : `${name} (${count})`, place, listener };
+    }),
+  );
+}
+
+function placesOf({ address, mode }: ListenerConfig, passed: readonly PassedSocket[]): readonly BindPlace[] {
+  switch (address.kind) {
+    case 'tcp':
+      return [address];
+    case 'unix':
+      return [{ ...address, mode }];
+    case 'systemd':
+      return choosePassedSockets(passed, address.name);
+  }
+}
+
+/** The limits of every connection. */
+function listenerLimits({ limits }: Pick<Config, 'limits'>): ListenerLimits {
+  return {
+    targetBytes: limits.targetBytes,
+    fieldsBytes: limits.fieldsBytes,
+    maxFieldCount: limits.fieldCount,
+    headersTimeoutMs: seconds(limits.headersTimeoutSeconds),
+    requestTimeoutMs: seconds(limits.requestTimeoutSeconds),
+    keepAliveTimeoutMs: seconds(limits.keepAliveTimeoutSeconds),
+    idleTimeoutMs: seconds(limits.idleTimeoutSeconds),
+    responseTimeoutMs: seconds(limits.responseTimeoutSeconds),
+    minBytesPerSecond: limits.minBytesPerSecond,
+    minUploadBytesPerSecond: limits.minUploadBytesPerSecond,
+    streamsPerConnection: limits.streamsPerConnection,
+  };
+}
+
+/**
+ * How many connections one of so many processes takes: its share of all, but no more than its descriptors permit, and as many of
+ * one client as the server may have.
+ */
+export function connectionRules(
+  { limits, trustedProxies }: Pick<Config, 'limits' | 'trustedProxies'>,
+  processes: number,
+  descriptors = descriptorLimit(),
+): ConnectionRules {
+  const { connections, connectionsPerClient } = limits;
+  const share = connections === 0 ? Number.POSITIVE_INFINITY : Math.ceil(connections / processes);
+  const most = Math.min(share, clientDescriptors(descriptors));
+  return {
+    connections: most === Number.POSITIVE_INFINITY ? 0 : most,
+    connectionsPerClient,
+    isExempt: createPeerList(trustedProxies),
   };
 }

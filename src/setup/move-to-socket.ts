@@ -2,7 +2,7 @@
 
 import { closeSync, openSync, readSync } from 'node:fs';
 import type { StoreConfig } from '../config/schema.ts';
-import type { MoveToSocket } from '../store/disk/file-system.ts';
+import type { MoveToSocket } from '../store/disk/bodies/file-system.ts';
 import type { Emit } from '../telemetry/events.ts';
 
 /** What goes into the socket next comes soon: it is not to be sent alone (send(2)). */

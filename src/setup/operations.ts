@@ -1,4 +1,7 @@
-/** What those who run a server can have one process do: from the parts of the process to the operations. */
+/**
+ * From the parts of a process to the operations of the admin API (`admin/operations.ts`), and the active configuration as the
+ * API shows it, without secrets.
+ */
 
 import {
   type FillStatus,
@@ -10,12 +13,19 @@ import {
   type StoreOperations,
   type WorkerOperations,
 } from '../admin/operations.ts';
-import type { Route } from '../routing/route.ts';
-import { describeConfig } from './config-view.ts';
+import { createStoreOperations } from '../admin/store-operations.ts';
+import { type AddressRange, formatListenPlace, type ListenPlace } from '../config/address.ts';
+import type { Config } from '../config/schema.ts';
+import type { SecretSource } from '../config/values.ts';
+import { splitKey } from '../routing/cache-key.ts';
+import type { Route } from '../routing/router.ts';
+import { redact } from '../telemetry/redact.ts';
+import type { Server } from './server.ts';
 import type { Site } from './site.ts';
+import { systemClock } from './system.ts';
 
 /** The transfers of a process. */
-export interface Fills {
+interface Fills {
   list(): readonly Omit<FillStatus, 'worker'>[];
   /** Ends one; tells whether there was one. */
   cancel(id: string): boolean | Promise<boolean>;
@@ -30,7 +40,7 @@ export interface LogSetting {
 }
 
 /** What is counted in a process. */
-export interface Counted {
+interface Counted {
   /** As prom-client writes it to be put together. */
   read(): Promise<readonly object[]>;
   /** In the text format of Prometheus. */
@@ -46,7 +56,7 @@ export interface ServingParts {
 }
 
 /** What the operations of one process are made of. */
-export interface ProcessParts {
+interface ProcessParts {
   /** The number of the process among those that serve, from 1 on. */
   readonly worker: number;
   /** Undefined while it starts. */
@@ -130,4 +140,96 @@ export function listOriginsOf(route: Route, worker: number): OriginStatus[] {
   const ranges = route.rangeAbility.known;
   const members = route.listOrigins?.() ?? [{ url: route.originUrl, health: 'well' as const }];
   return members.map(({ url, health }) => ({ route: route.name, url: url.href, worker, health, ranges }));
+}
+
+/** The parts of a server of one process, or of one worker. */
+export function createServingParts(server: Server): ServingParts {
+  return {
+    get site() {
+      return server.site;
+    },
+    store: createStoreOperations({
+      store: server.store,
+      cache: server.cache,
+      routes: () => server.site.routes,
+      addresses: () => server.addresses,
+      explain: (request) => server.site.explain(request),
+      handler: () => server.site.insideHandler,
+      clock: systemClock,
+    }),
+    fills: {
+      list: () => server.cache.listFills().map((fill) => ({ ...fill, uri: splitKey(fill.key).uri })),
+      cancel: (id) => server.cache.stopFill(id),
+    },
+  };
+}
+
+const mark = '[redacted]';
+
+/**
+ * The configuration as JSON, with every default filled in. Secrets are not in it: they are read from elsewhere, and only where
+ * that is stands here. What the origin is sent by `fields.toOrigin.set` and `add` is left out all the same, because people do
+ * write secrets there; and so is whatever is of no known kind.
+ */
+export function describeConfig(config: Config): Record<string, unknown> {
+  const { listen, routes } = config;
+  return viewOfMembers({
+    ...config,
+    listen: listen.map(({ mode, ...rest }) => ({ ...rest, mode: mode === undefined ? undefined : formatMode(mode) })),
+    routes: routes.map(({ fields: { toOrigin, toClient }, ...rest }) => ({
+      ...rest,
+      fields: {
+        toOrigin: { ...toOrigin, set: withoutValues(toOrigin.set), add: withoutValues(toOrigin.add) },
+        toClient,
+      },
+    })),
+  });
+}
+
+function viewOf(value: unknown): unknown {
+  switch (typeof value) {
+    case 'string':
+      return redact(value);
+    case 'number':
+    case 'boolean':
+    case 'undefined':
+      return value;
+    case 'object':
+      if (value === null) return null;
+      if (Array.isArray(value)) return value.map(viewOf);
+      return Object.getPrototypeOf(value) === Object.prototype ? viewOfObject(value) : mark;
+    default:
+      return mark;
+  }
+}
+
+function viewOfObject(value: object): unknown {
+  if (isSecretSource(value)) return `${value.kind}:${value.name}`;
+  if (isListenPlace(value)) return formatListenPlace(value);
+  if (isAddressRange(value)) return `${value.address}/${value.prefixLength}`;
+  return viewOfMembers(value);
+}
+
+function viewOfMembers(value: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, viewOf(inner)]));
+}
+
+function isSecretSource(value: object): value is SecretSource {
+  return 'kind' in value && (value.kind === 'env' || value.kind === 'file') && 'name' in value;
+}
+
+function isListenPlace(value: object): value is ListenPlace {
+  return 'kind' in value && (value.kind === 'tcp' || value.kind === 'unix' || value.kind === 'systemd');
+}
+
+function isAddressRange(value: object): value is AddressRange {
+  return 'family' in value && 'prefixLength' in value;
+}
+
+function withoutValues(record: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.keys(record).map((name) => [name, mark]));
+}
+
+function formatMode(mode: number): string {
+  return `0${mode.toString(8).padStart(3, '0')}`;
 }

@@ -1,27 +1,35 @@
-/** From the configuration to the origins of a route. */
+/** From the configuration to the origins of a route, and to the rules for the fields that they get. */
 
-import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { createPrivateKey, hash, scrypt, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { promisify } from 'node:util';
 import type { RouteConfig } from '../config/schema.ts';
+import type { SecretSource } from '../config/values.ts';
+import { withHyphens } from '../guard/fields/forwarding.ts';
 import type { Fields } from '../http/fields.ts';
-import { Health, type HealthRules } from '../origin/health.ts';
-import { createHttp2Origin } from '../origin/http2-origin.ts';
-import { createObservedOrigin } from '../origin/observed-origin.ts';
-import type { ConnectedOrigin, Origin } from '../origin/origin.ts';
+import { Health, type HealthRules } from '../origin/group/health.ts';
 import {
   createOriginGroup,
   type GroupMember,
   type OriginGroup,
   type OriginGroupOptions,
-} from '../origin/origin-group.ts';
-import { hostOfOrigin } from '../origin/place.ts';
+} from '../origin/group/origin-group.ts';
+import { createHttp2Origin } from '../origin/http2/http2-origin.ts';
+import { createObservedOrigin } from '../origin/observed-origin.ts';
+import { type ConnectedOrigin, hostOfOrigin, type Origin } from '../origin/origin.ts';
 import { createUndiciOrigin, type OriginTls } from '../origin/undici-origin.ts';
-import type { Route } from '../routing/route.ts';
+import type { OriginFieldRules, Route } from '../routing/router.ts';
 import type { Emit } from '../telemetry/events.ts';
-import { descriptorLimit, originDescriptors } from './descriptors.ts';
 import { type Heir, noHeir } from './inheritance.ts';
-import { openProcessTracing } from './process-tracing.ts';
-import { backgroundClock, randomFraction, seconds } from './system.ts';
+import { readSecret, unusable } from './secrets.ts';
+import {
+  backgroundClock,
+  descriptorLimit,
+  openProcessTracing,
+  originDescriptors,
+  randomFraction,
+  seconds,
+} from './system.ts';
 
 type OriginConfig = RouteConfig['origin'];
 
@@ -29,7 +37,7 @@ type OriginConfig = RouteConfig['origin'];
 const defaultShare = 4;
 
 /** The parts of a route that are about its origins. */
-export type RouteOrigins = Pick<Route, 'originUrl' | 'holdOrigin' | 'listOrigins' | 'tls' | 'timeouts' | 'host'> & {
+type RouteOrigins = Pick<Route, 'originUrl' | 'holdOrigin' | 'listOrigins' | 'tls' | 'timeouts' | 'host'> & {
   readonly origin: OriginGroup;
 };
 
@@ -175,4 +183,43 @@ function parseKey(pem: string, file: string) {
   } catch (cause) {
     throw new Error(`there is no PEM private key without a passphrase in ${file}`, { cause });
   }
+}
+
+const derive = promisify<string, string, number, Buffer>(scrypt);
+
+/** What a field may have for value (RFC 9110 §5.5), of what anybody could type. */
+const fieldText = /^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$/;
+
+/** The field that names the page that asks; where its answer is given here (CORS), the origin has no use for it. */
+const fieldsOfPages: ReadonlySet<string> = new Set(['origin']);
+const none: ReadonlySet<string> = new Set();
+
+/** Makes the rules of a route; undefined where it has none. Rejects when a secret cannot be read. */
+export async function readOriginFieldRules({ fields, cors }: RouteConfig): Promise<OriginFieldRules | undefined> {
+  const { remove, set, add, setSecret } = fields.toOrigin;
+  const secrets = await Promise.all(
+    Object.entries(setSecret).map(async ([name, source]) => [name, await readFieldValue(source)] as const),
+  );
+  const constant: Fields = [...Object.entries(set), ...secrets, ...Object.entries(add)];
+  const removed = new Set([...remove, ...Object.keys(set), ...Object.keys(setSecret)].map(withHyphens));
+  const isCorsOurs = cors !== undefined;
+  if (constant.length === 0 && removed.size === 0 && !isCorsOurs) return undefined;
+  const scope = await nameRules([[...removed].sort(), constant, isCorsOurs], secrets.length > 0);
+  return { removed, removedFromShared: isCorsOurs ? fieldsOfPages : none, constant, scope };
+}
+
+async function readFieldValue(source: SecretSource): Promise<string> {
+  const value = await readSecret(source);
+  if (!fieldText.test(value)) throw unusable(source, 'is no value that a field can have: one line of visible ASCII');
+  return value;
+}
+
+/**
+ * A short name for rules. It is in keys, which are stored and logged: with a secret among the rules it takes so long to
+ * compute that nobody finds a weak one by trying.
+ */
+async function nameRules(rules: unknown, hasSecret: boolean): Promise<string> {
+  const text = JSON.stringify(rules);
+  if (!hasSecret) return hash('sha256', text, 'hex').slice(0, 16);
+  return (await derive(text, 'rangeway: fields to the origin', 8)).toString('hex');
 }

@@ -1,9 +1,10 @@
-/** A server as whoever has started it holds it, be it one process or several. */
+/** A server as the code that started it sees it, in one process or several, and what it logs when it is ready. */
 
 import type { Operations } from '../admin/operations.ts';
 import type { Config } from '../config/schema.ts';
-import type { ConfigSource } from '../fleet/calls.ts';
+import type { ConfigSource } from '../fleet/channel.ts';
 import type { Emit } from '../telemetry/events.ts';
+import type { Admin } from './admin.ts';
 import type { LogSetting } from './operations.ts';
 
 /** A configuration, and what it was checked from. */
@@ -51,4 +52,16 @@ export interface RunningServer {
    * `shutdownGraceSeconds`), cuts the rest, and closes the store. A second call waits for the first.
    */
   close(options?: { readonly graceMs?: number }): Promise<void>;
+}
+
+/** What stands behind it: the origin, or how many routes. */
+export function describeOrigins({ routes }: Pick<Config, 'routes'>): string {
+  const [first] = routes;
+  return routes.length === 1 && first !== undefined ? first.origin.url.replace(/\/$/, '') : `${routes.length} routes`;
+}
+
+/** Where it is administered, as the end of a sentence; empty where it is not. */
+export function describeAdmin(...listeners: readonly (Pick<Admin, 'address'> | undefined)[]): string {
+  const addresses = listeners.flatMap((listener) => (listener === undefined ? [] : [listener.address]));
+  return addresses.length === 0 ? '' : `, administered on ${addresses.join(' and ')}`;
 }

@@ -1,19 +1,16 @@
-/** From a configuration to all that one process serves with: its store, its cache, its site, its listeners. */
+/** From a configuration to all that one process serves with: store, cache, active configuration, listeners. */
 
-import { ByteBudget } from '../cache/byte-budget.ts';
 import { type Cache, createCache } from '../cache/cache.ts';
 import { type Fleet, noFleet } from '../cache/fleet.ts';
+import { ByteBudget } from '../cache/read/read-ahead.ts';
 import type { Config } from '../config/schema.ts';
-import type { OpenSocket } from '../listener/listen-socket.ts';
-import { openSocket } from '../listener/open-socket.ts';
-import { type PassedSocket, takePassedSockets } from '../listener/passed-sockets.ts';
-import type { Sharing } from '../store/sharing.ts';
-import type { Store } from '../store/store.ts';
+import { type OpenSocket, openSocket, type PassedSocket, takePassedSockets } from '../listener/accept/bind.ts';
+import type { Sharing, Store } from '../store/store.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { Listeners, type Prepared } from './listeners.ts';
+import { Succession } from './reload.ts';
 import { createSite, type Site } from './site.ts';
 import { describePlace, openStore, type PlacedStoreConfig, readAheadBytes, withDirectory } from './store.ts';
-import { Succession } from './succession.ts';
 import { seconds, systemClock } from './system.ts';
 
 /** What a server is made with besides its configuration. */

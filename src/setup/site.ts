@@ -1,25 +1,28 @@
-/** From a configuration to what it makes of requests: its routes, who may pass, and the handler that listeners call. */
+/**
+ * From a configuration to what it makes of requests: its routes, their gates and origins, the trace of each request, and the
+ * handler that listeners call.
+ */
 
 import { randomBytes } from 'node:crypto';
 import type { Cache } from '../cache/cache.ts';
-import type { Config } from '../config/schema.ts';
+import type { FillPolicy } from '../cache/inquiry.ts';
+import type { Config, RouteConfig } from '../config/schema.ts';
 import type { AdmissionContext } from '../guard/admit.ts';
+import { createPeerList } from '../guard/client.ts';
 import { createExplainer, type ExplainReply } from '../guard/explain.ts';
-import type { Gate } from '../guard/gate.ts';
-import { createInsideGate } from '../guard/inside-gate.ts';
-import { createPeerList } from '../guard/peers.ts';
-import type { Handler, ProxyRequest } from '../http/message.ts';
-import type { OriginGroup } from '../origin/origin-group.ts';
+import { createInsideGate, type Gate } from '../guard/gate.ts';
+import { changedRequest, type Handler, type ProxyRequest } from '../http/message.ts';
+import type { OriginGroup } from '../origin/group/origin-group.ts';
+import { createOriginWithFields } from '../origin/origin.ts';
+import { createRangeAbility } from '../origin/range-ability.ts';
 import { createProxy, type ProxyContext } from '../proxy.ts';
-import type { Route } from '../routing/route.ts';
-import { createRouter } from '../routing/router.ts';
+import { createRouter, type Route } from '../routing/router.ts';
 import type { Emit } from '../telemetry/events.ts';
-import { createRouteGate } from './gate.ts';
-import { Inheritance } from './inheritance.ts';
-import { openProcessTracing } from './process-tracing.ts';
-import { createRoute, type OpenedRoute } from './route.ts';
-import { systemClock } from './system.ts';
-import { createTracedProxy } from './traced-proxy.ts';
+import type { Tracing } from '../telemetry/tracing.ts';
+import { cacheBeside, createRouteGate } from './gate.ts';
+import { type Heir, Inheritance } from './inheritance.ts';
+import { createRouteOrigins, readOriginFieldRules } from './origin.ts';
+import { openProcessTracing, seconds, systemClock } from './system.ts';
 
 /** What outlives a configuration, and is served by one after the other. */
 export interface SiteGround {
@@ -113,5 +116,85 @@ function withinGates(road: ProxyContext): ProxyContext {
     },
     trust: { isTrusted: () => false, fields: road.trust.fields },
     emit: () => {},
+  };
+}
+
+/** How long an origin that gave no parts is not asked for any. */
+const FORGET_ABILITY_MS = 10 * 60 * 1000;
+
+/** A transfer that will be there within this time is waited for. */
+const SEEK_AHEAD_MS = 500;
+
+/** A route, and what it is made of that it has to be told to give back. */
+interface OpenedRoute {
+  readonly route: Route;
+  readonly origins: OriginGroup;
+}
+
+/** Creates a route. Rejects when a file of it cannot be read or used. */
+async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): Promise<OpenedRoute> {
+  const { origin: originConfig, match } = config;
+  const name = config.name ?? `${match?.hosts?.join(',') ?? '*'}${match?.pathPrefix ?? '/'}`;
+  const toOrigin = await readOriginFieldRules(config);
+  const origins = await createRouteOrigins(originConfig, name, emit, heir);
+  const { url, alternatives, ranges } = originConfig;
+  const rangeAbility = heir.take('range ability', [name, url, alternatives, ranges], () =>
+    createRangeAbility({
+      mode: ranges,
+      now: systemClock.now,
+      forgetAfterMs: FORGET_ABILITY_MS,
+      onDistrust: (reason) =>
+        emit({ kind: 'origin', route: name, message: 'the origin is not asked for parts for a while', detail: reason }),
+    }),
+  );
+  const route: Route = {
+    name,
+    match: { hosts: match?.hosts ?? [], pathPrefix: match?.pathPrefix ?? '/' },
+    stripPathPrefix: config.stripPathPrefix,
+    ...origins,
+    origin: createOriginWithFields(origins.origin, toOrigin?.constant ?? []),
+    toOrigin,
+    cache: cacheBeside(config),
+    ranges: config.ranges,
+    rangeAbility,
+    fill: fillPolicy(config),
+    lengthWaitMs: seconds(config.fill.lengthWaitSeconds),
+    closeDelimited: originConfig.closeDelimited,
+  };
+  return { route, origins: origins.origin };
+}
+
+function fillPolicy({ fill, origin }: RouteConfig): FillPolicy {
+  const { onAbort, finishMaxLeftBytes, finishMaxSizeBytes, finishMaxPerClient, complete, completeBelowBytes } = fill;
+  return {
+    onAbort,
+    finishMaxLeftBytes: finishMaxLeftBytes ?? Number.POSITIVE_INFINITY,
+    finishMaxSizeBytes: finishMaxSizeBytes ?? Number.POSITIVE_INFINITY,
+    finishMaxPerClient,
+    complete: complete === 'whenSmaller' ? { smallerThanBytes: completeBelowBytes } : complete,
+    seekAheadBytes: origin.seekAheadBytes,
+    seekAheadMs: SEEK_AHEAD_MS,
+    openRanges: fill.openRanges,
+    headLength: fill.headLength,
+    resumeAttempts: fill.resumeAttempts,
+  };
+}
+
+/**
+ * Creates the handler that listeners call. A traced request carries its own trace from here on, and so toward the origin; where
+ * nothing is traced the client's fields are left as they are, and nothing is spent.
+ */
+function createTracedProxy(context: ProxyContext, tracing: Tracing | undefined): Handler {
+  if (tracing === undefined) return createProxy(context);
+  const untraced = createProxy(context);
+  return (received) => {
+    const traced = tracing.receive(received);
+    if (traced === undefined) return untraced(received);
+    const { fields, traceId, run, end } = traced;
+    const emit: Emit = (event) => {
+      if (event.kind === 'request') end(event);
+      context.emit(event.kind === 'request' ? { ...event, traceId } : event);
+    };
+    return run(() => createProxy({ ...context, emit })(changedRequest(received, { fields })));
   };
 }

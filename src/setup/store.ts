@@ -1,21 +1,19 @@
 /** From the configuration to a store. */
 
-import { readSync, writeFileSync } from 'node:fs';
+import { closeSync, openSync, readSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { homedir, tmpdir } from 'node:os';
 import { join, sep } from 'node:path';
+import { defaultStoreDirectory } from '../config/default-places.ts';
 import type { Config, StoreConfig } from '../config/schema.ts';
-import { defaultStoreDirectory } from '../config/store-directory.ts';
+import { readFlags } from '../store/disk/bodies/file-system.ts';
 import { openDiskStore } from '../store/disk/disk-store.ts';
 import { createMemoryStore } from '../store/memory/memory-store.ts';
-import { createMemoryTier } from '../store/memory/memory-tier.ts';
-import type { Sharing } from '../store/sharing.ts';
-import type { Store } from '../store/store.ts';
-import type { TellChange } from '../store/store-change.ts';
-import { createTieredStore, type TieredStore } from '../store/tiered-store.ts';
+import type { Sharing, Store, TellChange } from '../store/store.ts';
+import { createMemoryTier } from '../store/tiered/memory-tier.ts';
+import { createTieredStore, type TieredStore } from '../store/tiered/tiered-store.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { describeSending, openMoveToSocket } from './move-to-socket.ts';
-import { readFileInto } from './read-file-into.ts';
 import { backgroundClock, monotonicClock, randomId, systemClock } from './system.ts';
 
 /** Blocks that were read from the disk before they are asked for may take this share of what memory the store has. */
@@ -81,4 +79,15 @@ export function describePlace(store: PlacedStoreConfig): string {
   const home = `${homedir()}${sep}`;
   const place = store.dir.startsWith(home) ? `~${sep}${store.dir.slice(home.length)}` : store.dir;
   return `${place}, ${describeSending(store.sendfile)}`;
+}
+
+/** Opens a file, fills bytes from its beginning, and closes it. Gives how many were filled. Throws the system's error. */
+export function readFileInto(path: string, bytes: Uint8Array): number {
+  // A pipe or device is not waited for: it gives other bytes, or none.
+  const fd = openSync(path, readFlags);
+  try {
+    return readSync(fd, bytes, 0, bytes.length, 0);
+  } finally {
+    closeSync(fd);
+  }
 }

@@ -1,13 +1,12 @@
 /** Log and metrics of a process behind one place where everything is told. */
 
 import type { Store } from '../store/store.ts';
+import type { ProcessRole } from '../telemetry/counters.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { createFleetFormat, createMetrics, formatMetrics } from '../telemetry/metrics.ts';
-import type { ProcessRole } from '../telemetry/process-role.ts';
 import { listOriginsOf } from './operations.ts';
 import type { Site } from './site.ts';
-import { systemClock } from './system.ts';
-import { version } from './version.ts';
+import { systemClock, version } from './system.ts';
 
 /** What of a server is looked at when metrics are read. */
 export interface Measured {

@@ -14,11 +14,13 @@
  * - what is kept stays within the store's size; entries that are not used go first, and one that is being written never.
  *
  * A store knows an entry by its key, variant and generation; an entry that another store wraps is as good as its own.
+ *
+ * Several processes may share a store: `Sharing` says how, and a `StoreChange` is the message by which one of them announces a
+ * change to the others.
  */
 
-import type { SpanSet } from '../bytes/span-set.ts';
+import type { SpanSet } from '../bytes/span.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
-import type { StoreChange } from './store-change.ts';
 
 /** Blocks of one generation. Block `i` holds the bytes `[i * blockSizeBytes, …)`; the last one may be shorter. */
 export interface BlockSource {
@@ -269,4 +271,35 @@ export class StoreFault extends Error {
 /** The fault of a writer that would commit a generation which was published and removed. */
 export function removedFault(generation: string): StoreFault {
   return new StoreFault('removed', `Generation ${generation} was replaced or removed while it was written.`);
+}
+
+/**
+ * A change that is done already: what is stored under keys is another now; all with a tag or with a prefix of their keys
+ * were removed; generations were removed, or replaced; such were removed that the index could not be told to forget yet;
+ * the index was damaged and begins afresh. Or what is about to be done: entries leave, because others need their room. Or
+ * what has become of others: they have died.
+ */
+export type StoreChange =
+  | { readonly kind: 'keys'; readonly keys: readonly string[] }
+  | { readonly kind: 'tag'; readonly tag: string }
+  | { readonly kind: 'prefix'; readonly prefix: string }
+  | { readonly kind: 'generations'; readonly generations: readonly string[] }
+  | { readonly kind: 'lost'; readonly generations: readonly string[] }
+  | { readonly kind: 'fresh' }
+  | { readonly kind: 'evicting' }
+  | { readonly kind: 'fallen'; readonly instances: readonly string[] };
+
+/** Tells the others. Resolves when each of them that lives has heeded it (`Store.heed`); never rejects. */
+export type TellChange = (change: StoreChange) => Promise<void>;
+
+/** One of several processes that share a directory, all of them started by the one that has locked it. */
+export interface Sharing {
+  /** Names this process among all that there were; of letters and digits. What it begins to write has names that end so. */
+  readonly instance: string;
+  /** Whether no other process has the store open yet: then what earlier ones have left is swept. */
+  readonly isFirst: boolean;
+  /** Processes that died with the store open: what they were writing is given up. */
+  readonly fallen: readonly string[];
+  /** Tells the others what has changed. */
+  readonly tell: TellChange;
 }

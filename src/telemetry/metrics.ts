@@ -1,16 +1,23 @@
-/** Metrics: what has happened, counted from the events, and how the process does, in the form of Prometheus. */
+/**
+ * Metrics in the form of Prometheus, of one process or summed over all processes of a server. A total never goes down when a
+ * worker dies.
+ */
 
 import { AggregatorRegistry, collectDefaultMetrics, type PrometheusContentType, Registry } from 'prom-client';
-import { createCounting } from './counting.ts';
+import {
+  type Asked,
+  createAsked,
+  createCounting,
+  type MetricReading,
+  metricKinds,
+  type ProcessRole,
+  type Tally,
+} from './counters.ts';
 import type { Emit } from './events.ts';
-import { metricKinds } from './metric-kinds.ts';
-import { createProcessMark, MetricsLedger } from './metrics-ledger.ts';
-import type { ProcessRole } from './process-role.ts';
 import { redact } from './redact.ts';
-import { type Asked, createAsked, type MetricReading, type Tally } from './tally.ts';
 
 /** How full a store is; in bytes. */
-export interface StoreReading {
+interface StoreReading {
   readonly entryCount: number;
   readonly usedBytes: number;
   readonly maxSizeBytes: number;
@@ -20,7 +27,7 @@ export interface StoreReading {
 }
 
 /** What is known of an origin. */
-export interface OriginReading {
+interface OriginReading {
   readonly route: string;
   readonly url: string;
   readonly health: 'well' | 'ill' | 'resting';
@@ -34,7 +41,7 @@ export interface MetricSources {
 }
 
 /** What metrics are made with. */
-export interface MetricsOptions {
+interface MetricsOptions {
   readonly version: string;
   readonly role: ProcessRole;
   /** Epoch milliseconds. */
@@ -186,4 +193,79 @@ function workerLabel(role: ProcessRole): string {
 /** Since the process began. */
 function activeSeconds(): number {
   return performance.eventLoopUtilization().active / 1000;
+}
+
+/** What one process has counted. */
+type Reading = readonly MetricReading[];
+
+/** Puts readings together: each metric as it says itself. */
+type Combine = (readings: readonly Reading[]) => Promise<Reading>;
+
+/** A metric that names the process of a reading; it is not shown. */
+const processMark = 'rangeway_process';
+
+/** The metric by which the readings of a process are known: `place` is its number, `name` its own among all that had it. */
+export function createProcessMark(place: string, name: string): MetricReading {
+  const help = 'Names the process of a reading.';
+  return {
+    name: processMark,
+    help,
+    type: 'gauge',
+    aggregator: 'omit',
+    values: [{ labels: { place, name }, value: 1 }],
+  };
+}
+
+interface Account {
+  readonly name: string;
+  readonly reading: Reading;
+}
+
+/**
+ * Keeps the last reading of each process. Who cannot be read counts with what it had counted when it was; when another process
+ * has its place, that becomes part of a remainder. What a process has counted after its last reading is gone with it.
+ */
+class MetricsLedger {
+  readonly #combine: Combine;
+  readonly #accounts = new Map<string, Account>();
+  #remainder: Reading = [];
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(combine: Combine) {
+    this.#combine = combine;
+  }
+
+  /** All that is to be put together, with these new readings. One entry after the other: no total is half told. */
+  enter(readings: readonly Reading[]): Promise<readonly Reading[]> {
+    const entered = this.#last.then(() => this.#enter(readings));
+    this.#last = entered.catch(() => undefined);
+    return entered;
+  }
+
+  async #enter(readings: readonly Reading[]): Promise<readonly Reading[]> {
+    const present = new Set<string>();
+    for (const reading of readings) {
+      const { place, name } = markOf(reading);
+      const before = this.#accounts.get(place);
+      this.#accounts.set(place, { name, reading });
+      present.add(place);
+      if (before !== undefined && before.name !== name) await this.#close(before);
+    }
+    const absent = [...this.#accounts].filter(([place]) => !present.has(place));
+    return [...readings, ...absent.map(([, { reading }]) => lasting(reading)), this.#remainder];
+  }
+
+  async #close({ reading }: Account): Promise<void> {
+    this.#remainder = await this.#combine([this.#remainder, lasting(reading)]);
+  }
+}
+
+function markOf(reading: Reading): { readonly place: string; readonly name: string } {
+  const { place = '', name = '' } = reading.find((metric) => metric.name === processMark)?.values[0]?.labels ?? {};
+  return { place: String(place), name: String(name) };
+}
+
+/** What has happened is true for ever; how things are is not, nor is what is told of a process by itself. */
+function lasting(reading: Reading): Reading {
+  return reading.filter(({ type, aggregator }) => aggregator === 'sum' && type !== 'gauge');
 }

@@ -3,12 +3,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Guesses, type Reach } from '../../src/admin/access.ts';
 import { openAdminListener } from '../../src/admin/admin-listener.ts';
-import type { Reach } from '../../src/admin/admission.ts';
-import { Guesses } from '../../src/admin/guesses.ts';
 import type { Operations } from '../../src/admin/operations.ts';
-import type { BindPlace } from '../../src/listener/bind.ts';
-import { openSocket } from '../../src/listener/open-socket.ts';
+import { type BindPlace, openSocket } from '../../src/listener/accept/bind.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { fakeOperations, type OperationCall } from '../support/fake-operations.ts';
 import { RawClient, type RawResponse, rawValues } from '../support/raw-client.ts';

@@ -1,7 +1,7 @@
 /** Who may have what of the admin listener, and who may not. */
 
 import { describe, expect, it } from 'vitest';
-import { type AdmissionRules, decideAdmission, type Reach, strangeCaller } from '../../src/admin/admission.ts';
+import { type AdmissionRules, decideAdmission, type Reach, strangeCaller } from '../../src/admin/access.ts';
 import type { Endpoint } from '../../src/admin/endpoint.ts';
 import { asOperator, openAdminGround, rightToken } from './admin-ground.ts';
 

@@ -2,9 +2,9 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createAdminHandler } from '../../src/admin/admin-handler.ts';
+import { Guesses } from '../../src/admin/access.ts';
+import { createAdminHandler } from '../../src/admin/admin-listener.ts';
 import { endpoints } from '../../src/admin/endpoints.ts';
-import { Guesses } from '../../src/admin/guesses.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { fakeOperations } from '../support/fake-operations.ts';

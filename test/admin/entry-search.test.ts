@@ -1,9 +1,9 @@
 /** What those who run a server may name, and what they are told where it is nothing. */
 
 import { describe, expect, it } from 'vitest';
-import { resolveSearch } from '../../src/admin/entry-search.ts';
+import { resolveSearch } from '../../src/admin/entries.ts';
 import { type EntrySearch, OperationFault } from '../../src/admin/operations.ts';
-import { hasPattern } from '../../src/cache/key-pattern.ts';
+import { hasPattern } from '../../src/cache/fleet.ts';
 import { cacheKey, originScope } from '../../src/routing/cache-key.ts';
 import { routeWith } from '../routing/route-sample.ts';
 

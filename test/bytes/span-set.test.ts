@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Span } from '../../src/bytes/span.ts';
-import { SpanSet } from '../../src/bytes/span-set.ts';
+import { type Span, SpanSet } from '../../src/bytes/span.ts';
 
 const width = 60;
 const span = fc

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createUseCounts } from '../../src/cache/admission.ts';
+import { createUseCounts } from '../../src/cache/lookup/hit-for-pass.ts';
 
 /** Notes the keys one after the other; gives what was told. */
 function noteAll(maxKeys: number, keys: readonly string[]): number[] {

@@ -1,11 +1,11 @@
 /** The lease under which what is served stale is validated: given back, whatever comes of it. */
 
 import { describe, expect, it } from 'vitest';
-import { BackgroundValidation, type Validate } from '../../src/cache/background-validation.ts';
-import type { ExchangeContext } from '../../src/cache/exchange-context.ts';
-import type { Flights } from '../../src/cache/flights.ts';
+import type { Flights } from '../../src/cache/collapse/flights.ts';
+import type { ExchangeContext } from '../../src/cache/context.ts';
+import { BackgroundRevalidation, type Validate } from '../../src/cache/fetch/background-revalidation.ts';
 import type { Inquiry } from '../../src/cache/inquiry.ts';
-import { UnsharedKeys } from '../../src/cache/unshared-keys.ts';
+import { HitForPassKeys } from '../../src/cache/lookup/hit-for-pass.ts';
 import type { StoredEntry } from '../../src/store/store.ts';
 
 const entry = { generation: 'g' } as StoredEntry;
@@ -30,9 +30,9 @@ function createGround(isAtOnce: boolean, validate: Validate = fail) {
     fleet: { acquire },
     store: { find: async () => fail() },
     clock: { now: () => 0 },
-    unshared: new UnsharedKeys(),
+    unshared: new HitForPassKeys(),
   } as unknown as ExchangeContext;
-  return { validation: new BackgroundValidation(context, flights, validate), leases };
+  return { validation: new BackgroundRevalidation(context, flights, validate), leases };
 }
 
 describe('the lease of a validation that no request waits for', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BlockAssembler, type SealedBlock } from '../../src/cache/block-assembler.ts';
+import { BlockAssembler, type SealedBlock } from '../../src/cache/fill/fill.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 
 const blockSizeBytes = 64;

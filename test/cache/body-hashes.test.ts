@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BodyHashes } from '../../src/cache/body-hashes.ts';
+import { BodyHashes } from '../../src/cache/fill/blocks.ts';
 import type { Digest } from '../../src/semantics/digest.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 

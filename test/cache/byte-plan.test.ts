@@ -2,9 +2,9 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { SpanSet } from '../../src/bytes/span-set.ts';
-import { planBytes } from '../../src/cache/byte-plan.ts';
-import type { Coming, Outlook } from '../../src/cache/fetch-decision.ts';
+import { SpanSet } from '../../src/bytes/span.ts';
+import { planBytes } from '../../src/cache/explain/explanation.ts';
+import type { Coming, Outlook } from '../../src/cache/fill/fetch-decision.ts';
 
 const blockSizeBytes = 10;
 const sizeBytes = 95;

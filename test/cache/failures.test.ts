@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Failures } from '../../src/cache/failures.ts';
+import { Failures } from '../../src/cache/fill/readers.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 
 const reset = new ProxyError('origin_reset');

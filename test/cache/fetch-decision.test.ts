@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { SpanSet } from '../../src/bytes/span-set.ts';
+import { SpanSet } from '../../src/bytes/span.ts';
 import {
   type Coming,
   decideFetch,
@@ -7,7 +7,7 @@ import {
   type Need,
   openAheadBytes,
   openSpanBytes,
-} from '../../src/cache/fetch-decision.ts';
+} from '../../src/cache/fill/fetch-decision.ts';
 
 const blockSizeBytes = 10;
 

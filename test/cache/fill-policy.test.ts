@@ -5,7 +5,7 @@ import {
   growsOpenRanges,
   mayComplete,
   type Unwanted,
-} from '../../src/cache/fill-policy.ts';
+} from '../../src/cache/inquiry.ts';
 
 const policy: FillPolicy = {
   onAbort: 'finish',

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isBehind, isWholeRange, selectFirstAsk, selectFirstPart } from '../../src/cache/first-ask.ts';
+import { isBehind, isWholeRange, selectFirstAsk, selectFirstPart } from '../../src/cache/fill/fetch-decision.ts';
 import { formatRange, parseRange, type RangeSpec, selectRanges } from '../../src/semantics/range.ts';
 import { fieldsOf, sentAt } from '../support/fields-of.ts';
 

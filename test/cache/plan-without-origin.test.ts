@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { policy, request } from '../../bench/micro-sample.ts';
-import { planAnswer } from '../../src/cache/plan.ts';
+import { planAnswer } from '../../src/cache/lookup/lookup.ts';
 import type { Fields } from '../../src/http/fields.ts';
 import type { StoredEntry } from '../../src/store/store.ts';
 import { fieldsOf, sentAt, storedWith } from '../support/fields-of.ts';

@@ -2,8 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ByteBudget } from '../../src/cache/byte-budget.ts';
-import { ReadAhead } from '../../src/cache/read-ahead.ts';
+import { ByteBudget, ReadAhead } from '../../src/cache/read/read-ahead.ts';
 import { HeldBlocks } from '../support/held-blocks.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 

@@ -3,8 +3,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Span } from '../../src/bytes/span.ts';
-import { Readers, type Seat } from '../../src/cache/readers.ts';
-import type { ByteReader } from '../../src/cache/representation.ts';
+import type { ByteReader } from '../../src/cache/answer.ts';
+import { Readers, type Seat } from '../../src/cache/fill/readers.ts';
 
 const infinity = Number.POSITIVE_INFINITY;
 const span = (start: number, end: number): Span => ({ start, end });

@@ -1,13 +1,13 @@
 /** The memory of why responses were not stored: the last reason of each key, and not of too many. */
 
 import { describe, expect, it } from 'vitest';
-import { Refusals } from '../../src/cache/refusals.ts';
+import { NotStoredReasons } from '../../src/cache/lookup/hit-for-pass.ts';
 
 const refusal = (reason: string, at = 0) => ({ reason, status: 200, at });
 
 describe('the refusals', () => {
   it('are known by key, the last one of each', () => {
-    const refusals = new Refusals();
+    const refusals = new NotStoredReasons();
     refusals.note('a', refusal('private', 1));
     refusals.note('b', refusal('no-store', 2));
     refusals.note('a', refusal('status', 3));
@@ -17,14 +17,14 @@ describe('the refusals', () => {
   });
 
   it('are forgotten when something is stored', () => {
-    const refusals = new Refusals();
+    const refusals = new NotStoredReasons();
     refusals.note('a', refusal('private'));
     refusals.forget('a');
     expect(refusals.last('a')).toBeUndefined();
   });
 
   it('are at most ten thousand, those that were noted last', () => {
-    const refusals = new Refusals();
+    const refusals = new NotStoredReasons();
     refusals.note('kept', refusal('private'));
     for (let at = 0; at < 9_999; at += 1) refusals.note(`k${at}`, refusal('private'));
     refusals.note('kept', refusal('private'));

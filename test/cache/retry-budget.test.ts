@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createRetryBudget } from '../../src/cache/retry-budget.ts';
+import { createRetryBudget } from '../../src/cache/fill/fill.ts';
 
 const rules = { maxAttempts: 4, firstDelayMs: 100, maxDelayMs: 500 };
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Revocation } from '../../src/cache/revocation.ts';
+import { Revocation } from '../../src/cache/collapse/flight.ts';
 
 describe('what is invalidated while something is on its way', () => {
   it('concerns it when it is its key, before and after it has come', () => {

@@ -2,12 +2,12 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Span } from '../../src/bytes/span.ts';
-import { ByteBudget } from '../../src/cache/byte-budget.ts';
-import type { Representation } from '../../src/cache/representation.ts';
-import { createStoredRepresentation } from '../../src/cache/stored-representation.ts';
+import type { Representation } from '../../src/cache/answer.ts';
+import { ByteBudget } from '../../src/cache/read/read-ahead.ts';
+import { createStoredRepresentation } from '../../src/cache/read/stored-representation.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
-import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { type DiskStoreInTest, openTestStore } from '../support/disk-store.ts';
 import { FailingFileSystem } from '../support/failing-file-system.ts';
 import { patternBytes } from '../support/pattern-body.ts';

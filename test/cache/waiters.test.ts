@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createWaiters } from '../../src/cache/waiters.ts';
+import { createWaiters } from '../../src/cache/fill/readers.ts';
 
 describe('waiters', () => {
   it('does not wait for what holds already', async () => {

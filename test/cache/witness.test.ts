@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Witness } from '../../src/cache/witness.ts';
+import { Witness } from '../../src/cache/fill/fill.ts';
 
 const bytes = (text: string) => Buffer.from(text);
 

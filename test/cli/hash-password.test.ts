@@ -2,10 +2,9 @@
 
 import { PassThrough, Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { hashPassword } from '../../src/cli/hash-password.ts';
+import { hashPassword, type PasswordInput } from '../../src/cli/hash-password.ts';
 import { run } from '../../src/cli/main.ts';
-import type { PasswordInput } from '../../src/cli/password-input.ts';
-import { isPassword, parsePasswordHash } from '../../src/guard/password-hash.ts';
+import { isPassword, parsePasswordHash } from '../../src/guard/access/passwords.ts';
 import { createFakeCliIo } from '../support/fake-cli-io.ts';
 
 const random = (size: number) => new Uint8Array(size).fill(7);

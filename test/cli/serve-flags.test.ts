@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { nameProblem, overlayFlags, type ServeFlags } from '../../src/cli/serve-flags.ts';
+import { nameProblem, overlayFlags, type ServeFlags } from '../../src/cli/serve.ts';
 
 const origin = 'http://127.0.0.1:3000';
 const routes = [{ origin }];

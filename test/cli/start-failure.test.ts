@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { describeReloadFailure, describeStartFailure } from '../../src/cli/start-failure.ts';
+import { describeReloadFailure, describeStartFailure } from '../../src/cli/serve.ts';
 import { checkConfig } from '../../src/config/load.ts';
-import { ListenFault } from '../../src/listener/listen-fault.ts';
+import { ListenFault } from '../../src/listener/accept/bind.ts';
 import { StoreFault } from '../../src/store/store.ts';
 
 function systemError(code: string, syscall: string, path?: string): Error {

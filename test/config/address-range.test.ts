@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseAddressRange } from '../../src/config/address-range.ts';
+import { parseAddressRange } from '../../src/config/address.ts';
 
 describe('parseAddressRange', () => {
   it.each([

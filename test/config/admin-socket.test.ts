@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { parseListenPlace } from '../../src/config/address.ts';
-import { longestSocketPath, runtimeDirectories, runtimeSocket, storeSocket } from '../../src/config/admin-socket.ts';
+import { longestSocketPath, runtimeDirectories, runtimeSocket, storeSocket } from '../../src/config/default-places.ts';
 
 describe('storeSocket', () => {
   const longest = `/${'x'.repeat(longestSocketPath - '/admin.sock'.length - 1)}`;

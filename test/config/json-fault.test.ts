@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { findJsonFault } from '../../src/config/json-fault.ts';
+import { findJsonFault } from '../../src/config/load.ts';
 
 describe('findJsonFault', () => {
   it.each<[text: string, line: number, column: number, message: string]>([

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseListenPlace } from '../../src/config/address.ts';
+import { findOwnListener } from '../../src/config/conflicts.ts';
 import { checkConfig } from '../../src/config/load.ts';
-import { findOwnListener } from '../../src/config/self-origin.ts';
 
 describe('findOwnListener', () => {
   it.each<[origin: string, listen: string, isOwn: boolean]>([

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ListenPlace } from '../../src/config/address.ts';
-import { defaultStoreDirectory } from '../../src/config/store-directory.ts';
+import { defaultStoreDirectory } from '../../src/config/default-places.ts';
 
 const at = (address: ListenPlace) => [{ address }];
 

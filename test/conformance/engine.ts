@@ -2,9 +2,9 @@
 
 import { describe, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
-import { createOriginGroup } from '../../src/origin/origin-group.ts';
+import { createOriginGroup } from '../../src/origin/group/origin-group.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
-import type { Route } from '../../src/routing/route.ts';
+import type { Route } from '../../src/routing/router.ts';
 import { originOptions } from '../origin/origin-options.ts';
 import { openListener, type TestListener } from '../support/open-listener.ts';
 import { realClock } from '../support/real-clock.ts';

@@ -1,7 +1,7 @@
 /** The disk store keeps the promises of a store, with bodies in its index and in files, and with memory in front. */
 
-import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
-import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { openTestStore } from '../support/disk-store.ts';
 import { SteeredReads } from '../support/quick-reads.ts';
 import { storeContract } from './store-contract.ts';

@@ -1,7 +1,7 @@
 /** The simplest model of what a store keeps: lists of entries in a map, some of them pinned. */
 
 import type { StoredResponse } from '../../src/http/stored-response.ts';
-import { maxPins } from '../../src/store/pins.ts';
+import { maxPins } from '../../src/store/entry-rules.ts';
 import { type Sample, sampleMetadata, taggedMetadata } from '../support/stored-sample.ts';
 
 /** All tags that entries of the model have. */

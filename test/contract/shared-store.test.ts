@@ -3,9 +3,9 @@
  * the other: what one of them does is known to both when its promise resolves.
  */
 
-import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
 import type { EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
-import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { createSharedDirectory } from '../support/shared-directory.ts';
 import { type CreateStore, storeContract } from './store-contract.ts';
 

@@ -1,7 +1,7 @@
 /** What every store promises of replaced generations that are pinned for those who resume. */
 
 import { expect, it } from 'vitest';
-import { maxPins } from '../../src/store/pins.ts';
+import { maxPins } from '../../src/store/entry-rules.ts';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import {

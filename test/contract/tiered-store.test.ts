@@ -1,8 +1,8 @@
 /** Memory in front of a store keeps the promises of a store. */
 
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
-import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
-import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { sequentialIds } from '../support/sequential-ids.ts';
 import { storeContract } from './store-contract.ts';
 

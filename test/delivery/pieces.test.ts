@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { Representation } from '../../src/cache/representation.ts';
+import type { Representation } from '../../src/cache/answer.ts';
 import { bodyOfPieces, type Piece } from '../../src/delivery/pieces.ts';
-import { Chunks } from '../../src/http/chunks.ts';
-import type { BodyStream } from '../../src/http/message.ts';
+import { type BodyStream, Chunks } from '../../src/http/message.ts';
 
 const content = Buffer.from('0123456789', 'latin1');
 

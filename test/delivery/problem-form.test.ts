@@ -1,9 +1,13 @@
 /** Which form of an error a client gets. */
 
 import { describe, expect, it } from 'vitest';
-import { createErrorPages, type ErrorPage } from '../../src/delivery/error-page.ts';
-import { errorResponse } from '../../src/delivery/problem.ts';
-import { presentProblem, selectProblemForm } from '../../src/delivery/problem-form.ts';
+import {
+  createErrorPages,
+  type ErrorPage,
+  errorResponse,
+  presentProblem,
+  selectProblemForm,
+} from '../../src/delivery/problem.ts';
 import type { ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 

@@ -2,8 +2,7 @@
 
 import { STATUS_CODES } from 'node:http';
 import { describe, expect, it } from 'vitest';
-import { errorResponse, problemResponse } from '../../src/delivery/problem.ts';
-import { presentProblem } from '../../src/delivery/problem-form.ts';
+import { errorResponse, presentProblem, problemResponse } from '../../src/delivery/problem.ts';
 import { fieldValue } from '../../src/http/fields.ts';
 import type { ProxyResponse } from '../../src/http/message.ts';
 import { type ErrorCode, errorKinds, ProxyError, toProxyError } from '../../src/http/proxy-error.ts';

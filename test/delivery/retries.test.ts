@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { withRetries } from '../../src/delivery/retries.ts';
+import { withRetries } from '../../src/delivery/deliver.ts';
 import { type ErrorCode, ProxyError } from '../../src/http/proxy-error.ts';
 
 /** What the first attempt and the others come to: an error, or `ok`. */

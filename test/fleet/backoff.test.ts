@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type BackoffOptions, countDeaths, restartDelayMs } from '../../src/fleet/backoff.ts';
+import { type BackoffOptions, countDeaths, restartDelayMs } from '../../src/fleet/worker-slot.ts';
 
 const options: BackoffOptions = { firstMs: 500, mostMs: 30_000, mostAloneMs: 1000, steadyAfterMs: 60_000 };
 

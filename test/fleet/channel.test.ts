@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { OperationFault } from '../../src/admin/operations.ts';
 import { type Calls, type ChannelEnd, ChannelGone, type Handle, openChannel } from '../../src/fleet/channel.ts';
-import { ListenFault } from '../../src/listener/listen-fault.ts';
+import { ListenFault } from '../../src/listener/accept/bind.ts';
 import { StoreFault } from '../../src/store/store.ts';
 import { turn } from '../support/turn.ts';
 

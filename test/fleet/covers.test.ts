@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { changedCovers, decideCovers, type SlotFitness } from '../../src/fleet/covers.ts';
+import { changedCovers, decideCovers, type SlotFitness } from '../../src/fleet/supervisor-sockets.ts';
 
 /** A slot for each letter: fit, not fit, or not open yet. */
 function slotsOf(letters: string): SlotFitness[] {

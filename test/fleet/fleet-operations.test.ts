@@ -8,7 +8,7 @@ import {
   type WorkerOperations,
 } from '../../src/admin/operations.ts';
 import { ChannelGone, type Remote } from '../../src/fleet/channel.ts';
-import { createFleetOperations, type FleetParts, type RosterEntry } from '../../src/fleet/fleet-operations.ts';
+import { createFleetOperations, type FleetParts, type RosterEntry } from '../../src/fleet/operations.ts';
 
 type WorkerRemote = Remote<StoreOperations & WorkerOperations>;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { watchHeartbeat } from '../../src/fleet/heartbeat.ts';
+import { watchHeartbeat } from '../../src/fleet/worker-slot.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { turn } from '../support/turn.ts';
 

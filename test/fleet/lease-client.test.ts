@@ -3,9 +3,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Lease, Right } from '../../src/cache/fleet.ts';
-import type { LeaseReply } from '../../src/fleet/calls.ts';
-import { ChannelGone } from '../../src/fleet/channel.ts';
-import { LeaseClient } from '../../src/fleet/lease-client.ts';
+import { ChannelGone, type LeaseReply } from '../../src/fleet/channel.ts';
+import { LeaseClient } from '../../src/fleet/leases.ts';
 
 const never = new AbortController().signal;
 const held: LeaseReply = { kind: 'theirs', instance: 'b', socket: '/peers/b' };

@@ -9,7 +9,7 @@ import {
   frameKinds,
   readData,
   readValue,
-} from '../../src/fleet/peer-frames.ts';
+} from '../../src/fleet/peer-connection.ts';
 
 it('are read as they were written, however they are cut', () => {
   const value = fc.oneof(fc.jsonValue(), fc.constant(undefined), fc.constant({ end: Number.POSITIVE_INFINITY }));

@@ -7,27 +7,24 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Span } from '../../src/bytes/span.ts';
-import type { Answer } from '../../src/cache/answer.ts';
-import { type HeldAnswer, HolderLost } from '../../src/cache/fleet.ts';
+import type { Answer, Representation } from '../../src/cache/answer.ts';
+import { HolderLost, type PeerAnswer, type Version } from '../../src/cache/fleet.ts';
 import type { Inquiry } from '../../src/cache/inquiry.ts';
-import type { Representation } from '../../src/cache/representation.ts';
-import type { Version } from '../../src/cache/version.ts';
 import { createPeerHolder } from '../../src/fleet/peer-client.ts';
 import { openPeerServer, type PeerServer, peerSocketPath } from '../../src/fleet/peer-server.ts';
+import { plainPresentation } from '../../src/guard/fields/presentation.ts';
 import { createGate } from '../../src/guard/gate.ts';
-import { plainPresentation } from '../../src/guard/presentation.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createInquiry, routeRequest } from '../../src/routing/inquiry.ts';
-import type { Route } from '../../src/routing/route.ts';
-import { createRouter } from '../../src/routing/router.ts';
+import { createRouter, type Route } from '../../src/routing/router.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { boundlessAllowances, openAccess } from '../support/open-gate.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { untilClosed } from '../support/until-closed.ts';
 import { createWholeProxy } from '../support/whole-proxy.ts';
 
-type Answering = (inquiry: Inquiry, given: Version | undefined) => Promise<HeldAnswer | undefined>;
+type Answering = (inquiry: Inquiry, given: Version | undefined) => Promise<PeerAnswer | undefined>;
 
 const facts = {
   outcome: 'miss',
@@ -130,12 +127,12 @@ function createSource(sizeBytes: number, more: Partial<Representation> = {}) {
   return { representation, seen };
 }
 
-const give = (representation: Representation): HeldAnswer => ({
+const give = (representation: Representation): PeerAnswer => ({
   ...learned,
   answer: { ...facts, kind: 'representation', representation, isReuse: true, originBytes: () => 42 },
 });
 
-async function received(held: Promise<HeldAnswer | undefined>): Promise<Extract<Answer, { kind: 'representation' }>> {
+async function received(held: Promise<PeerAnswer | undefined>): Promise<Extract<Answer, { kind: 'representation' }>> {
   const answer = (await held)?.answer;
   if (answer?.kind !== 'representation') throw new Error('no representation');
   return answer;
@@ -410,7 +407,7 @@ describe('a process', () => {
     silent.close();
     await once(silent, 'close');
 
-    const answering = Promise.withResolvers<HeldAnswer | undefined>();
+    const answering = Promise.withResolvers<PeerAnswer | undefined>();
     await serve(() => answering.promise);
     const patient = holder().answer(ask());
     await clock.whenPending(2);

@@ -6,11 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type BoundPlace, bindPlace } from '../../src/fleet/bound-socket.ts';
-import { createReceivedSockets, type ReceivedSockets } from '../../src/fleet/received-sockets.ts';
-import type { BindPlace } from '../../src/listener/bind.ts';
-import { ListenFault } from '../../src/listener/listen-fault.ts';
-import type { ListenSocket } from '../../src/listener/listen-socket.ts';
+import { type BoundPlace, bindPlace } from '../../src/fleet/supervisor-sockets.ts';
+import { createReceivedSockets, type ReceivedSockets } from '../../src/fleet/worker-sockets.ts';
+import { type BindPlace, ListenFault, type ListenSocket } from '../../src/listener/accept/bind.ts';
 import { until } from '../support/until.ts';
 
 const anyPort: BindPlace = { kind: 'tcp', host: '127.0.0.1', port: 0 };

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { WorkerStart } from '../../src/fleet/calls.ts';
-import { FleetSockets } from '../../src/fleet/fleet-sockets.ts';
-import { createLeaseTable } from '../../src/fleet/lease-table.ts';
+import type { WorkerStart } from '../../src/fleet/channel.ts';
+import { createLeaseTable } from '../../src/fleet/leases.ts';
 import { Supervisor } from '../../src/fleet/supervisor.ts';
-import type { BindPlace } from '../../src/listener/bind.ts';
+import { FleetSockets } from '../../src/fleet/supervisor-sockets.ts';
+import type { BindPlace } from '../../src/listener/accept/bind.ts';
 import type { FleetEvent, ServerEvent } from '../../src/telemetry/events.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { createFakeWorkers, type Script } from '../support/fake-workers.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ChannelGone } from '../../src/fleet/channel.ts';
-import { describeEnding, forkWorker, type WorkerProcess } from '../../src/fleet/worker-process.ts';
+import { describeEnding, forkWorker, type WorkerProcess } from '../../src/fleet/worker-slot.ts';
 
 const channel = fileURLToPath(new URL('../../src/fleet/channel.ts', import.meta.url));
 

@@ -1,10 +1,9 @@
 /** Who may pass by address, and what keeps responses from those who have not passed by credentials. */
 
 import { describe, expect, it } from 'vitest';
-import { parseAddressRange } from '../../src/config/address-range.ts';
-import { createAccess } from '../../src/guard/access.ts';
-import { type AddressRange, createPeerList } from '../../src/guard/peers.ts';
-import { forOneClient } from '../../src/guard/privacy.ts';
+import { parseAddressRange } from '../../src/config/address.ts';
+import { createAccess, forOneClient } from '../../src/guard/access/access.ts';
+import { createPeerList, type PeerRange } from '../../src/guard/client.ts';
 import type { ProxyResponse } from '../../src/http/message.ts';
 import type { ProxyError } from '../../src/http/proxy-error.ts';
 import { createRules, requestWith, routedOf } from '../support/credential-ground.ts';
@@ -12,7 +11,7 @@ import { fieldsOf } from '../support/fields-of.ts';
 import { openAccess } from '../support/open-gate.ts';
 
 const listOf = (texts: readonly string[] | undefined) =>
-  texts === undefined ? undefined : createPeerList(texts.map((text) => parseAddressRange(text) as AddressRange));
+  texts === undefined ? undefined : createPeerList(texts.map((text) => parseAddressRange(text) as PeerRange));
 
 describe('an address', () => {
   it.each<

@@ -1,10 +1,9 @@
 /** What one request may take of a route, and what it gives back, however it ends. */
 
 import { describe, expect, it } from 'vitest';
-import { type AllowanceRules, createAllowances } from '../../src/guard/allowances.ts';
-import { changedRequest } from '../../src/http/changed-request.ts';
+import { type AllowanceRules, createAllowances } from '../../src/guard/limits/allowances.ts';
 import { fieldValue } from '../../src/http/fields.ts';
-import type { BodyStream, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
+import { type BodyStream, changedRequest, type ProxyRequest, type ProxyResponse } from '../../src/http/message.ts';
 import { type ErrorCode, ProxyError } from '../../src/http/proxy-error.ts';
 import type { OriginRequest } from '../../src/origin/origin.ts';
 import { routeWith } from '../routing/route-sample.ts';

@@ -1,7 +1,7 @@
 /** What may come from the origin for what is delivered: what clients owe, and what is refused to them. */
 
 import { describe, expect, it } from 'vitest';
-import { OriginShare, type ShareRules } from '../../src/guard/origin-share.ts';
+import { OriginShare, type ShareRules } from '../../src/guard/limits/limited-origin.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 
 /** A client may owe 1000 bytes; 10 of them are forgotten in a second, and a delivered one pays for 10. */

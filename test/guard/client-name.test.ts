@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clientName } from '../../src/guard/client-name.ts';
+import { clientName } from '../../src/guard/client.ts';
 
 describe('the name of a client', () => {
   it.each([

@@ -1,9 +1,8 @@
 /** Who is believed what of clients. */
 
 import { describe, expect, it } from 'vitest';
-import { parseAddressRange } from '../../src/config/address-range.ts';
-import { type ForwardingTrust, identify } from '../../src/guard/client.ts';
-import { createPeerList } from '../../src/guard/peers.ts';
+import { parseAddressRange } from '../../src/config/address.ts';
+import { createPeerList, type ForwardingTrust, identify } from '../../src/guard/client.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 import { codeOf } from '../support/origin-request.ts';

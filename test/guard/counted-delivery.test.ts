@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createCountedDelivery } from '../../src/guard/counted-delivery.ts';
+import { createCountedDelivery } from '../../src/guard/limits/allowances.ts';
 import type { BodyStream, Taken } from '../../src/http/message.ts';
 
 /** A body of chunks of these sizes; those that are to be waited for are negative. */

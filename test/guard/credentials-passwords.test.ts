@@ -1,8 +1,8 @@
 /** Passwords of a route: when they are checked, and what is remembered of that. */
 
 import { describe, expect, it } from 'vitest';
-import { createBasicCheck } from '../../src/guard/basic.ts';
-import { createCredentialCheck } from '../../src/guard/credentials.ts';
+import { createCredentialCheck } from '../../src/guard/access/access.ts';
+import { createBasicCheck } from '../../src/guard/access/passwords.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import {
   base64,

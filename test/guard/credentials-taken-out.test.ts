@@ -1,7 +1,7 @@
 /** What goes on of a request that has passed by its credentials. */
 
 import { describe, expect, it } from 'vitest';
-import type { CredentialRules, Passed } from '../../src/guard/credentials.ts';
+import type { CredentialRules, PassedCredentials } from '../../src/guard/access/access.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { splitTarget } from '../../src/routing/target.ts';
 import { base64, createRules, outcomeOf, requestWith, routedOf, signed } from '../support/credential-ground.ts';
@@ -31,7 +31,7 @@ describe('what goes on', () => {
     [['apiKey'], [apiKey, basic, basic], [basic, basic]],
     [['basic'], [basic, apiKey], [apiKey]],
   ])('is without what was asked for: %j %j', async (taken, lines, want) => {
-    const passed = (await outcomeOf(createRules(taken).rules, requestWith(lines))) as Passed;
+    const passed = (await outcomeOf(createRules(taken).rules, requestWith(lines))) as PassedCredentials;
     expect(passed.request.fields).toEqual(fieldsOf('Host: media.example', ...want));
   });
 
@@ -46,7 +46,7 @@ describe('what goes on', () => {
   ])('is without a signature, right or wrong: %s', async (received, path, query) => {
     const { rules } = createRules(['signedUrls', 'apiKey']);
     const request = requestWith([apiKey], received);
-    const passed = (await outcomeOf(rules, request)) as Passed;
+    const passed = (await outcomeOf(rules, request)) as PassedCredentials;
     expect(passed.routed).toEqual({ ...routedOf(request), target: { path, query } });
     expect(passed.request.target).not.toContain('rw-');
     expect(splitTarget(passed.request.target)).toEqual(passed.routed.target);
@@ -56,13 +56,13 @@ describe('what goes on', () => {
     const request = requestWith([apiKey]);
     const { rules } = createRules(['apiKey'], true);
     expect(await outcomeOf(rules, request)).toEqual({ request, routed: routedOf(request), user: 'app' });
-    expect(((await outcomeOf(rules, request)) as Passed).request).toBe(request);
+    expect(((await outcomeOf(rules, request)) as PassedCredentials).request).toBe(request);
   });
 
   it('has all of it where the origin is to get it', async () => {
     const { rules } = createRules(kinds, true);
     const request = requestWith([basic, apiKey], signed('/film'));
-    const passed = (await outcomeOf(rules, request)) as Passed;
+    const passed = (await outcomeOf(rules, request)) as PassedCredentials;
     expect([passed.request, passed.routed]).toEqual([request, routedOf(request)]);
   });
 
@@ -76,7 +76,7 @@ describe('what goes on', () => {
       signal: leaving.signal,
       sendInterim: ({ status }) => told.push(status),
     };
-    const passed = (await outcomeOf(rules, request)) as Passed;
+    const passed = (await outcomeOf(rules, request)) as PassedCredentials;
     leaving.abort();
     passed.request.sendInterim({ status: 103, fields: [] });
     expect([passed.request.signal.aborted, told, passed.request.bodySizeBytes]).toEqual([true, [103], 5]);

@@ -1,7 +1,7 @@
 /** The credentials of a route: who passes by which, and what the others are told. */
 
 import { describe, expect, it } from 'vitest';
-import type { CredentialRules } from '../../src/guard/credentials.ts';
+import type { CredentialRules } from '../../src/guard/access/access.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { base64, createRules, now, outcomeOf, requestWith, signed, verdictOf } from '../support/credential-ground.ts';
 

@@ -2,11 +2,11 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Debts } from '../../src/guard/debts.ts';
+import { LeakyBuckets } from '../../src/guard/limits/rate-limit.ts';
 
 function createDebts(maxNames = 100) {
   const clock = { ms: 1000 };
-  return { clock, debts: new Debts({ maxNames, now: () => clock.ms }) };
+  return { clock, debts: new LeakyBuckets({ maxNames, now: () => clock.ms }) };
 }
 
 describe('a debt', () => {

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
-import { createFieldChange, type FieldRules } from '../../src/guard/field-rules.ts';
-import { createPresentation, plainPresentation } from '../../src/guard/presentation.ts';
+import {
+  createFieldChange,
+  createPresentation,
+  type FieldRules,
+  plainPresentation,
+} from '../../src/guard/fields/presentation.ts';
 import type { BodyStream, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 

@@ -1,14 +1,13 @@
 /** Which fields are passed on, and which are not. */
 
 import { describe, expect, it } from 'vitest';
-import type { Client } from '../../src/guard/client.ts';
+import { type Client, plainAddress } from '../../src/guard/client.ts';
 import {
   type ForwardingRules,
   forwardedRequestFields,
   forwardedResponseFields,
   tunnelRequestFields,
-} from '../../src/guard/forwarding.ts';
-import { plainAddress } from '../../src/guard/peers.ts';
+} from '../../src/guard/fields/forwarding.ts';
 import { fieldLines } from '../../src/http/fields.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { fieldsOf } from '../support/fields-of.ts';

@@ -2,10 +2,9 @@
 
 import { describe, expect, it } from 'vitest';
 import { errorResponse } from '../../src/delivery/problem.ts';
-import { createAccess } from '../../src/guard/access.ts';
-import { createFieldChange } from '../../src/guard/field-rules.ts';
+import { createAccess } from '../../src/guard/access/access.ts';
+import { createFieldChange, createPresentation } from '../../src/guard/fields/presentation.ts';
 import { createGate } from '../../src/guard/gate.ts';
-import { createPresentation } from '../../src/guard/presentation.ts';
 import type { Fields } from '../../src/http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';

@@ -1,11 +1,10 @@
 /** Requests of our own: no credentials and no counting, but within what all clients together may take of an origin. */
 
 import { expect, it } from 'vitest';
-import { createAccess } from '../../src/guard/access.ts';
-import { createAllowances } from '../../src/guard/allowances.ts';
-import { createGate } from '../../src/guard/gate.ts';
-import { createInsideGate } from '../../src/guard/inside-gate.ts';
-import { plainPresentation } from '../../src/guard/presentation.ts';
+import { createAccess } from '../../src/guard/access/access.ts';
+import { plainPresentation } from '../../src/guard/fields/presentation.ts';
+import { createGate, createInsideGate } from '../../src/guard/gate.ts';
+import { createAllowances } from '../../src/guard/limits/allowances.ts';
 import { ended, settled, storedBody } from '../support/conversation.ts';
 import { noLimits } from '../support/open-gate.ts';
 import { createWholeProxy } from '../support/whole-proxy.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { answerAsLast, withOneForwardLess } from '../../src/guard/max-forwards.ts';
+import { answerAsLast, withOneForwardLess } from '../../src/guard/fields/forwarding.ts';
 
 describe('Max-Forwards (RFC 9110 §7.6.2)', () => {
   it.each([

@@ -1,9 +1,8 @@
 /** A body whose bytes are counted: what is taken from it at once is counted, and refused, as what is waited for. */
 
 import { expect, it } from 'vitest';
-import { MeteredBody } from '../../src/guard/metered-body.ts';
-import { OriginShare } from '../../src/guard/origin-share.ts';
-import { ReceivedBody } from '../../src/origin/received-body.ts';
+import { MeteredBody, OriginShare } from '../../src/guard/limits/limited-origin.ts';
+import { ReceivedBody } from '../../src/origin/exchange.ts';
 
 const chunk = Buffer.alloc(600);
 

@@ -1,8 +1,12 @@
 /** Checks of passwords: how many there are at a time, and who has to come again. */
 
 import { describe, expect, it } from 'vitest';
-import { createPasswordChecks, type PasswordCheckLimits } from '../../src/guard/password-checks.ts';
-import { formatPasswordHash, parsePasswordHash } from '../../src/guard/password-hash.ts';
+import {
+  createPasswordChecks,
+  formatPasswordHash,
+  type PasswordCheckLimits,
+  parsePasswordHash,
+} from '../../src/guard/access/passwords.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 
 const reading = parsePasswordHash(await formatPasswordHash('love', Buffer.alloc(16), { ln: 10, r: 8, p: 1 }));

@@ -2,7 +2,7 @@
 
 import { scryptSync } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
-import { defaultCost, formatPasswordHash, isPassword, parsePasswordHash } from '../../src/guard/password-hash.ts';
+import { defaultCost, formatPasswordHash, isPassword, parsePasswordHash } from '../../src/guard/access/passwords.ts';
 
 const salt = Buffer.from('0123456789abcdef');
 const cheap = { ln: 10, r: 8, p: 1 };

@@ -1,8 +1,8 @@
 /** Peers by their addresses. */
 
 import { describe, expect, it } from 'vitest';
-import { parseAddressRange } from '../../src/config/address-range.ts';
-import { createPeerList } from '../../src/guard/peers.ts';
+import { parseAddressRange } from '../../src/config/address.ts';
+import { createPeerList } from '../../src/guard/client.ts';
 
 function listOf(...texts: readonly string[]) {
   return createPeerList(texts.map(parseAddressRange).filter((range) => range !== undefined));

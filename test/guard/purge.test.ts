@@ -1,8 +1,7 @@
 /** Who may purge by a request, and what the request means. */
 
 import { describe, expect, it } from 'vitest';
-import { identify } from '../../src/guard/client.ts';
-import { createPeerList } from '../../src/guard/peers.ts';
+import { createPeerList, identify } from '../../src/guard/client.ts';
 import { type PurgeKind, selectPurge } from '../../src/guard/purge.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';

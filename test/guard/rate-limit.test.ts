@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { decideRate, RateLimit, type RateRules } from '../../src/guard/rate-limit.ts';
+import { decideRate, RateLimit, type RateRules } from '../../src/guard/limits/rate-limit.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 
 const rules: RateRules = { requests: 60, seconds: 60, burst: 5 };

@@ -4,9 +4,14 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { parseNamedSecrets } from '../../src/guard/named-secrets.ts';
-import { signingKeyRule } from '../../src/guard/signed-url.ts';
-import { apiKeyRule, bearerRule, createTokenTable, findSharedToken } from '../../src/guard/tokens.ts';
+import {
+  apiKeyRule,
+  bearerRule,
+  createTokenTable,
+  findSharedToken,
+  parseNamedSecrets,
+} from '../../src/guard/access/authorization.ts';
+import { signingKeyRule } from '../../src/guard/access/signed-url.ts';
 import { readSecret } from '../../src/setup/secrets.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'rangeway-secrets-test-'));

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createSecurityFields, type SecurityPolicy } from '../../src/guard/security-fields.ts';
+import { createSecurityFields, type SecurityPolicy } from '../../src/guard/fields/presentation.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 
 const nothing: SecurityPolicy = { contentTypeOptions: false };

@@ -10,7 +10,7 @@ import {
   type SignatureRefusal,
   type SignedUrl,
   signTarget,
-} from '../../src/guard/signed-url.ts';
+} from '../../src/guard/access/signed-url.ts';
 import { normaliseTarget } from '../../src/routing/target.ts';
 
 const secret = '0123456789abcdef';

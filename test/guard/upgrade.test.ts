@@ -1,14 +1,12 @@
 /** Requests for a tunnel on a route with a gate: who gets one, what the others get, and that each is over once. */
 
 import { describe, expect, it } from 'vitest';
-import { createAccess } from '../../src/guard/access.ts';
-import type { AdmissionContext } from '../../src/guard/admit.ts';
-import type { Allowances } from '../../src/guard/allowances.ts';
-import { createBasicCheck } from '../../src/guard/basic.ts';
-import type { CredentialRules } from '../../src/guard/credentials.ts';
+import { type CredentialRules, createAccess } from '../../src/guard/access/access.ts';
+import { createBasicCheck } from '../../src/guard/access/passwords.ts';
+import { type AdmissionContext, admitUpgrade } from '../../src/guard/admit.ts';
+import { plainPresentation } from '../../src/guard/fields/presentation.ts';
 import { createGate } from '../../src/guard/gate.ts';
-import { plainPresentation } from '../../src/guard/presentation.ts';
-import { admitUpgrade } from '../../src/guard/upgrade.ts';
+import type { Allowances } from '../../src/guard/limits/allowances.ts';
 import type { Delivery } from '../../src/http/message.ts';
 import { createRouter } from '../../src/routing/router.ts';
 import { routeWith } from '../routing/route-sample.ts';

@@ -1,11 +1,9 @@
 /** A route that asks for credentials, and those who have none: whatever they send, they learn nothing and change nothing. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createAccess } from '../../src/guard/access.ts';
-import { createCors } from '../../src/guard/cors.ts';
-import type { CredentialRules } from '../../src/guard/credentials.ts';
+import { type CredentialRules, createAccess } from '../../src/guard/access/access.ts';
+import { createCors, createPresentation } from '../../src/guard/fields/presentation.ts';
 import { createGate, type Gate } from '../../src/guard/gate.ts';
-import { createPresentation } from '../../src/guard/presentation.ts';
 import { redact } from '../../src/telemetry/redact.ts';
 import { base64, createRules, now, signed } from '../support/credential-ground.ts';
 import { expectWhole } from '../support/expect-bytes.ts';

@@ -3,7 +3,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { ownText } from '../../src/http/own-text.ts';
+import { ownText } from '../../src/bytes/own-memory.ts';
 import { openPlainOrigin, openReloadedServer } from '../support/reloaded-server.ts';
 
 setFlagsFromString('--expose-gc');

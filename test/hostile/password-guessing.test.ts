@@ -1,12 +1,15 @@
 /** Those who guess passwords, many at once: few are checked at a time, few wait, and nobody else is kept waiting. */
 
 import { expect, it } from 'vitest';
-import { createAccess } from '../../src/guard/access.ts';
-import { createBasicCheck } from '../../src/guard/basic.ts';
+import { createAccess } from '../../src/guard/access/access.ts';
+import {
+  createBasicCheck,
+  createPasswordChecks,
+  formatPasswordHash,
+  parsePasswordHash,
+} from '../../src/guard/access/passwords.ts';
+import { plainPresentation } from '../../src/guard/fields/presentation.ts';
 import { createGate } from '../../src/guard/gate.ts';
-import { createPasswordChecks } from '../../src/guard/password-checks.ts';
-import { formatPasswordHash, parsePasswordHash } from '../../src/guard/password-hash.ts';
-import { plainPresentation } from '../../src/guard/presentation.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { base64, createRules, key, requestWith } from '../support/credential-ground.ts';
 import { expectWhole } from '../support/expect-bytes.ts';

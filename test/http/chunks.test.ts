@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { Chunks } from '../../src/http/chunks.ts';
-import type { BodyStream, Taken } from '../../src/http/message.ts';
+import { type BodyStream, Chunks, type Taken } from '../../src/http/message.ts';
 
 const letters = ['a', 'b', 'c'].map((letter) => Buffer.from(letter));
 

@@ -1,7 +1,7 @@
 /** Field names in their conventional case. */
 
 import { describe, expect, it } from 'vitest';
-import { wireFieldName } from '../../src/http/field-name.ts';
+import { wireFieldName } from '../../src/http/fields.ts';
 
 describe('wireFieldName', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { onceForEach } from '../../src/http/once-for-each.ts';
+import { onceForEach } from '../../src/http/collections.ts';
 
 it('works out a result once for each object, whatever the result', () => {
   const asked: unknown[] = [];

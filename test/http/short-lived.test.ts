@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ShortLivedMap, ShortLivedSet } from '../../src/http/short-lived.ts';
+import { ShortLivedMap, ShortLivedSet } from '../../src/http/collections.ts';
 
 describe('ShortLivedMap', () => {
   it('holds what was set last for a key, in the order in which the keys came', () => {

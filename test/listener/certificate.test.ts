@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { dnsNames, readCertificate } from '../../src/listener/certificate.ts';
+import { dnsNames, readCertificate } from '../../src/listener/accept/tls.ts';
 import { exactCertificate, testCertificate, writeTestCertificate } from '../support/tls-certificate.ts';
 
 describe('dnsNames', () => {

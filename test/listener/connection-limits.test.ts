@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type ConnectionPlace, createConnectionLimits } from '../../src/listener/connection-limits.ts';
+import { type ConnectionPlace, createConnectionLimits } from '../../src/listener/accept/connection-limits.ts';
 
 const nobody = () => false;
 

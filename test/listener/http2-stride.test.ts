@@ -1,7 +1,7 @@
 /** How large the pieces are that clients of HTTP/2 are sent. */
 
 import { expect, it } from 'vitest';
-import { Http2Stride } from '../../src/listener/http2-stride.ts';
+import { Http2Stride } from '../../src/listener/http2/response-writer.ts';
 
 const kibibyte = 1024;
 

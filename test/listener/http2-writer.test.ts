@@ -3,8 +3,7 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import { Writable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { Http2Stride } from '../../src/listener/http2-stride.ts';
-import { type Http2Windows, Http2Writer } from '../../src/listener/http2-writer.ts';
+import { Http2Stride, type Http2Windows, Http2Writer } from '../../src/listener/http2/response-writer.ts';
 
 const kibibyte = 1024;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createNameChoice } from '../../src/listener/name-choice.ts';
+import { createNameChoice } from '../../src/listener/accept/tls.ts';
 
 describe('createNameChoice', () => {
   const choose = createNameChoice([

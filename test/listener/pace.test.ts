@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createPace, createUploadPace, type Pacer } from '../../src/listener/pace.ts';
+import { createPace, createUploadPace, type Pacer } from '../../src/listener/timeouts.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 
 interface Limits {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { choosePassedSockets, readPassedSockets, takePassedSockets } from '../../src/listener/passed-sockets.ts';
+import { choosePassedSockets, readPassedSockets, takePassedSockets } from '../../src/listener/accept/bind.ts';
 
 const pid = 4711;
 

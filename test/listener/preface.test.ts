@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readPreface } from '../../src/listener/preface.ts';
+import { readPreface } from '../../src/listener/accept/open-listener.ts';
 
 const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
 

@@ -1,7 +1,7 @@
 import { SocketAddress } from 'node:net';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readProxyHeader } from '../../src/listener/proxy-protocol.ts';
+import { readProxyHeader } from '../../src/listener/accept/proxy-protocol.ts';
 
 const signature = '\r\n\r\n\0\r\nQUIT\n';
 

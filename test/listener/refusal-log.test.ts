@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createRefusalLog } from '../../src/listener/refusal-log.ts';
+import { createRefusalLog } from '../../src/listener/accept/open-listener.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Field } from '../../src/http/fields.ts';
-import { readRequestFraming } from '../../src/listener/request-framing.ts';
+import { readRequestFraming } from '../../src/listener/receive.ts';
 
 type Row = readonly [lines: readonly Field[], framing: 'none' | 'chunked' | 'refused' | number, version?: string];
 

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isAuthority, readTarget } from '../../src/listener/target.ts';
+import { isAuthority, readTarget } from '../../src/listener/receive.ts';
 
 describe('readTarget', () => {
   const read: [method: string, text: string, target: string, authority?: string][] = [

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
-import { selectTrailers } from '../../src/listener/trailers.ts';
+import { selectTrailers } from '../../src/listener/respond.ts';
 
 function select(fields: Fields | undefined): Fields {
   const trailers = fields === undefined ? undefined : () => fields;

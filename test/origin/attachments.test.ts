@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
-import { Attachments } from '../../src/origin/attachments.ts';
+import { Attachments } from '../../src/origin/group/origin-group.ts';
 
 const ifRange: Fields = [['if-range', '"1"']];
 const ifNoneMatch: Fields = [['if-none-match', '"1"']];

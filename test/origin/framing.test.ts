@@ -1,7 +1,7 @@
 /** How the end of a body is known, from heads alone. */
 
 import { describe, expect, it } from 'vitest';
-import { readFraming } from '../../src/origin/framing.ts';
+import { readFraming } from '../../src/origin/exchange.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 
 /** Framing and size, or that there is none to trust. */

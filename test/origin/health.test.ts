@@ -1,7 +1,7 @@
 /** When one of several origins is ill: what happens to it, and what is known of it then. */
 
 import { describe, expect, it } from 'vitest';
-import { Health, type HealthRules } from '../../src/origin/health.ts';
+import { Health, type HealthRules } from '../../src/origin/group/health.ts';
 
 /**
  * What happens: `+` and `-` are requests that succeed and fail, `?` one that is given up, `(` a request that begins and `)+`,

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import type { BodyStream } from '../../src/http/message.ts';
-import { LentBody } from '../../src/origin/held-body.ts';
+import { LentBody } from '../../src/origin/group/resend.ts';
 
 const read = (body: BodyStream) => void body[Symbol.asyncIterator]();
 const close = (body: BodyStream) => body.close();

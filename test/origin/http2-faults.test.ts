@@ -1,7 +1,7 @@
 /** What origins do to HTTP/2 streams and connections, frame by frame, and what is left of the response: one row per fault. */
 
 import { describe, expect, it } from 'vitest';
-import { createHttp2Origin } from '../../src/origin/http2-origin.ts';
+import { createHttp2Origin } from '../../src/origin/http2/http2-origin.ts';
 import type { OriginResponse } from '../../src/origin/origin.ts';
 import { uint32 } from '../support/h2-raw-client.ts';
 import { endHeaders, endStream, type FramePlay, frame, lines, openFrameOrigin } from '../support/http2-frames.ts';

@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from 'vitest';
 import type { BodyStream } from '../../src/http/message.ts';
+import { createOriginGroup } from '../../src/origin/group/origin-group.ts';
 import type { Origin, OriginRequest } from '../../src/origin/origin.ts';
-import { createOriginGroup } from '../../src/origin/origin-group.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
 import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
 import { realClock } from '../support/real-clock.ts';

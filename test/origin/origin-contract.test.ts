@@ -13,7 +13,7 @@ import { buffer } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
 import type { BodyStream, InterimResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createHttp2Origin } from '../../src/origin/http2-origin.ts';
+import { createHttp2Origin } from '../../src/origin/http2/http2-origin.ts';
 import type { Origin } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
 import { codeOf, originRequest, readBody } from '../support/origin-request.ts';

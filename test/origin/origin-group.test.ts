@@ -3,9 +3,9 @@
 import { describe, expect, it } from 'vitest';
 import type { BodyStream } from '../../src/http/message.ts';
 import { type ErrorCode, ProxyError } from '../../src/http/proxy-error.ts';
+import { createOriginGroup, type OriginGroupOptions } from '../../src/origin/group/origin-group.ts';
 import type { Origin, OriginRequest, OriginResponse } from '../../src/origin/origin.ts';
 import { OriginError } from '../../src/origin/origin-error.ts';
-import { createOriginGroup, type OriginGroupOptions } from '../../src/origin/origin-group.ts';
 import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
 import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
 

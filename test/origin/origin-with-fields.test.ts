@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Origin, OriginRequest } from '../../src/origin/origin.ts';
-import { createOriginWithFields } from '../../src/origin/origin-with-fields.ts';
+import { createOriginWithFields, type Origin, type OriginRequest } from '../../src/origin/origin.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 import { originRequest } from '../support/origin-request.ts';
 

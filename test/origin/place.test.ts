@@ -1,7 +1,7 @@
 /** What the URL of an origin says. */
 
 import { describe, expect, it } from 'vitest';
-import { basePathOf, hostOfOrigin, socketPathOf } from '../../src/origin/place.ts';
+import { basePathOf, hostOfOrigin, socketPathOf } from '../../src/origin/origin.ts';
 
 describe('the place of an origin', () => {
   it.each<[url: string, socketPath: string | undefined, host: string, basePath: string]>([

@@ -1,7 +1,7 @@
 /** How many requests may be sent again. */
 
 import { describe, expect, it } from 'vitest';
-import { ResendBudget } from '../../src/origin/resend-budget.ts';
+import { ResendBudget } from '../../src/origin/group/resend.ts';
 
 /** Steps: `r100` notes requests, `t` takes as often as it can, a number is so many seconds. Tells what each `t` took. */
 function play(percent: number, steps: string): number[] {

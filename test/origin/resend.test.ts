@@ -3,9 +3,9 @@
 import { describe, expect, it } from 'vitest';
 import type { BodyStream } from '../../src/http/message.ts';
 import { type ErrorCode, ProxyError } from '../../src/http/proxy-error.ts';
+import { type Attempt, mayResend } from '../../src/origin/group/resend.ts';
 import type { OriginResponse } from '../../src/origin/origin.ts';
 import { OriginError } from '../../src/origin/origin-error.ts';
-import { type Attempt, mayResend } from '../../src/origin/resend.ts';
 import { originRequest } from '../support/origin-request.ts';
 
 const sent = (code: ErrorCode): Attempt => ({ kind: 'failed', error: new OriginError(code, { isUnsent: false }) });

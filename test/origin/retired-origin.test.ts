@@ -5,7 +5,7 @@ import { createServer, type Server } from 'node:http';
 import { createSecureServer, type Http2SecureServer } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { createHttp2Origin } from '../../src/origin/http2-origin.ts';
+import { createHttp2Origin } from '../../src/origin/http2/http2-origin.ts';
 import type { ConnectedOrigin } from '../../src/origin/origin.ts';
 import { createUndiciOrigin, type UndiciOriginOptions } from '../../src/origin/undici-origin.ts';
 import { backgroundClock } from '../../src/setup/system.ts';

@@ -6,7 +6,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createHttp2Origin } from '../../src/origin/http2-origin.ts';
+import { createHttp2Origin } from '../../src/origin/http2/http2-origin.ts';
 import type { Origin } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
 import { endHeaders, type FrameExchange, frame, lines, openFrameOrigin } from '../support/http2-frames.ts';

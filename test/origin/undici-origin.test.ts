@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
 import type { BodyStream, InterimResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { LentBody } from '../../src/origin/held-body.ts';
+import { LentBody } from '../../src/origin/group/resend.ts';
 import type { OriginRequest } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
 import { codeOf, originRequest, readBody } from '../support/origin-request.ts';

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseListenPlace } from '../../src/config/address.ts';
+import { defaultStoreDirectory } from '../../src/config/default-places.ts';
 import { checkConfig } from '../../src/config/load.ts';
-import { defaultStoreDirectory } from '../../src/config/store-directory.ts';
 import { itWith, runProgram } from '../support/programs.ts';
 import { projectDirectory } from '../support/rangeway-process.ts';
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { type IncomingMessage, request as openRequest } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { signTarget } from '../../src/guard/signed-url.ts';
+import { signTarget } from '../../src/guard/access/signed-url.ts';
 import { type AccessGround, secrets, startAccessGround } from '../support/access-ground.ts';
 import { RawClient, rawValues } from '../support/raw-client.ts';
 

@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { canConnect } from '../../src/cli/admin/find-sockets.ts';
+import { canConnect } from '../../src/cli/admin/admin-server.ts';
 import { runCommand } from '../support/admin-commands-ground.ts';
 import { startConfigured } from '../support/rangeway-process.ts';
 import { openScriptedOrigin } from '../support/scripted-origin.ts';

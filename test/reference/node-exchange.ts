@@ -6,12 +6,9 @@ import type { InterimResponse, ProxyRequest } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { RequestHead } from '../../src/listener/listener.ts';
 import { MessageBody } from '../../src/listener/message-body.ts';
-import { parseFields } from '../../src/listener/receive.ts';
-import { ReceivedRequest, type RequestOwner } from '../../src/listener/received-request.ts';
-import type { RequestFraming } from '../../src/listener/request-framing.ts';
-import type { ResponseHead, ResponseOutlet } from '../../src/listener/respond.ts';
-import { reasonPhrase } from '../../src/listener/response-head.ts';
-import { takenBytes } from '../../src/listener/taken-bytes.ts';
+import { parseFields, ReceivedRequest, type RequestFraming, type RequestOwner } from '../../src/listener/receive.ts';
+import { type ResponseHead, type ResponseOutlet, reasonPhrase } from '../../src/listener/respond.ts';
+import { takenBytes } from '../../src/listener/timeouts.ts';
 import type { Connection, RunningExchange } from './node-connection.ts';
 import { headLines, interimLines, trailerLines } from './response-lines.ts';
 

@@ -1,10 +1,9 @@
 /** Heads of responses as Node's server takes them. */
 
 import { errorResponse } from '../../src/delivery/problem.ts';
-import { wireFieldName } from '../../src/http/field-name.ts';
-import type { Fields } from '../../src/http/fields.ts';
+import { type Fields, wireFieldName } from '../../src/http/fields.ts';
 import type { ProxyError } from '../../src/http/proxy-error.ts';
-import { isFramingField, reasonPhrase, requiredUpgrade } from '../../src/listener/response-head.ts';
+import { isFramingField, reasonPhrase, requiredUpgrade } from '../../src/listener/respond.ts';
 import { formatHttpDate } from '../../src/semantics/http-date.ts';
 
 /** What a listener adds to the fields of a response. */

@@ -1,7 +1,7 @@
 /** The normal form of authorities. */
 
 import { describe, expect, it } from 'vitest';
-import { hostOf, normaliseAuthority, portOf } from '../../src/routing/authority.ts';
+import { hostOf, normaliseAuthority, portOf } from '../../src/routing/target.ts';
 
 describe('normaliseAuthority', () => {
   it.each<[string, 'http' | 'https', string | undefined]>([

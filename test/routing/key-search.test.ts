@@ -2,11 +2,15 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { splitKey } from '../../src/routing/cache-key.ts';
+import {
+  namesOfResource,
+  parseResourceUrl,
+  prefixesOf,
+  prefixesOfHost,
+  splitKey,
+} from '../../src/routing/cache-key.ts';
 import { createInquiry, routeRequest } from '../../src/routing/inquiry.ts';
-import { namesOfResource, parsePlace, prefixesOf, prefixesOfHost } from '../../src/routing/key-search.ts';
-import type { Route } from '../../src/routing/route.ts';
-import { createRouter } from '../../src/routing/router.ts';
+import { createRouter, type Route } from '../../src/routing/router.ts';
 import { defaultCaching } from '../support/default-caching.ts';
 import { routeWith } from './route-sample.ts';
 
@@ -49,7 +53,7 @@ describe('parsePlace', () => {
     ['http://192.0.2.1/%7e/../x', '192.0.2.1', '/%7e/../x'],
     ['http://a.test/\ud800', 'a.test', '/%EF%BF%BD'],
   ])('%j', (url, authority, target) => {
-    expect(parsePlace(url)).toEqual({ authority, target });
+    expect(parseResourceUrl(url)).toEqual({ authority, target });
   });
 
   it.each([
@@ -70,7 +74,7 @@ describe('parsePlace', () => {
     'https://[::1/',
     'javascript:alert(1)',
   ])('%j is none', (url) => {
-    expect(parsePlace(url)).toBeUndefined();
+    expect(parseResourceUrl(url)).toBeUndefined();
   });
 });
 
@@ -86,7 +90,7 @@ describe('namesOfResource', () => {
     ['https://a.test/x?a=2', 'https://a.test/x', query('none')],
   ])('%s is stored as %s', (url, uri, given) => {
     const route = routeWith(given);
-    const place = parsePlace(url);
+    const place = parseResourceUrl(url);
     const keys = place && keysOf(place, [route]);
     expect(keys?.map((key) => splitKey(key).uri)).toEqual(withDot([uri.replace('https:', 'http:'), uri]));
     for (const name of ['a.test', 'A.TEST.', 'a.test.:443']) {
@@ -134,7 +138,7 @@ describe('prefixesOf', () => {
     ['http://a.test/a?b=%7', '/a?b=%7'],
     ['http://a.test/a%2', '/a%2'],
   ])('%s: %s', (url, path) => {
-    const place = parsePlace(url);
+    const place = parseResourceUrl(url);
     const prefixes = [`http://origin.test/ http://a.test${path}`, `http://origin.test/ https://a.test${path}`];
     expect(place && prefixesOf(place, [plain])).toEqual(withDot(prefixes));
   });
@@ -144,9 +148,9 @@ describe('prefixesOf', () => {
     const joined = text.map((parts) => `/${parts.join('')}`);
     fc.assert(
       fc.property(joined, joined, (begun, rest) => {
-        const place = parsePlace(`http://a.test${begun}`);
+        const place = parseResourceUrl(`http://a.test${begun}`);
         const [prefix = ''] = place === undefined ? [] : prefixesOf(place, [plain]);
-        const whole = parsePlace(`http://a.test${begun}${rest.slice(1)}x`);
+        const whole = parseResourceUrl(`http://a.test${begun}${rest.slice(1)}x`);
         // A later step up leads out of what was begun.
         fc.pre(whole !== undefined && !whole.target.includes('..') && !/\/\.(?:$|[/?])/.test(whole.target));
         const [key = ''] = whole === undefined ? [] : keysOf(whole, [plain]);

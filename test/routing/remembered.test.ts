@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Remembered } from '../../src/routing/remembered.ts';
+import { Remembered } from '../../src/routing/inquiry.ts';
 
 const texts = (count: number, prefix: string) => Array.from({ length: count }, (_, at) => `${prefix}${at}`);
 

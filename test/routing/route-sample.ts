@@ -2,7 +2,7 @@
 
 import type { Origin } from '../../src/origin/origin.ts';
 import { createRangeAbility } from '../../src/origin/range-ability.ts';
-import type { Route, RouteMatch } from '../../src/routing/route.ts';
+import type { Route, RouteMatch } from '../../src/routing/router.ts';
 import { defaultCaching } from '../support/default-caching.ts';
 import { quietFillPolicy } from '../support/quiet-fill-policy.ts';
 

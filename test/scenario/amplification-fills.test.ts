@@ -1,7 +1,7 @@
 /** Exchanges with the origin at a time (limits.fills, limits.fillsPerClient): who gets one, and what others get without. */
 
 import { afterEach, describe, expect, it } from 'vitest';
-import type { AllowanceRules } from '../../src/guard/allowances.ts';
+import type { AllowanceRules } from '../../src/guard/limits/allowances.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { fetched, settled, storedBody } from '../support/conversation.ts';
 import type { FakeExchange } from '../support/fake-origin.ts';

@@ -1,7 +1,7 @@
 /** What is fetched although nobody reads it: transfers whose clients have left, and the rest of what is there in part. */
 
 import { afterEach, describe, expect, it } from 'vitest';
-import type { FillPolicy } from '../../src/cache/fill-policy.ts';
+import type { FillPolicy } from '../../src/cache/inquiry.ts';
 import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
 import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
 import { turn } from '../support/turn.ts';

@@ -1,8 +1,8 @@
 /** Transfers that break off at one of two origins and go on at the other: the client notices nothing, or is cut. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createOriginGroup } from '../../src/origin/group/origin-group.ts';
 import { OriginError } from '../../src/origin/origin-error.ts';
-import { createOriginGroup } from '../../src/origin/origin-group.ts';
 import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 import { createFakeOrigin, type FakeOrigin } from '../support/fake-origin.ts';

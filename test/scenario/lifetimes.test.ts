@@ -1,7 +1,7 @@
 /** Lifetimes that change with a validation, or that the operator gives, and errors that are not for others. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { RouteCaching } from '../../src/routing/route.ts';
+import type { RouteCaching } from '../../src/routing/router.ts';
 import { ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { createWholeProxy, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
 

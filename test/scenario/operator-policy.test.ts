@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
-import type { RouteCaching } from '../../src/routing/route.ts';
+import type { RouteCaching } from '../../src/routing/router.ts';
 import { defaultCaching } from '../support/default-caching.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createWholeProxy, type Sent, type WholeProxy } from '../support/whole-proxy.ts';

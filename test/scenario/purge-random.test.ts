@@ -5,8 +5,8 @@
 
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { namesOfResource, prefixesOf } from '../../src/routing/key-search.ts';
-import { storedTag } from '../../src/semantics/cache-tags.ts';
+import { namesOfResource, prefixesOf } from '../../src/routing/cache-key.ts';
+import { storedTag } from '../../src/semantics/invalidation.ts';
 import { createSteeredProxy, settled } from '../support/conversation.ts';
 import type { FakeExchange } from '../support/fake-origin.ts';
 import { patternBytes } from '../support/pattern-body.ts';

@@ -1,9 +1,9 @@
 /** PURGE requests to the listeners: what they do, what they say, and that nobody else can send them. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createAccess } from '../../src/guard/access.ts';
+import { createAccess } from '../../src/guard/access/access.ts';
+import { plainPresentation } from '../../src/guard/fields/presentation.ts';
 import { createGate } from '../../src/guard/gate.ts';
-import { plainPresentation } from '../../src/guard/presentation.ts';
 import { ended, fetched, reused } from '../support/conversation.ts';
 import { boundlessAllowances } from '../support/open-gate.ts';
 import { createWholeProxy, type Sent, type WholeProxy } from '../support/whole-proxy.ts';

@@ -1,10 +1,10 @@
 /** What those who run a server have removed while it is stored, on its way, or about to be found: nobody gets a byte of it after. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type News, noFleet } from '../../src/cache/fleet.ts';
-import type { PurgeChoice } from '../../src/cache/purge.ts';
-import { namesOfResource, prefixesOf } from '../../src/routing/key-search.ts';
-import { storedTag } from '../../src/semantics/cache-tags.ts';
+import { type InvalidationMessage, noFleet } from '../../src/cache/fleet.ts';
+import type { PurgeChoice } from '../../src/cache/invalidate/purge.ts';
+import { namesOfResource, prefixesOf } from '../../src/routing/cache-key.ts';
+import { storedTag } from '../../src/semantics/invalidation.ts';
 import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createRangeOrigin } from '../support/range-origin.ts';
@@ -350,7 +350,7 @@ describe('the other processes', () => {
     async (mode) => {
       await proxy.close();
       const told: unknown[] = [];
-      const tell = async (news: News) => {
+      const tell = async (news: InvalidationMessage) => {
         await turn();
         const [entry] = (await store.list({ kind: 'tag', tag: 'tag:red' }, 1)).entries;
         told.push([

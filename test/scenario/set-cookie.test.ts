@@ -2,7 +2,7 @@
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { fieldLines } from '../../src/http/fields.ts';
-import type { RouteCaching } from '../../src/routing/route.ts';
+import type { RouteCaching } from '../../src/routing/router.ts';
 import { ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
 import { type Client, createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
 

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { normaliseAcceptEncoding } from '../../src/semantics/accept-encoding.ts';
+import { normaliseAcceptEncoding } from '../../src/semantics/accept.ts';
 
 describe('normaliseAcceptEncoding', () => {
   it.each<[value: string | undefined, want: string]>([

@@ -1,8 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Span } from '../../src/bytes/span.ts';
-import { type ByterangesFraming, createBoundary, frameByteranges } from '../../src/semantics/byteranges.ts';
-import { parseContentRange } from '../../src/semantics/content-range.ts';
+import {
+  type ByterangesFraming,
+  createBoundary,
+  frameByteranges,
+  parseContentRange,
+} from '../../src/semantics/range.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 
 const boundary = '00112233445566778899aabbccddeeff';

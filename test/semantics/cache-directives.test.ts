@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseCacheDirectives, parseDeltaSeconds } from '../../src/semantics/cache-directives.ts';
+import { parseCacheDirectives, parseDeltaSeconds } from '../../src/semantics/cache-control.ts';
 import { inShort } from '../support/directives-in-short.ts';
 
 const directivesIn = (lines: readonly string[]): string[] => parseCacheDirectives(lines).map(inShort);

@@ -6,7 +6,7 @@ import {
   maxGroupLength,
   maxGroups,
   parseCacheGroups,
-} from '../../src/semantics/cache-groups.ts';
+} from '../../src/semantics/invalidation.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 
 describe('parseCacheGroups, RFC 9875 §2', () => {

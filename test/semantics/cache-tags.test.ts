@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { groupTag } from '../../src/semantics/cache-groups.ts';
 import {
+  groupTag,
   hasTagField,
   isTag,
   maxTagFieldLength,
@@ -10,7 +10,7 @@ import {
   parseTags,
   storedTag,
   tagOfStored,
-} from '../../src/semantics/cache-tags.ts';
+} from '../../src/semantics/invalidation.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 
 describe('parseTags', () => {

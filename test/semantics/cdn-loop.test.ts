@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isCdnLoop, withCdnLoop } from '../../src/semantics/cdn-loop.ts';
-import { isLoop } from '../../src/semantics/via.ts';
+import { isCdnLoop, isLoop, withCdnLoop } from '../../src/semantics/message-forwarding.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 
 describe('withCdnLoop, RFC 8586 §2', () => {

@@ -5,7 +5,7 @@ import {
   formatContentRange,
   formatUnsatisfiedRange,
   parseContentRange,
-} from '../../src/semantics/content-range.ts';
+} from '../../src/semantics/range.ts';
 
 const max = Number.MAX_SAFE_INTEGER;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { withoutConnectionFields } from '../../src/semantics/end-to-end.ts';
+import { withoutConnectionFields } from '../../src/semantics/message-forwarding.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 
 describe('withoutConnectionFields, RFC 9110 §7.6.1', () => {

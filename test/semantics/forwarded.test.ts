@@ -6,7 +6,7 @@ import {
   isHiddenNode,
   nodeName,
   parseForwarded,
-} from '../../src/semantics/forwarded.ts';
+} from '../../src/semantics/message-forwarding.ts';
 
 describe('parseForwarded, RFC 7239 §4', () => {
   const rows: readonly (readonly [lines: readonly string[], elements: readonly ForwardedElement[] | undefined])[] = [

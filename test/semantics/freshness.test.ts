@@ -9,8 +9,9 @@ import {
   isExplicit,
   lifetimeField,
   mayGuess,
+  mayServeStale,
+  staleBan,
 } from '../../src/semantics/freshness.ts';
-import { mayServeStale, staleBan } from '../../src/semantics/staleness.ts';
 import { defaultCaching as policy } from '../support/default-caching.ts';
 import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { decideHeadEffect } from '../../src/semantics/head.ts';
+import { decideHeadEffect } from '../../src/semantics/freshen.ts';
 import { fieldsOf, storedWith } from '../support/fields-of.ts';
 
 const tag = 'ETag: "a"';

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { impliedVary } from '../../src/semantics/implied-vary.ts';
-import { echoesOrigin, originEcho, withoutOriginEcho } from '../../src/semantics/origin-echo.ts';
+import { echoesOrigin, impliedVary, originEcho, withoutOriginEcho } from '../../src/semantics/vary.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 
 const page = 'Origin: https://a.test';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { normalValue } from '../../src/semantics/normal-value.ts';
+import { normalValue } from '../../src/semantics/vary.ts';
 
 describe('normalValue, RFC 9111 §4.1', () => {
   const rows: readonly (readonly [name: string, value: string, form: string])[] = [

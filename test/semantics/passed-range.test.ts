@@ -2,8 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { passedRange } from '../../src/semantics/passed-range.ts';
-import { parseRange } from '../../src/semantics/range.ts';
+import { parseRange, passedRange } from '../../src/semantics/range.ts';
 import { nearlyRangeText } from '../support/range-arbitraries.ts';
 
 describe('a Range is passed on as', () => {

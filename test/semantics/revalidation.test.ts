@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { conditionalFields } from '../../src/semantics/revalidation.ts';
+import { conditionalFields } from '../../src/semantics/validator.ts';
 import { fieldsOf, storedWith } from '../support/fields-of.ts';
 
 describe('conditionalFields, RFC 9111 §4.3.1', () => {

@@ -5,7 +5,7 @@ import {
   parseSurrogateControl,
   surrogateCapability,
   surrogateControlField,
-} from '../../src/semantics/surrogate-control.ts';
+} from '../../src/semantics/cache-control.ts';
 import { inShort } from '../support/directives-in-short.ts';
 
 describe('parseSurrogateControl', () => {

@@ -1,8 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseCacheControl, readCacheControl } from '../../src/semantics/cache-control.ts';
-import { parseDeltaSeconds } from '../../src/semantics/cache-directives.ts';
-import { selectTargetedDirectives } from '../../src/semantics/targeted-fields.ts';
+import {
+  parseCacheControl,
+  parseDeltaSeconds,
+  readCacheControl,
+  selectTargetedDirectives,
+} from '../../src/semantics/cache-control.ts';
 import { inShort } from '../support/directives-in-short.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 

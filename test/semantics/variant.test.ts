@@ -4,13 +4,14 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { NominatedField } from '../../src/http/stored-response.ts';
 import {
+  formatVariant,
   matchesVariant,
+  nominatedFields,
   selectedValues,
   type VariantPolicy,
   variantDifferences,
   variantName,
-} from '../../src/semantics/variant.ts';
-import { formatVariant, nominatedFields } from '../../src/semantics/vary.ts';
+} from '../../src/semantics/vary.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 
 const nothing: VariantPolicy = { fields: [], cookies: [] };

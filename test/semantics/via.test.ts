@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatVia, isLoop, withVia } from '../../src/semantics/via.ts';
+import { formatVia, isLoop, withVia } from '../../src/semantics/message-forwarding.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 
 describe('withVia, RFC 9110 §7.6.3', () => {

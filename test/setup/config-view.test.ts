@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { checkConfig, parseConfigText } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/schema.ts';
-import { describeConfig } from '../../src/setup/config-view.ts';
+import { describeConfig } from '../../src/setup/operations.ts';
 
 function checked(value: unknown): Config {
   const result = checkConfig(value, '/etc/rangeway');

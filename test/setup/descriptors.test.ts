@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { clientDescriptors, originDescriptors } from '../../src/setup/descriptors.ts';
-import { connectionRules } from '../../src/setup/listener-limits.ts';
+import { connectionRules } from '../../src/setup/listeners.ts';
+import { clientDescriptors, originDescriptors } from '../../src/setup/system.ts';
 
 const unlimited = Number.POSITIVE_INFINITY;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { describeFixedChanges, findFixedChanges } from '../../src/setup/fixed-options.ts';
+import { describeFixedChanges, findFixedChanges } from '../../src/setup/reload.ts';
 import { configOf, type WrittenConfig } from '../support/reloaded-server.ts';
 
 const routes = [{ origin: 'http://127.0.0.1:3000' }];

@@ -15,7 +15,7 @@ import {
   movesRightBytes,
   openMoveToSocket,
 } from '../../src/setup/move-to-socket.ts';
-import type { MoveToSocket } from '../../src/store/disk/file-system.ts';
+import type { MoveToSocket } from '../../src/store/disk/bodies/file-system.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { temporaryDirectory } from '../support/disk-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { type LogLevel, OperationFault, type StoreOperations } from '../../src/admin/operations.ts';
 import { checkConfig } from '../../src/config/load.ts';
 import { createRangeAbility } from '../../src/origin/range-ability.ts';
-import type { Route } from '../../src/routing/route.ts';
+import type { Route } from '../../src/routing/router.ts';
 import { createOperations, type ServerParts } from '../../src/setup/operations.ts';
 import { fakeOperations, someEntry } from '../support/fake-operations.ts';
 

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
-import type { OriginFieldRules } from '../../src/routing/route.ts';
-import { readOriginFieldRules } from '../../src/setup/origin-fields.ts';
+import type { OriginFieldRules } from '../../src/routing/router.ts';
+import { readOriginFieldRules } from '../../src/setup/origin.ts';
 import { fieldsOf } from '../support/fields-of.ts';
 
 let dir: string;

@@ -1,7 +1,7 @@
 /** Memory that is given back to the system: when, and how often. */
 
 import { expect, it } from 'vitest';
-import { loadMallocTrim, releaseMemoryWhenIdle } from '../../src/setup/release-memory.ts';
+import { loadMallocTrim, releaseMemoryWhenIdle } from '../../src/setup/system.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 
 const MB = 1024 * 1024;

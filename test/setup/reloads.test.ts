@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { OperationFault } from '../../src/admin/operations.ts';
-import { createReloads } from '../../src/setup/reloads.ts';
+import { createReloads } from '../../src/setup/reload.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 
 /** Reloads that take as long as the test wants, and what was told of them. */

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { BlockSums, encodeSum, isSameSum, sumOf, sumsSizeBytes } from '../../src/store/disk/block-sums.ts';
+import { BlockSums, encodeSum, isSameSum, sumOf, sumsSizeBytes } from '../../src/store/disk/bodies/block-sums.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 
 const bytes = patternBytes(0, 100);

@@ -1,10 +1,9 @@
 /** Changes of the index that share a transaction: what one of them costs the others, and what comes in between. */
 
 import { expect, it, onTestFinished } from 'vitest';
-import { DiskIndex } from '../../src/store/disk/disk-index.ts';
-import { IndexConnection } from '../../src/store/disk/index-connection.ts';
-import type { PutEntry } from '../../src/store/disk/index-put.ts';
-import { encodeMetadata } from '../../src/store/disk/index-row.ts';
+import { DiskIndex } from '../../src/store/disk/index/disk-index.ts';
+import { IndexConnection } from '../../src/store/disk/index/index-connection.ts';
+import { encodeMetadata, type PutEntry } from '../../src/store/disk/index/index-rows.ts';
 import { StoreFault } from '../../src/store/store.ts';
 import { openTestStore, temporaryDirectory } from '../support/disk-store.ts';
 import { findFirst, openSampleWriter, readKey, sampleMetadata, storeSample } from '../support/stored-sample.ts';

@@ -1,7 +1,7 @@
 /** Which pieces of a block need to be checked again before the system moves them. */
 
 import { describe, expect, it } from 'vitest';
-import { CheckedPieces } from '../../src/store/disk/checked-pieces.ts';
+import { CheckedPieces } from '../../src/store/disk/bodies/synchronous-io.ts';
 
 const count = 8;
 const file = {};

@@ -1,7 +1,7 @@
 import * as promises from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { createDirectory } from '../../src/store/disk/create-directory.ts';
+import { createDirectory } from '../../src/store/disk/bodies/file-system.ts';
 import { temporaryDirectory } from '../support/disk-store.ts';
 
 describe('createDirectory', () => {

@@ -6,7 +6,7 @@ import { mkdir, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { joinDirectory, lockDirectory, withIndexLock } from '../../src/store/disk/directory-lock.ts';
+import { joinDirectory, lockDirectory, withIndexLock } from '../../src/store/disk/index/directory-lock.ts';
 import { openTestStore, temporaryDirectory } from '../support/disk-store.ts';
 
 const program = fileURLToPath(new URL('../support/lock-holder.ts', import.meta.url));

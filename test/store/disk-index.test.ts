@@ -1,10 +1,9 @@
 /** The index of the disk store while it cannot be written: what it is told then is not forgotten. */
 
 import { expect, it, onTestFinished } from 'vitest';
-import { DiskIndex } from '../../src/store/disk/disk-index.ts';
-import { IndexConnection } from '../../src/store/disk/index-connection.ts';
-import type { PutEntry } from '../../src/store/disk/index-put.ts';
-import { encodeMetadata } from '../../src/store/disk/index-row.ts';
+import { DiskIndex } from '../../src/store/disk/index/disk-index.ts';
+import { IndexConnection } from '../../src/store/disk/index/index-connection.ts';
+import { encodeMetadata, type PutEntry } from '../../src/store/disk/index/index-rows.ts';
 import { StoreFault } from '../../src/store/store.ts';
 import { temporaryDirectory } from '../support/disk-store.ts';
 import { sampleMetadata, taggedMetadata } from '../support/stored-sample.ts';

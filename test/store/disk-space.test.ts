@@ -1,8 +1,8 @@
 /** The room of the disk store: who waits for evictions, how far they go, and how much of the disk is left free. */
 
 import { describe, expect, it } from 'vitest';
-import { BackgroundTasks } from '../../src/store/disk/background-tasks.ts';
-import { DiskSpace, type DiskSpaceOptions } from '../../src/store/disk/disk-space.ts';
+import { BackgroundTasks } from '../../src/store/disk/bodies/open-bodies.ts';
+import { DiskSpace, type DiskSpaceOptions } from '../../src/store/disk/space/disk-space.ts';
 import { openTestStore } from '../support/disk-store.ts';
 import { FailingFileSystem } from '../support/failing-file-system.ts';
 import { canOpen, storeSample } from '../support/stored-sample.ts';

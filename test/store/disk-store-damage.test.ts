@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readFileInto } from '../../src/setup/read-file-into.ts';
+import { readFileInto } from '../../src/setup/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { flipBit } from '../support/damage.ts';
 import { bodyFiles, openTestStore, temporaryDirectory } from '../support/disk-store.ts';

@@ -2,8 +2,8 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { blockWeight } from '../../src/store/memory/memory-size.ts';
-import { MemoryTier } from '../../src/store/memory/memory-tier.ts';
+import { blockWeight } from '../../src/store/memory/memory-shelf.ts';
+import { MemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { SieveModel } from '../support/eviction-models.ts';
 
 const size = 100;

@@ -1,7 +1,7 @@
 /** Buffers that are used again: by one at a time, and only when they were given back. */
 
 import { expect, it } from 'vitest';
-import { LentBuffers } from '../../src/store/disk/lent-buffers.ts';
+import { LentBuffers } from '../../src/store/disk/bodies/synchronous-io.ts';
 
 it('gives a buffer that was given back to the next one who wants about so many bytes', () => {
   const buffers = new LentBuffers();

@@ -1,8 +1,8 @@
 /** Bodies of one block in a file: when they are in memory, and how they are read in the same tick where they are not. */
 
 import { describe, expect, it } from 'vitest';
-import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
-import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { flipBit } from '../support/damage.ts';
 import { bodyFiles, openTestStore } from '../support/disk-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';

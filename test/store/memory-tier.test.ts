@@ -2,9 +2,9 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { blockWeight, entryWeight } from '../../src/store/memory/memory-size.ts';
-import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
+import { blockWeight, entryWeight } from '../../src/store/memory/memory-shelf.ts';
 import type { StoredEntry } from '../../src/store/store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { sampleMetadata } from '../support/stored-sample.ts';
 
 const size = 1000;

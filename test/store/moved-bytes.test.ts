@@ -3,8 +3,8 @@
 import { copyFile, rename, truncate } from 'node:fs/promises';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
-import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { flipBit } from '../support/damage.ts';
 import { openTestStore } from '../support/disk-store.ts';
 import { SteeredMoves } from '../support/moves.ts';

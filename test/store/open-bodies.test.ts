@@ -1,9 +1,8 @@
 /** Which of the body files stay open when nobody uses them. */
 
 import { describe, expect, it } from 'vitest';
-import { BackgroundTasks } from '../../src/store/disk/background-tasks.ts';
-import type { BlockFile } from '../../src/store/disk/block-file.ts';
-import { OpenBodies } from '../../src/store/disk/open-bodies.ts';
+import type { BlockFile } from '../../src/store/disk/bodies/block-file.ts';
+import { BackgroundTasks, OpenBodies } from '../../src/store/disk/bodies/open-bodies.ts';
 
 /** Files of one character each, of which three may be idle, and which of them were closed. */
 function openBodies() {

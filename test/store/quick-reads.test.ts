@@ -2,9 +2,9 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
-import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { CountedFileSystem } from '../support/counted-file-system.ts';
 import { flipBit } from '../support/damage.ts';
 import { bodyFiles, openTestStore } from '../support/disk-store.ts';

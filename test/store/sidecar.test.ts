@@ -3,8 +3,7 @@
 import { truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { encodeSum, sumOf } from '../../src/store/disk/block-sums.ts';
-import { Sidecar } from '../../src/store/disk/sidecar.ts';
+import { encodeSum, Sidecar, sumOf } from '../../src/store/disk/bodies/block-sums.ts';
 import { temporaryDirectory } from '../support/disk-store.ts';
 import { FailingFileSystem } from '../support/failing-file-system.ts';
 import { patternBytes } from '../support/pattern-body.ts';

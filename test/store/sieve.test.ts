@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Sieved, sieve } from '../../src/store/sieve.ts';
+import { type Sieved, sieve } from '../../src/store/disk/space/eviction.ts';
 import { LruModel, type NameCache, SieveModel } from '../support/eviction-models.ts';
 import { type TraceOptions, trace } from '../support/traces.ts';
 

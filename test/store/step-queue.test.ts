@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { StepQueue } from '../../src/store/disk/step-queue.ts';
+import { StepQueue } from '../../src/store/disk/disk-writer.ts';
 
 describe('steps one after the other', () => {
   it('begins the first in the call', () => {

@@ -1,11 +1,11 @@
 /** The look-up by tag in memory: it knows what is there, and keeps nothing of what has left. */
 
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { TagIndex } from '../../src/store/memory/memory-shelf.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
-import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
-import { TagIndex } from '../../src/store/memory/tag-index.ts';
 import type { Store } from '../../src/store/store.ts';
-import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { sequentialIds } from '../support/sequential-ids.ts';
 import {
   findFirst,

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { Telling } from '../../src/store/telling.ts';
+import { LogThrottle } from '../../src/store/log-throttle.ts';
 
 it('a fault is told aloud once in ten minutes, each kind for itself', () => {
-  const telling = new Telling();
+  const telling = new LogThrottle();
   const told: readonly (readonly [kind: string, now: number, level: 'warn' | 'debug'])[] = [
     ['io', 0, 'warn'],
     ['io', 1, 'debug'],

@@ -2,9 +2,9 @@
 
 import { expect, it, vi } from 'vitest';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
-import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
 import { StoreFault } from '../../src/store/store.ts';
-import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { sequentialIds } from '../support/sequential-ids.ts';
 import { storeTagged } from '../support/stored-sample.ts';
 

@@ -3,9 +3,9 @@
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
-import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
 import type { EntryReader, Store, StoredEntry } from '../../src/store/store.ts';
-import { createTieredStore } from '../../src/store/tiered-store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { openTestStore } from '../support/disk-store.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { sequentialIds } from '../support/sequential-ids.ts';

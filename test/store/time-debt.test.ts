@@ -1,7 +1,7 @@
 /** What calls in the same tick may cost when they turn out to be slow. */
 
 import { expect, it } from 'vitest';
-import { TimeDebt } from '../../src/store/disk/time-debt.ts';
+import { TimeDebt } from '../../src/store/disk/bodies/synchronous-io.ts';
 
 /** A debt, and a call that takes so many milliseconds where it is afforded; tells whether it was. */
 function debtWithClock() {

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { formatPasswordHash } from '../../src/guard/password-hash.ts';
+import { formatPasswordHash } from '../../src/guard/access/passwords.ts';
 import { startRangeway } from './rangeway-process.ts';
 
 /** None of these may be written anywhere. */

@@ -3,11 +3,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Guesses } from '../../src/admin/access.ts';
 import { openAdminListener } from '../../src/admin/admin-listener.ts';
-import { Guesses } from '../../src/admin/guesses.ts';
 import type { Operations } from '../../src/admin/operations.ts';
 import { run } from '../../src/cli/main.ts';
-import { openSocket } from '../../src/listener/open-socket.ts';
+import { openSocket } from '../../src/listener/accept/bind.ts';
 import { createFakeCliIo } from './fake-cli-io.ts';
 import { fakeOperations, type OperationCall } from './fake-operations.ts';
 

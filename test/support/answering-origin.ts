@@ -3,9 +3,8 @@
 import { type Field, type Fields, fieldValue } from '../../src/http/fields.ts';
 import type { BodyStream } from '../../src/http/message.ts';
 import type { Origin, OriginRequest, OriginResponse } from '../../src/origin/origin.ts';
-import { formatContentRange, formatUnsatisfiedRange } from '../../src/semantics/content-range.ts';
 import { evaluatePreconditions } from '../../src/semantics/precondition.ts';
-import { parseRange, selectRanges } from '../../src/semantics/range.ts';
+import { formatContentRange, formatUnsatisfiedRange, parseRange, selectRanges } from '../../src/semantics/range.ts';
 
 export interface AnsweringOriginOptions {
   /** The body of every resource. */

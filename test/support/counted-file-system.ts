@@ -1,6 +1,6 @@
 /** A file system that knows what it was asked for and has not done yet, and which files are open. */
 
-import type { FileSystem, OpenFile } from '../../src/store/disk/file-system.ts';
+import type { FileSystem, OpenFile } from '../../src/store/disk/bodies/file-system.ts';
 
 /** Counts over another file system. */
 export class CountedFileSystem {

@@ -1,10 +1,9 @@
 /** A route that takes credentials, with the names, tokens and keys of the tests, and requests that show some. */
 
-import { createBasicCheck } from '../../src/guard/basic.ts';
-import { type CredentialRules, createCredentialCheck, type Passed } from '../../src/guard/credentials.ts';
-import type { PasswordCheck } from '../../src/guard/password-checks.ts';
-import { createSignatureCheck, signTarget } from '../../src/guard/signed-url.ts';
-import { createTokenTable } from '../../src/guard/tokens.ts';
+import { type CredentialRules, createCredentialCheck, type PassedCredentials } from '../../src/guard/access/access.ts';
+import { createTokenTable } from '../../src/guard/access/authorization.ts';
+import { createBasicCheck, type PasswordCheck } from '../../src/guard/access/passwords.ts';
+import { createSignatureCheck, signTarget } from '../../src/guard/access/signed-url.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { Routed } from '../../src/routing/inquiry.ts';
@@ -85,7 +84,10 @@ export function routedOf(request: ProxyRequest): Routed {
 }
 
 /** What goes on of a request, or its refusal. */
-export async function outcomeOf(rules: CredentialRules, request: ProxyRequest): Promise<Passed | ProxyError> {
+export async function outcomeOf(
+  rules: CredentialRules,
+  request: ProxyRequest,
+): Promise<PassedCredentials | ProxyError> {
   try {
     return await createCredentialCheck(rules)(request, routedOf(request), client);
   } catch (thrown) {

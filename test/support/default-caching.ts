@@ -1,7 +1,7 @@
 /** How responses are stored and reused where the operator says nothing. */
 
 import { checkConfig } from '../../src/config/load.ts';
-import type { RouteCaching } from '../../src/routing/route.ts';
+import type { RouteCaching } from '../../src/routing/router.ts';
 
 const checked = checkConfig({ routes: [{ origin: 'http://origin.example' }] }, '.');
 const [route] = checked.kind === 'ok' ? checked.config.routes : [];

@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { get, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
-import { createWaiters } from '../../src/cache/waiters.ts';
+import { createWaiters } from '../../src/cache/fill/readers.ts';
 import { isPeriodic } from './periodic-body.ts';
 
 /** How to read. */

@@ -3,8 +3,8 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
-import { blockSum, encodeSum, sumOf } from '../../src/store/disk/block-sums.ts';
-import { rowSum } from '../../src/store/disk/index-row.ts';
+import { blockSum, encodeSum, sumOf } from '../../src/store/disk/bodies/block-sums.ts';
+import { rowSum } from '../../src/store/disk/index/index-rows.ts';
 import { temporaryDirectory } from './disk-store.ts';
 import { patternBytes } from './pattern-body.ts';
 import { blockOf, type Sample, sampleMetadata } from './stored-sample.ts';

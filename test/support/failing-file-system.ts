@@ -1,7 +1,7 @@
 /** A file system whose disk fills up, fails or is slow when a test says so. */
 
 import * as promises from 'node:fs/promises';
-import { type FileSystem, readFlags } from '../../src/store/disk/file-system.ts';
+import { type FileSystem, readFlags } from '../../src/store/disk/bodies/file-system.ts';
 
 /** The real file system, but for the faults that are switched on. */
 export class FailingFileSystem {

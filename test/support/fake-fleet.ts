@@ -4,14 +4,12 @@ import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Answer } from '../../src/cache/answer.ts';
+import type { Answer, ByteReader, Representation } from '../../src/cache/answer.ts';
 import type { Cache } from '../../src/cache/cache.ts';
-import { type Fleet, type HeldAnswer, HolderLost } from '../../src/cache/fleet.ts';
+import { type Fleet, HolderLost, type PeerAnswer } from '../../src/cache/fleet.ts';
 import { changedInquiry, type Inquiry } from '../../src/cache/inquiry.ts';
-import type { ByteReader, Representation } from '../../src/cache/representation.ts';
 import { ChannelGone } from '../../src/fleet/channel.ts';
-import { LeaseClient, type NamedHolder } from '../../src/fleet/lease-client.ts';
-import { createLeaseTable, type LeaseTable } from '../../src/fleet/lease-table.ts';
+import { createLeaseTable, LeaseClient, type LeaseTable, type NamedHolder } from '../../src/fleet/leases.ts';
 import { createPeerHolder } from '../../src/fleet/peer-client.ts';
 import {
   openPeerServer,
@@ -195,7 +193,7 @@ async function untilLost<T>(promise: Promise<T>, dying: AbortSignal, holder: Nam
   });
 }
 
-function severable({ answer, ...learned }: HeldAnswer, dying: AbortSignal, holder: NamedHolder): HeldAnswer {
+function severable({ answer, ...learned }: PeerAnswer, dying: AbortSignal, holder: NamedHolder): PeerAnswer {
   if (answer?.kind === 'relay') return { ...learned, answer: severableRelay(answer, dying, holder) };
   if (answer === undefined) return { ...learned, answer };
   const { representation } = answer;

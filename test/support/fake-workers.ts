@@ -1,8 +1,7 @@
 /** Workers that are no processes: a test says what each of them does, and sees what it was asked. */
 
-import type { SupervisorCalls, WorkerCalls } from '../../src/fleet/calls.ts';
-import { ChannelGone } from '../../src/fleet/channel.ts';
-import type { Ending, WorkerProcess } from '../../src/fleet/worker-process.ts';
+import { ChannelGone, type SupervisorCalls, type WorkerCalls } from '../../src/fleet/channel.ts';
+import type { Ending, WorkerProcess } from '../../src/fleet/worker-slot.ts';
 
 type CallName = keyof WorkerCalls;
 

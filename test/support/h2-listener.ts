@@ -3,7 +3,7 @@
 import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import type { Handler, ProxyRequest } from '../../src/http/message.ts';
-import { createHttp2Server } from '../../src/listener/http2.ts';
+import { createHttp2Server } from '../../src/listener/http2/server.ts';
 import type { ListenerLimits } from '../../src/listener/listener.ts';
 import type { ConnectionServer, ProtocolOptions } from '../../src/listener/protocol.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';

@@ -1,7 +1,7 @@
 /** Answers a request as a listener does that finds it plain: by the road of a hit, and by the whole road where that gives nothing. */
 
 import type { Handler, Hit, PlainHead, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
-import { readPlainList } from '../../src/listener/plain-head.ts';
+import { readPlainList } from '../../src/listener/request-head.ts';
 
 /** The response, from wherever it came. `now` tells epoch milliseconds. */
 export function answerHitFirst(

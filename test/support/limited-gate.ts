@@ -1,8 +1,8 @@
 /** A gate that lets everybody pass, within limits. */
 
-import { type AllowanceRules, createAllowances } from '../../src/guard/allowances.ts';
+import { plainPresentation } from '../../src/guard/fields/presentation.ts';
 import { createGate, type Gate } from '../../src/guard/gate.ts';
-import { plainPresentation } from '../../src/guard/presentation.ts';
+import { type AllowanceRules, createAllowances } from '../../src/guard/limits/allowances.ts';
 import type { Clock } from '../../src/http/clock.ts';
 import { noLimits, openAccess } from './open-gate.ts';
 

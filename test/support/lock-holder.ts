@@ -1,7 +1,7 @@
 /** A program that has a store's directory until it is killed: `lock-holder.ts DIR owner|member|store`. */
 
-import { joinDirectory, lockDirectory } from '../../src/store/disk/directory-lock.ts';
 import { openDiskStore } from '../../src/store/disk/disk-store.ts';
+import { joinDirectory, lockDirectory } from '../../src/store/disk/index/directory-lock.ts';
 
 const [dir = '', how = ''] = process.argv.slice(2);
 if (how === 'owner') await lockDirectory(dir);

@@ -1,7 +1,7 @@
 /** Moves of bytes from files to sockets for tests, without the calls of the system that make them. */
 
 import { readSync, writeSync } from 'node:fs';
-import type { MoveToSocket } from '../../src/store/disk/file-system.ts';
+import type { MoveToSocket } from '../../src/store/disk/bodies/file-system.ts';
 
 /** Takes what is moved as a socket would, and keeps it. */
 export class SteeredMoves {

@@ -1,7 +1,7 @@
 /** The parts of a gate that refuses nobody and limits nothing. */
 
-import { createAccess } from '../../src/guard/access.ts';
-import { type AllowanceRules, createAllowances } from '../../src/guard/allowances.ts';
+import { createAccess } from '../../src/guard/access/access.ts';
+import { type AllowanceRules, createAllowances } from '../../src/guard/limits/allowances.ts';
 
 /** Lets everybody pass. */
 export const openAccess = createAccess({ allow: undefined, deny: undefined, credentials: undefined });

@@ -1,11 +1,9 @@
 /** Our own reader of requests, as far as bytes alone decide: heads, framing, bodies. */
 
-import { ChunkedDecoder } from '../../src/listener/http1/chunked-decoder.ts';
 import { HeadParser } from '../../src/listener/http1/head-parser.ts';
-import { type HeadLimits, type ParsedHead, spellOut } from '../../src/listener/http1/request-head.ts';
-import { servedMethods } from '../../src/listener/receive.ts';
-import { readRequestFraming } from '../../src/listener/request-framing.ts';
-import { readTarget } from '../../src/listener/target.ts';
+import { ChunkedDecoder } from '../../src/listener/http1/request-body.ts';
+import { readRequestFraming, readTarget, servedMethods } from '../../src/listener/receive.ts';
+import { type HeadLimits, type ParsedHead, spellOut } from '../../src/listener/request-head.ts';
 import type { RequestReading, StreamReading } from './llhttp.ts';
 
 const usualLimits: HeadLimits = { targetBytes: 8192, fieldsBytes: 32_768, maxFieldCount: 256 };

@@ -1,6 +1,6 @@
 /** The plainest store that keeps the contract: maps in memory, no bound. Its blocks can be damaged by hand. */
 
-import { SpanSet } from '../../src/bytes/span-set.ts';
+import { SpanSet } from '../../src/bytes/span.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { StoredResponse } from '../../src/http/stored-response.ts';
 import {

@@ -1,9 +1,9 @@
 /** Reads in the same tick for tests: of the real file system, by a clock that stands still unless a test moves it. */
 
 import { readSync } from 'node:fs';
-import { readFileInto } from '../../src/setup/read-file-into.ts';
-import type { ReadSync } from '../../src/store/disk/file-system.ts';
-import type { QuickReadOptions } from '../../src/store/disk/quick-reads.ts';
+import { readFileInto } from '../../src/setup/store.ts';
+import type { ReadSync } from '../../src/store/disk/bodies/file-system.ts';
+import type { QuickReadOptions } from '../../src/store/disk/bodies/synchronous-io.ts';
 
 /** What a test steers and counts. */
 export class SteeredReads {

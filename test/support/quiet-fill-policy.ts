@@ -1,6 +1,6 @@
 /** A fill policy under which nothing is fetched that a test has not asked for. */
 
-import type { FillPolicy } from '../../src/cache/fill-policy.ts';
+import type { FillPolicy } from '../../src/cache/inquiry.ts';
 
 export const quietFillPolicy: FillPolicy = {
   onAbort: 'finish',

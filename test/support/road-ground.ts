@@ -1,21 +1,20 @@
 /** The whole road of a request without sockets: the handler that listeners call, over a store and an origin of the test's. */
 
-import { ByteBudget } from '../../src/cache/byte-budget.ts';
 import { type Cache, createCache } from '../../src/cache/cache.ts';
 import { noFleet } from '../../src/cache/fleet.ts';
-import { type AccessRules, createAccess } from '../../src/guard/access.ts';
-import { type AllowanceRules, createAllowances } from '../../src/guard/allowances.ts';
+import { ByteBudget } from '../../src/cache/read/read-ahead.ts';
+import { type AccessRules, createAccess } from '../../src/guard/access/access.ts';
+import { createPresentation, type PresentationParts } from '../../src/guard/fields/presentation.ts';
 import { createGate } from '../../src/guard/gate.ts';
-import { createPresentation, type PresentationParts } from '../../src/guard/presentation.ts';
+import { type AllowanceRules, createAllowances } from '../../src/guard/limits/allowances.ts';
 import type { Field, Fields } from '../../src/http/fields.ts';
 import type { Body, Handler, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { type ProxyError, toProxyError } from '../../src/http/proxy-error.ts';
-import { tellRequests } from '../../src/listener/beginnings.ts';
+import { reportRequests } from '../../src/listener/accept/connection-limits.ts';
 import type { Origin } from '../../src/origin/origin.ts';
 import { createRangeAbility } from '../../src/origin/range-ability.ts';
 import { createProxy } from '../../src/proxy.ts';
-import type { Route } from '../../src/routing/route.ts';
-import { createRouter } from '../../src/routing/router.ts';
+import { createRouter, type Route } from '../../src/routing/router.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
@@ -94,7 +93,7 @@ export class RoadGround {
     });
     this.#route = createTestRoute(options, now);
     this.#serving = this.#createHandler(rules);
-    this.handler = tellRequests((request) => this.#serving(request), emit);
+    this.handler = reportRequests((request) => this.#serving(request), emit);
   }
 
   /** Goes on with other rules. */

@@ -1,9 +1,8 @@
 /** Several disk stores on one directory, as the processes of a fleet have them, all in this one process. */
 
 import type { DiskStoreOptions } from '../../src/store/disk/disk-store.ts';
-import type { Store } from '../../src/store/store.ts';
-import type { StoreChange } from '../../src/store/store-change.ts';
-import type { TieredStore } from '../../src/store/tiered-store.ts';
+import type { Store, StoreChange } from '../../src/store/store.ts';
+import type { TieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { type DiskStoreInTest, openTestStore, temporaryDirectory } from './disk-store.ts';
 
 /** One that opens stores, each of which tells the others of its changes. */

@@ -1,6 +1,6 @@
 /** What processes that share a store in a test say to the one that started them, and it to them. */
 
-import type { StoreChange } from '../../src/store/store-change.ts';
+import type { StoreChange } from '../../src/store/store.ts';
 
 /** What goes to the program. */
 export type ToSharing =

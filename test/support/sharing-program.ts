@@ -6,10 +6,9 @@
 
 import { randomUUID } from 'node:crypto';
 import { openDiskStore } from '../../src/store/disk/disk-store.ts';
-import { createMemoryTier } from '../../src/store/memory/memory-tier.ts';
-import type { Store } from '../../src/store/store.ts';
-import type { StoreChange } from '../../src/store/store-change.ts';
-import { createTieredStore } from '../../src/store/tiered-store.ts';
+import type { Store, StoreChange } from '../../src/store/store.ts';
+import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
 import { type FromSharing, sharedBlockBytes, sharedSizeBytes, type ToSharing } from './sharing-messages.ts';
 import { StoreHammer } from './store-hammer.ts';
 

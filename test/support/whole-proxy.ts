@@ -1,19 +1,18 @@
 /** The whole road of a request, without sockets or over the wire of this run: a scripted origin, a clock that stands still, a store in memory. */
 
-import { ByteBudget } from '../../src/cache/byte-budget.ts';
 import { type Cache, createCache } from '../../src/cache/cache.ts';
-import type { FillPolicy } from '../../src/cache/fill-policy.ts';
 import { type Fleet, noFleet } from '../../src/cache/fleet.ts';
+import type { FillPolicy } from '../../src/cache/inquiry.ts';
+import { ByteBudget } from '../../src/cache/read/read-ahead.ts';
 import type { Explanation } from '../../src/delivery/explanation.ts';
 import { createExplainer } from '../../src/guard/explain.ts';
+import { plainPresentation } from '../../src/guard/fields/presentation.ts';
 import { createGate, type Gate } from '../../src/guard/gate.ts';
-import { plainPresentation } from '../../src/guard/presentation.ts';
 import type { Handler, HitRoad, ProxyRequest } from '../../src/http/message.ts';
 import type { Origin } from '../../src/origin/origin.ts';
 import { createRangeAbility, type RangeMode } from '../../src/origin/range-ability.ts';
 import { createProxy, type ProxyContext } from '../../src/proxy.ts';
-import type { Route } from '../../src/routing/route.ts';
-import { createRouter } from '../../src/routing/router.ts';
+import { createRouter, type Route } from '../../src/routing/router.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { FillEvent, RequestEvent, ServerEvent } from '../../src/telemetry/events.ts';

@@ -1,8 +1,14 @@
 /** The listener's side of an exchange over a wire: it lets a body flow only as far as its client reads. */
 
 import { isDeepStrictEqual } from 'node:util';
-import { changedRequest } from '../../src/http/changed-request.ts';
-import type { BodyStream, Delivery, Handler, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
+import {
+  type BodyStream,
+  changedRequest,
+  type Delivery,
+  type Handler,
+  type ProxyRequest,
+  type ProxyResponse,
+} from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { Completed } from './direct-client.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LineBuffer } from '../../src/telemetry/line-buffer.ts';
+import { LineBuffer } from '../../src/cli/process-log.ts';
 import { createFakeClock } from '../support/fake-clock.ts';
 
 const MiB = 1024 * 1024;

@@ -2,7 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { metricKinds, secondsBounds } from '../../src/telemetry/metric-kinds.ts';
+import { metricKinds, secondsBounds } from '../../src/telemetry/counters.ts';
 import { createMetrics, formatMetrics } from '../../src/telemetry/metrics.ts';
 import { readMetricText } from '../support/metric-text.ts';
 

@@ -2,9 +2,8 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createFleetFormat, createMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
-import { createProcessMark } from '../../src/telemetry/metrics-ledger.ts';
-import type { MetricReading } from '../../src/telemetry/tally.ts';
+import type { MetricReading } from '../../src/telemetry/counters.ts';
+import { createFleetFormat, createMetrics, createProcessMark, type Metrics } from '../../src/telemetry/metrics.ts';
 import { readMetricText, sampleOf, sumOf } from '../support/metric-text.ts';
 import { sampleRequest } from '../support/sample-events.ts';
 

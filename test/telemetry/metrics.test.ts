@@ -1,9 +1,9 @@
 /** What is counted of what happens, as Prometheus reads it. */
 
 import { describe, expect, it } from 'vitest';
+import type { ProcessRole } from '../../src/telemetry/counters.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { createMetrics, formatMetrics, type MetricSources } from '../../src/telemetry/metrics.ts';
-import type { ProcessRole } from '../../src/telemetry/process-role.ts';
 import { readMetricText, sampleOf } from '../support/metric-text.ts';
 import { sampleExchange, sampleFill, sampleRequest, sampleTunnel } from '../support/sample-events.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Counts, createAsked, Spreads } from '../../src/telemetry/tally.ts';
+import { Counts, createAsked, Spreads } from '../../src/telemetry/counters.ts';
 
 const seconds = { name: 'x_seconds', help: 'x.', type: 'histogram', labels: ['a'], aggregation: 'sum' } as const;
 const count = { name: 'x_total', help: 'x.', type: 'counter', labels: ['a', 'b'], aggregation: 'sum' } as const;

@@ -2,7 +2,7 @@
 
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { createConnectionLimits } from '../../src/listener/connection-limits.ts';
+import { createConnectionLimits } from '../../src/listener/accept/connection-limits.ts';
 import { openListener, type TestListener, textResponse } from '../support/open-listener.ts';
 import { untilClosed } from '../support/until-closed.ts';
 

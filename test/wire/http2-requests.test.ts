@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { connect } from 'node:http2';
 import { describe, expect, it } from 'vitest';
 import type { ProxyError } from '../../src/http/proxy-error.ts';
-import { streamWindowBytes } from '../../src/listener/http2-session.ts';
+import { streamWindowBytes } from '../../src/listener/http2/connection.ts';
 import { encodeFields } from '../support/h2-hpack.ts';
 import { openH2Server } from '../support/h2-listener.ts';
 import { errorCode, flag, frameBytes, frameType, getFields, postFields } from '../support/h2-raw-client.ts';

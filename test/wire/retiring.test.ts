@@ -2,9 +2,8 @@
 
 import { connect as connectHttp2 } from 'node:http2';
 import { describe, expect, it } from 'vitest';
-import type { ListenSocket } from '../../src/listener/listen-socket.ts';
-import { openListener as open } from '../../src/listener/open-listener.ts';
-import { openSocket } from '../../src/listener/open-socket.ts';
+import { type ListenSocket, openSocket } from '../../src/listener/accept/bind.ts';
+import { openListener as open } from '../../src/listener/accept/open-listener.ts';
 import { openListener, testLimits, testNow, textResponse } from '../support/open-listener.ts';
 import { RawClient, rawValues } from '../support/raw-client.ts';
 

@@ -1,15 +1,10 @@
-/** `rangeway ls`: what a running Rangeway has stored. */
+/** `rangeway ls`: lists what a running server has stored. */
 
 import type { EntryDetails, EntryList, EntryStatus } from '../../admin/operations.ts';
-import { exitCode } from '../exit-code.ts';
-import { fail } from '../failure.ts';
-import type { CliIo } from '../io.ts';
-import { printableJson } from '../text-sections.ts';
-import type { AdminFlags, AdminServer } from './admin-server.ts';
-import { type AdminReply, askAdmin, failWith } from './ask-admin.ts';
-import { chooseAdminServer } from './choose-server.ts';
-import { formatEntry, formatTableHead } from './entry-table.ts';
-import { withScheme } from './stored-url.ts';
+import { type CliIo, exitCode, fail } from '../io.ts';
+import { duration, printable, printableJson, sizeText } from '../text-sections.ts';
+import { type AdminReply, askAdmin, chooseAdminServer, failWith } from './admin-server.ts';
+import { type AdminFlags, type AdminServer, withScheme } from './flags.ts';
 
 /** The flags of the command. */
 export interface LsFlags extends AdminFlags {
@@ -91,4 +86,39 @@ async function presentOf(entry: EntryStatus, server: AdminServer): Promise<numbe
   const path = `/api/v1/entries/${encodeURIComponent(entry.generation)}?${query}`;
   const reply = await askAdmin(server, { method: 'GET', path, wants: 'presentBytes', timeoutMs: TIMEOUT_MS });
   return reply.kind === 'answered' ? (reply.value as EntryDetails).presentBytes : undefined;
+}
+
+/** Widths of the columns before the URI, which are told before all rows are known. */
+const WIDTHS = [8, 8, 7, 12] as const;
+
+/** The names of the columns. */
+function formatTableHead(): string {
+  return formatRow(['SIZE', 'PRESENT', 'STATUS', 'AGE'], 'URI');
+}
+
+/** The line of an entry; `presentBytes` is undefined where that is not known any more. `now` is in epoch milliseconds. */
+function formatEntry(entry: EntryStatus, presentBytes: number | undefined, now: number): string {
+  const { sizeBytes, status, responseAt, uri, tags, isInvalid, pinnedUntil } = entry;
+  const age = duration(Math.max(0, now - responseAt));
+  const notes = [
+    ...(isInvalid ? ['to be validated'] : []),
+    ...(pinnedUntil === undefined ? [] : ['replaced']),
+    ...(tags.length === 0 ? [] : [`tags ${tags.join(' ')}`]),
+  ];
+  const present = presentText(entry, presentBytes);
+  const told = notes.length === 0 ? '' : `  (${notes.join(', ')})`;
+  return formatRow([sizeText(sizeBytes), present, String(status), age], `${uri}${told}`);
+}
+
+/** Never "100%" of what is not whole, nor "0%" of what has begun. */
+function presentText({ isComplete, sizeBytes }: EntryStatus, presentBytes: number | undefined): string {
+  if (isComplete) return 'all';
+  if (presentBytes === undefined || sizeBytes === 0) return '?';
+  const percent = Math.floor((100 * presentBytes) / sizeBytes);
+  return presentBytes > 0 && percent === 0 ? '<1%' : `${percent}%`;
+}
+
+function formatRow(cells: readonly string[], rest: string): string {
+  const padded = cells.map((cell, index) => cell.padEnd(WIDTHS[index] ?? 0));
+  return `${printable(`${padded.join('  ')}  ${rest}`.replaceAll('\n', ' '))}\n`;
 }

@@ -1,13 +1,9 @@
 /** `rangeway purge`: has a running Rangeway remove what is stored, or end its lifetime. */
 
-import { exitCode } from '../exit-code.ts';
-import { fail } from '../failure.ts';
-import type { CliIo } from '../io.ts';
+import { type CliIo, exitCode, fail } from '../io.ts';
 import { printable } from '../text-sections.ts';
-import type { AdminFlags, AdminServer } from './admin-server.ts';
-import { askAdmin, failWith } from './ask-admin.ts';
-import { chooseAdminServer } from './choose-server.ts';
-import { withScheme } from './stored-url.ts';
+import { askAdmin, chooseAdminServer, failWith } from './admin-server.ts';
+import { type AdminFlags, type AdminServer, withScheme } from './flags.ts';
 
 /** The flags of the command. */
 export interface PurgeFlags extends AdminFlags {

@@ -1,11 +1,9 @@
 /** `rangeway reload`: has a running Rangeway read its configuration again. */
 
-import { exitCode } from '../exit-code.ts';
-import type { CliIo } from '../io.ts';
+import { type CliIo, exitCode } from '../io.ts';
 import { printable } from '../text-sections.ts';
-import type { AdminFlags } from './admin-server.ts';
-import { askAdmin, failWith } from './ask-admin.ts';
-import { chooseAdminServer } from './choose-server.ts';
+import { askAdmin, chooseAdminServer, failWith } from './admin-server.ts';
+import type { AdminFlags } from './flags.ts';
 
 /** All workers have to be ready for it. */
 const TIMEOUT_MS = 120_000;

@@ -1,15 +1,10 @@
-/** `rangeway warm`: has a running Rangeway fetch URLs before somebody asks for them. */
+/** `rangeway warm`: has a running server fetch URLs before clients ask for them. */
 
 import type { WarmReport } from '../../admin/operations.ts';
-import { exitCode } from '../exit-code.ts';
-import { fail } from '../failure.ts';
-import type { CliIo } from '../io.ts';
+import { type CliIo, exitCode, fail } from '../io.ts';
 import { printable, sizeText } from '../text-sections.ts';
-import type { AdminFlags, AdminServer } from './admin-server.ts';
-import { askAdmin } from './ask-admin.ts';
-import { chooseAdminServer } from './choose-server.ts';
-import { readLines } from './lines.ts';
-import { withScheme } from './stored-url.ts';
+import { askAdmin, chooseAdminServer } from './admin-server.ts';
+import { type AdminFlags, type AdminServer, withScheme } from './flags.ts';
 
 /** The flags of the command. */
 export interface WarmFlags extends AdminFlags {
@@ -120,4 +115,22 @@ function oneLine(text: string): string {
 
 async function* listed(urls: readonly string[]): AsyncGenerator<string, void> {
   yield* urls;
+}
+
+/** The lines without white space around them; blank ones, and those that begin with `#`, are left out. */
+export async function* readLines(input: AsyncIterable<string | Uint8Array>): AsyncGenerator<string, void> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const chunk of input) {
+    rest += typeof chunk === 'string' ? chunk : decoder.decode(chunk, { stream: true });
+    const lines = rest.split('\n');
+    rest = lines.pop() ?? '';
+    yield* lines.map((line) => line.trim()).filter(isMeant);
+  }
+  const last = (rest + decoder.decode()).trim();
+  if (isMeant(last)) yield last;
+}
+
+function isMeant(line: string): boolean {
+  return line !== '' && !line.startsWith('#');
 }

@@ -1,9 +1,13 @@
-/** `rangeway demo`: a legacy origin, Rangeway in front of it, and what to try, until a signal stops them. */
+/**
+ * `rangeway demo`: starts a slow origin without ranges, Rangeway in front of it, and prints what to try, until a signal stops
+ * both.
+ */
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { styleText } from 'node:util';
 import { checkConfig, type LoadedConfig } from '../../config/load.ts';
 import type { Config } from '../../config/schema.ts';
 import type { Clock } from '../../http/clock.ts';
@@ -11,13 +15,9 @@ import { type RunningServer, start } from '../../main.ts';
 import { systemClock } from '../../setup/system.ts';
 import type { Emit } from '../../telemetry/events.ts';
 import { createLog } from '../../telemetry/log.ts';
-import { exitCode } from '../exit-code.ts';
-import type { CliIo } from '../io.ts';
-import { formatProblem } from '../problem-line.ts';
-import { describeStartFailure } from '../start-failure.ts';
-import { openStopRequest } from '../stop-request.ts';
-import { formatInvitation } from './invitation.ts';
-import { isPagesOwn, type LegacyOrigin, openLegacyOrigin } from './legacy-origin.ts';
+import { type CliIo, exitCode, openStopRequest } from '../io.ts';
+import { describeStartFailure, formatProblem } from '../serve.ts';
+import { isPagesOwn, type LegacyOrigin, openLegacyOrigin, trials, withAddresses } from './legacy-origin.ts';
 
 /** The page and its video; three folders above this file, as source and when built. */
 const assets = fileURLToPath(new URL('../../../assets/demo/', import.meta.url));
@@ -37,7 +37,7 @@ const clock: Clock = {
 };
 
 /** What the demo is asked for. */
-export interface DemoOptions {
+interface DemoOptions {
   /** `[host:]port`; without it the first free port of 127.0.0.1 from 8080 on. */
   readonly listen?: string | undefined;
 }
@@ -116,4 +116,23 @@ function tellRequests(origin: LegacyOrigin, io: CliIo): Emit {
     totals.set(target, total);
     origin.publish('request', { target, range, status, outcome, bytesSent, durationMs, total });
   };
+}
+
+/** The text, its last line ended; with `colors` the lines to copy stand out. */
+function formatInvitation(addresses: { readonly origin: string; readonly rangeway: string }, colors: boolean): string {
+  const paint = (text: string): string => (colors ? styleText('cyan', text, { validateStream: false }) : text);
+  const invitation = [
+    `Rangeway  ${paint(addresses.rangeway)}  open it in a browser: a video to seek in`,
+    `origin    ${paint(addresses.origin)}  the same files from a slow server that sends whole files only`,
+    ...trials.flatMap(({ title, command, shows }) => [
+      '',
+      `${title}:`,
+      `  ${paint(withAddresses(command, addresses))}`,
+      `  ${withAddresses(shows, addresses)}`,
+    ]),
+    '',
+    'Ctrl-C stops both. What they are asked:',
+    '',
+  ];
+  return `${invitation.join('\n')}\n`;
 }

@@ -1,18 +1,17 @@
 /**
- * The demo's origin: a server as old ones are. It sends whole files only, at the pace of a slow link, knows no Range and
- * no conditional requests, and sends no Accept-Ranges and no ETag.
+ * The origin of the demo: an old server that sends whole files only, at the pace of a slow link, knows no Range and no
+ * conditional requests, and sends neither Accept-Ranges nor ETag. It also serves the page of the demo and its news feed.
  */
 
 import { once } from 'node:events';
+import { createReadStream } from 'node:fs';
+import { readdir, stat } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { extname, join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Clock } from '../../http/clock.ts';
-import { type LegacyFile, openLegacyFiles } from './legacy-files.ts';
-import { createLiveFeed } from './live-feed.ts';
-import { createTokenBucket, paceBody } from './token-bucket.ts';
-import { trials } from './trials.ts';
 
 /** Where the page learns about the demo, and where it hears news of it; neither counts as a request. */
 const aboutPath = '/demo.json';
@@ -31,7 +30,7 @@ const newsEveryMs = 250;
 const quietRounds = 40;
 
 /** How often the body of one file was asked for, and what of it was sent. */
-export interface FileStats {
+interface FileStats {
   readonly requests: number;
   /** Requests that had a Range field, which was ignored. */
   readonly rangeRequests: number;
@@ -51,7 +50,7 @@ export interface LegacyStats {
 }
 
 /** How to open the server. */
-export interface LegacyOriginOptions {
+interface LegacyOriginOptions {
   /** The directory whose files it serves, `/` being its index.html. */
   readonly dir: string;
   /** The pace of each response. */
@@ -192,4 +191,196 @@ function repeatNews(
   };
   round();
   return () => cancel();
+}
+
+/** The size of `/download.bin`. */
+const downloadBytes = 16 * 1024 * 1024;
+
+const chunkBytes = 64 * 1024;
+const reportRows = 4000;
+
+const mediaTypes: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.mp4': 'video/mp4',
+  '.svg': 'image/svg+xml',
+};
+
+/** One file as an old server knows it. */
+interface LegacyFile {
+  readonly mediaType: string;
+  /** What its Content-Length says; a file without one is sent in chunks and has no validator either. */
+  readonly sizeBytes: number | undefined;
+  /** All its bytes from the first on: there is no other way to read it. */
+  open(): AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+}
+
+/**
+ * The files by path: those of the directory whose media type is known, `/` for its index.html, `/download.bin` and
+ * `/report.csv`. Throws when the directory cannot be read.
+ */
+async function openLegacyFiles(dir: string): Promise<ReadonlyMap<string, LegacyFile>> {
+  const files = new Map<string, LegacyFile>([
+    ['/download.bin', { mediaType: 'application/octet-stream', sizeBytes: downloadBytes, open: downloadChunks }],
+    ['/report.csv', { mediaType: 'text/csv; charset=utf-8', sizeBytes: undefined, open: reportChunks }],
+  ]);
+  for (const name of await readdir(dir)) {
+    const mediaType = mediaTypes[extname(name)];
+    if (mediaType === undefined) continue;
+    const path = join(dir, name);
+    const { size: sizeBytes } = await stat(path);
+    files.set(name === 'index.html' ? '/' : `/${name}`, { mediaType, sizeBytes, open: () => createReadStream(path) });
+  }
+  return files;
+}
+
+/** Bytes that look random, and are the same each time. */
+function* downloadChunks(): Generator<Uint8Array, void, undefined> {
+  for (let start = 0; start < downloadBytes; start += chunkBytes) {
+    const words = new Uint32Array(chunkBytes / 4);
+    for (let i = 0; i < words.length; i++) {
+      const seed = Math.imul(start / 4 + i + 1, 0x9e3779b1);
+      words[i] = Math.imul(seed ^ (seed >>> 15), 0x85ebca6b);
+    }
+    yield new Uint8Array(words.buffer);
+  }
+}
+
+function* reportChunks(): Generator<Uint8Array, void, undefined> {
+  const encoder = new TextEncoder();
+  yield encoder.encode('day,requests,megabytes\n');
+  for (let day = 1; day <= reportRows; day++) {
+    yield encoder.encode(`${day},${(day * 7919) % 10_007},${(day * 104_729) % 997}\n`);
+  }
+}
+
+/** How many bytes pass in one piece; small enough that a fill is seen to grow. */
+const pieceBytes = 16 * 1024;
+
+/** How fast bytes may pass. */
+interface Pace {
+  readonly bytesPerSecond: number;
+  /** What may pass at once after a rest. */
+  readonly burstBytes: number;
+}
+
+/** Counts what passes against a pace. */
+export interface TokenBucket {
+  /** Takes bytes, on credit where there are too few, and tells for how many milliseconds to wait before they pass. */
+  take(bytes: number): number;
+}
+
+/** A bucket that starts full. */
+export function createTokenBucket(pace: Pace, clock: Clock): TokenBucket {
+  let tokens = pace.burstBytes;
+  let countedAt = clock.now();
+  return {
+    take(bytes) {
+      const now = clock.now();
+      tokens = Math.min(pace.burstBytes, tokens + ((now - countedAt) / 1000) * pace.bytesPerSecond) - bytes;
+      countedAt = now;
+      return tokens >= 0 ? 0 : Math.ceil((-tokens / pace.bytesPerSecond) * 1000);
+    },
+  };
+}
+
+/** The same bytes at the pace of a bucket. Nothing is read ahead: a reader that rests makes the body rest. */
+export async function* paceBody(
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  bucket: TokenBucket,
+  clock: Clock,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  for await (const chunk of body) {
+    for (let start = 0; start < chunk.byteLength; start += pieceBytes) {
+      const piece = chunk.subarray(start, start + pieceBytes);
+      const waitMs = bucket.take(piece.byteLength);
+      if (waitMs > 0) await new Promise<void>((resolve) => void clock.after(waitMs, resolve));
+      yield piece;
+    }
+  }
+}
+
+/** How many messages are kept for those who come later. */
+const keptMessages = 100;
+
+/** A stream of messages to all who listen. */
+interface LiveFeed {
+  /** Answers a request with the stream, which begins with this message and the messages that were kept. */
+  subscribe(response: ServerResponse, name: string, data: unknown): void;
+  /** Sends a message to every subscriber; `data` becomes JSON. One that is too slow for it misses it. */
+  publish(name: string, data: unknown): void;
+  /** Publishes a message, and keeps it among the latest for those who come later. */
+  publishAndKeep(name: string, data: unknown): void;
+  /** Ends every stream. */
+  end(): void;
+}
+
+/** A feed without subscribers. */
+function createLiveFeed(): LiveFeed {
+  const subscribers = new Set<ServerResponse>();
+  const kept: string[] = [];
+  const send = (message: string): void => {
+    for (const response of subscribers) if (!response.writableNeedDrain) response.write(message);
+  };
+  return {
+    subscribe(response, name, data) {
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store' });
+      response.write([formatMessage(name, data), ...kept].join(''));
+      subscribers.add(response);
+      response.once('close', () => subscribers.delete(response));
+    },
+    publish: (name, data) => send(formatMessage(name, data)),
+    publishAndKeep(name, data) {
+      const message = formatMessage(name, data);
+      if (kept.push(message) > keptMessages) kept.shift();
+      send(message);
+    },
+    end() {
+      for (const response of subscribers) response.end();
+    },
+  };
+}
+
+function formatMessage(name: string, data: unknown): string {
+  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+}
+
+/** A command line, and what it shows. */
+interface Trial {
+  readonly title: string;
+  /** The command, with `{origin}` and `{rangeway}` where the addresses go. */
+  readonly command: string;
+  /** One sentence. */
+  readonly shows: string;
+}
+
+/** In the order in which they tell the story. */
+export const trials: readonly Trial[] = [
+  {
+    title: 'Ask the origin for the last 100 bytes',
+    command: 'curl -s -o /dev/null -D - -r -100 {origin}/range-test.mp4',
+    shows: 'It answers 200 and sends the whole file, which takes it some 5 s.',
+  },
+  {
+    title: 'Ask Rangeway for the same',
+    command: 'curl -s -o /dev/null -D - -r -100 {rangeway}/range-test.mp4',
+    shows:
+      'It answers 206 with those 100 bytes: after some 5 s the first time, for the origin sends the whole; then at once, and Cache-Status says hit.',
+  },
+  {
+    title: 'Ask for two ranges of a file that comes without a length',
+    command: 'curl -s -r 0-22,-14 {rangeway}/report.csv',
+    shows: 'Its first line and its last come as multipart/byteranges.',
+  },
+  {
+    title: 'Start a download, stop it with Ctrl-C, and run the same line again',
+    command: 'curl -C - -O {rangeway}/download.bin',
+    shows: 'It goes on where it stopped. The origin itself, {origin}, cannot do that.',
+  },
+];
+
+/** A text with the addresses filled in; an address is one like `http://127.0.0.1:8080`. */
+export function withAddresses(text: string, addresses: { readonly origin: string; readonly rangeway: string }): string {
+  return text.replaceAll('{origin}', addresses.origin).replaceAll('{rangeway}', addresses.rangeway);
 }

@@ -1,24 +1,30 @@
-/** From what came of asking an origin to what it has, what it lacks, and what Rangeway does about it. */
+/**
+ * What the answers of an origin show: ranges, validators, freshness, Vary, cookies, TLS and HTTP/2; what is missing, and what
+ * Rangeway does about it.
+ */
 
-import { fieldValue } from '../../http/fields.ts';
+import { fieldLines, fieldValue, hasField, wireFieldName } from '../../http/fields.ts';
+import { readCacheControl } from '../../semantics/cache-control.ts';
 import { selectReprDigest } from '../../semantics/digest.ts';
-import type { IdentityRules } from '../../semantics/identity.ts';
-import type { StoringPolicy } from '../../semantics/storing.ts';
-import { sizeText } from '../text-sections.ts';
-import { findCaching, findCookies, findSharing, findValidators, findVariants } from './caching-findings.ts';
-import type { Finding } from './finding.ts';
-import type { Observations } from './questions.ts';
-import { findRanges } from './range-findings.ts';
+import { ageSeconds, type Freshness, freshnessLifetime, isExplicit, lifetimeField } from '../../semantics/freshness.ts';
+import { type IdentityRules, identityParts, permitsSharing } from '../../semantics/identity.ts';
+import { parseContentRange } from '../../semantics/range.ts';
+import { decideStoring, type StoringPolicy } from '../../semantics/storing.ts';
+import { effectiveEntityTag, parseEntityTag, strongValidator } from '../../semantics/validator.ts';
+import { varyNames } from '../../semantics/vary.ts';
+import { describeRefusal } from '../admin/explain.ts';
+import { duration, sizeText } from '../text-sections.ts';
+import type { Answer, Observations, Reply } from './questions.ts';
 
 /** How the origin was reached. */
-export interface Connection {
+interface Connection {
   readonly isEncrypted: boolean;
   /** Whether its certificate was verified. */
   readonly isVerified: boolean;
 }
 
 /** What the operator decided about caching, as far as it is told of. */
-export type CachingPolicy = StoringPolicy & { readonly identityFields: IdentityRules };
+type CachingPolicy = StoringPolicy & { readonly identityFields: IdentityRules };
 
 /** Everything that was found. Of another answer than 200 there is little to tell. */
 export function findAll(observations: Observations, policy: CachingPolicy, connection: Connection): readonly Finding[] {
@@ -142,4 +148,352 @@ function http2Findings({ http2 }: Observations): Finding[] {
     return [{ topic, found: 'yes', isLack: false, fact, options: ['origin.protocol'] }];
   }
   return [{ topic, found: 'no', isLack: false, fact: 'no' }];
+}
+
+/** One thing that an origin has or lacks. Plain data: `rangeway probe --json` prints it as it is. */
+export interface Finding {
+  readonly topic:
+    | 'answer'
+    | 'length'
+    | 'ranges'
+    | 'suffix'
+    | 'if-range'
+    | 'validator'
+    | 'validation'
+    | 'freshness'
+    | 'storing'
+    | 'vary'
+    | 'sharing'
+    | 'cookies'
+    | 'digest'
+    | 'tls'
+    | 'http2';
+  /** What was found, in a word for programs. */
+  readonly found: string;
+  /** Whether something is missing that a client, or a cache, would want. */
+  readonly isLack: boolean;
+  /** What was found, for people. */
+  readonly fact: string;
+  /** What Rangeway does about it, for people. */
+  readonly remedy?: string;
+  /** The options that matter, by their paths within a route. */
+  readonly options?: readonly string[];
+}
+
+/** Everything about ranges. */
+function findRanges(observations: Observations): Finding[] {
+  const { firstByte, lastByte, otherVersion } = observations;
+  if (firstByte === undefined) return [];
+  return [
+    rangesFinding(firstByte, observations.whole),
+    ...(lastByte === undefined ? [] : [suffixFinding(lastByte)]),
+    ...(otherVersion === undefined ? [] : [ifRangeFinding(otherVersion)]),
+  ];
+}
+
+function rangesFinding(reply: Reply, whole: Answer): Finding {
+  const topic = 'ranges';
+  if (reply.kind === 'answer' && reply.status === 206) return partFinding(reply);
+  const isAnnounced = /^\s*bytes\s*$/i.test(fieldValue(whole.fields, 'accept-ranges') ?? '');
+  const although = isAnnounced ? ', although it says Accept-Ranges: bytes' : '';
+  if (reply.kind === 'answer' && reply.status === 200) {
+    return {
+      topic,
+      found: 'none',
+      isLack: true,
+      fact: `none: asked for one byte it sends the whole (200)${although}`,
+      remedy:
+        'fetches the whole once and answers every range from it, as soon as its bytes are there; a transfer that breaks off is taken up again from the start, and compared with what had come',
+      options: ['origin.ranges', 'fill'],
+    };
+  }
+  if (reply.kind === 'answer' && reply.status === 416 && isEmpty(reply)) {
+    return { topic, found: 'empty', isLack: false, fact: 'not known: there is nothing in it; probe a larger one' };
+  }
+  return {
+    topic,
+    found: 'failing',
+    isLack: true,
+    fact: `asked for one byte, ${describeReply(reply)}${although}`,
+    remedy: 'asks for no parts with "never", fetches the whole once and answers every range from it',
+    options: ['origin.ranges'],
+  };
+}
+
+function partFinding(answer: Answer): Finding {
+  const range = parseContentRange(fieldValue(answer.fields, 'content-range') ?? '');
+  if (range?.span.start === 0 && range.span.end === 1) {
+    return {
+      topic: 'ranges',
+      found: 'yes',
+      isLack: false,
+      fact: 'yes: it sends the byte that it is asked for (206)',
+      options: ['origin.ranges', 'fill.complete'],
+    };
+  }
+  return {
+    topic: 'ranges',
+    found: 'wrong',
+    isLack: true,
+    fact: `wrong: asked for the first byte, it sends a 206 with ${contentRangeText(answer)}`,
+    remedy: 'checks every part, and asks for wholes for a while when one is wrong; "never" spares the attempt',
+    options: ['origin.ranges'],
+  };
+}
+
+function suffixFinding(reply: Reply): Finding {
+  const topic = 'suffix';
+  const range =
+    reply.kind === 'answer' ? parseContentRange(fieldValue(reply.fields, 'content-range') ?? '') : undefined;
+  const isLast = range !== undefined && range.span.end - range.span.start === 1 && range.span.end === range.sizeBytes;
+  if (isLast && reply.kind === 'answer' && reply.status === 206) {
+    return { topic, found: 'yes', isLack: false, fact: 'yes: it sends the last byte to who asks for it (bytes=-1)' };
+  }
+  const told =
+    reply.kind === 'answer' && reply.status === 206 ? `it sends ${contentRangeText(reply)}` : describeReply(reply);
+  return {
+    topic,
+    found: 'no',
+    isLack: true,
+    fact: `asked for the last byte (bytes=-1), ${told}`,
+    remedy: 'checks what comes, and answers such ranges from what is stored once the length is known',
+    options: ['origin.ranges'],
+  };
+}
+
+function ifRangeFinding(reply: Reply): Finding {
+  const topic = 'if-range';
+  if (reply.kind === 'answer' && reply.status === 206) {
+    return {
+      topic,
+      found: 'ignored',
+      isLack: true,
+      fact: 'asked for a byte of another version (If-Range), it sends one of this version (206)',
+      remedy: 'compares the validator of every part with that of what is stored, and never puts two versions together',
+    };
+  }
+  if (reply.kind === 'answer' && reply.status === 200) {
+    return { topic, found: 'yes', isLack: false, fact: 'yes: asked for a byte of another version, it sends the whole' };
+  }
+  return {
+    topic,
+    found: 'failing',
+    isLack: true,
+    fact: `asked for a byte of another version (If-Range), ${describeReply(reply)}`,
+    remedy: 'fetches the whole where a part cannot be had',
+    options: ['origin.ranges'],
+  };
+}
+
+/** What came, as the end of a sentence about the origin. */
+function describeReply(reply: Reply): string {
+  return reply.kind === 'answer' ? `it answers ${reply.status}` : `it fails: ${reply.detail}`;
+}
+
+function contentRangeText({ fields }: Answer): string {
+  const value = fieldValue(fields, 'content-range');
+  return value === undefined ? 'no Content-Range' : `Content-Range: ${value}`;
+}
+
+function isEmpty({ fields }: Answer): boolean {
+  return /^bytes \*\/0$/.test(fieldValue(fields, 'content-range') ?? '');
+}
+
+/** The validators, and whether they are of use. */
+function findValidators({ whole, conditional }: Observations): Finding[] {
+  const validator = validatorFinding(whole);
+  if (conditional === undefined) return [validator];
+  if (conditional.kind === 'answer' && conditional.status === 304) {
+    const fact = 'yes: asked whether it has changed, it says no (304)';
+    return [validator, { topic: 'validation', found: 'yes', isLack: false, fact }];
+  }
+  const isWhole = conditional.kind === 'answer' && conditional.status === 200;
+  return [
+    validator,
+    {
+      topic: 'validation',
+      found: isWhole ? 'ignored' : 'failing',
+      isLack: true,
+      fact: `asked whether it has changed, ${isWhole ? 'it sends the whole again (200)' : describeReply(conditional)}`,
+      remedy: 'fetches it anew each time it is stale; longer lifetimes spare that',
+      options: ['cache.defaultTtlSeconds', 'cache.overrideTtlByStatus'],
+    },
+  ];
+}
+
+function validatorFinding(whole: Answer): Finding {
+  const topic = 'validator';
+  const strong = strongValidator(whole, whole.responseAt);
+  const entityTag = effectiveEntityTag(whole);
+  const lastModified = fieldValue(whole.fields, 'last-modified');
+  const parsed = entityTag === undefined ? undefined : parseEntityTag(entityTag);
+  const told = [
+    ...(entityTag === undefined ? [] : [`ETag ${entityTag}`]),
+    ...(lastModified === undefined ? [] : [`Last-Modified ${lastModified}`]),
+  ].join(', ');
+  if (strong !== undefined) return { topic, found: 'strong', isLack: false, fact: `strong: ${told}` };
+  if (parsed === undefined && lastModified === undefined) {
+    return {
+      topic,
+      found: 'none',
+      isLack: true,
+      fact: entityTag === undefined ? 'none: neither ETag nor Last-Modified' : `none: ${told} is no entity tag`,
+      remedy:
+        'gives what it has stored a strong ETag of its own, which stays when the same bytes come again; parts cannot be combined, so the whole is fetched',
+      options: ['cache.ownEntityTags'],
+    };
+  }
+  return {
+    topic,
+    found: 'weak',
+    isLack: true,
+    fact: `weak: ${told}; parts cannot be combined by it`,
+    remedy: 'fetches the whole; with "whenWeak" clients get a strong ETag of its own, to resume and combine ranges',
+    options: ['cache.ownEntityTags'],
+  };
+}
+
+/** Whether it may be stored, and how long it is fresh. */
+function findCaching({ whole }: Observations, policy: StoringPolicy): Finding[] {
+  const control = readCacheControl(whole.fields, policy);
+  const freshness = freshnessLifetime(whole, policy, control);
+  const decision = decideStoring({ request: { method: 'GET', fields: whole.asked }, response: whole, policy });
+  if (decision.kind === 'store') return [freshnessFinding(whole, freshness, control.field)];
+  return [
+    {
+      topic: 'storing',
+      found: decision.reason,
+      isLack: true,
+      fact: `not stored: ${describeRefusal(decision.reason)}`,
+      remedy: 'passes it on each time; a single range is cut out of it on the way',
+      ...(decision.reason === 'no-freshness' ? { options: ['cache.defaultTtlSeconds'] } : {}),
+    },
+  ];
+}
+
+function freshnessFinding(whole: Answer, { lifetimeMs, source }: Freshness, field: string): Finding {
+  const topic = 'freshness';
+  const leftMs = lifetimeMs - ageSeconds(whole, whole.responseAt) * 1000;
+  const options = ['cache.overrideTtlByStatus', 'cache.staleWhileRevalidateSeconds'];
+  if (isExplicit(source)) {
+    const from = wireFieldName(lifetimeField(source, { field }) ?? field);
+    const told = source === 'expires' ? from : `${source} in ${from}`;
+    if (leftMs > 0) return { topic, found: source, isLack: false, fact: `${duration(lifetimeMs)}: ${told}` };
+    return {
+      topic,
+      found: 'stale',
+      isLack: true,
+      fact: `stale when it comes: ${duration(lifetimeMs)} by ${told}`,
+      remedy: 'stores it, and asks the origin each time whether it has changed',
+      options,
+    };
+  }
+  if (source === 'heuristic') {
+    return {
+      topic,
+      found: source,
+      isLack: true,
+      fact: `not said; a guess from Last-Modified: ${duration(lifetimeMs)}`,
+      remedy: 'takes a tenth of the time since it was modified, a day at most',
+      options: ['cache.defaultTtlSeconds'],
+    };
+  }
+  return {
+    topic,
+    found: 'none',
+    isLack: true,
+    fact: 'not said, and nothing to guess it from',
+    remedy: 'asks the origin again for each plain request; ranges reuse what is stored for a minute',
+    options: ['cache.defaultTtlSeconds', 'cache.rangeReuseSeconds'],
+  };
+}
+
+/** What tells stored responses of one URL apart. */
+function findVariants({ whole, encoded }: Observations): Finding[] {
+  const converted = encoded?.kind === 'answer' ? encoded : undefined;
+  const encoding = converted && fieldValue(converted.fields, 'content-encoding');
+  const isEncoded = encoding !== undefined && encoding.toLowerCase() !== 'identity';
+  const names = [...new Set([...varyNames(whole.fields), ...varyNames(converted?.fields ?? [])])];
+  return [varyFinding(names, isEncoded ? encoding : undefined)];
+}
+
+function varyFinding(names: readonly string[], encoding: string | undefined): Finding {
+  const topic = 'vary';
+  const told = `Vary: ${names.map(wireFieldName).join(', ')}`;
+  if (names.includes('*')) {
+    return { topic, found: 'any', isLack: true, fact: 'Vary: *', remedy: 'passes it on each time, and stores nothing' };
+  }
+  if (encoding !== undefined && !names.includes('accept-encoding')) {
+    return {
+      topic,
+      found: 'unsaid',
+      isLack: true,
+      fact: `it sends ${encoding} to who accepts that, and does not say so in Vary`,
+      remedy: 'keeps what is encoded for those alone who have sent the same Accept-Encoding',
+      options: ['cache.acceptEncoding'],
+    };
+  }
+  const many = names.filter((name) => name === 'cookie' || name === 'user-agent');
+  if (many.length > 0) {
+    return {
+      topic,
+      found: 'many',
+      isLack: true,
+      fact: `${told}: nearly every client has a copy of its own`,
+      remedy: 'stores them apart, as it must; better take these fields out of Vary at the origin, or out of requests',
+      options: ['fields.toOrigin'],
+    };
+  }
+  if (names.length === 0) return { topic, found: 'none', isLack: false, fact: 'none: one response for everybody' };
+  const options = names.includes('accept-encoding') ? { options: ['cache.acceptEncoding'] } : {};
+  return { topic, found: 'some', isLack: false, fact: told, ...options };
+}
+
+/** With whom a response is shared that is stored: with all, where it states so, and otherwise with equal requests. */
+function findSharing(
+  { whole }: Observations,
+  policy: StoringPolicy & { readonly identityFields: IdentityRules },
+): Finding[] {
+  const decision = decideStoring({ request: { method: 'GET', fields: whole.asked }, response: whole, policy });
+  if (decision.kind === 'refuse') return [];
+  const topic = 'sharing';
+  if (permitsSharing(whole, policy)) {
+    return [{ topic, found: 'all', isLack: false, fact: 'with all clients: it states a lifetime' }];
+  }
+  const names = [...new Set(identityParts(whole.asked, policy.identityFields).map(([name]) => name))];
+  const asked = names.map(wirePartName).join(', ');
+  return [
+    {
+      topic,
+      found: 'equals',
+      isLack: names.length > 0,
+      fact: 'it states no lifetime that permits sharing, and may be for the client that asked',
+      remedy:
+        names.length === 0
+          ? 'shares it among clients that send nothing that tells who they are, and keeps others apart by their cookies and unknown fields'
+          : `gives it only to requests with the same ${asked}`,
+      options: ['cache.identityFields', 'cache.defaultTtlSeconds'],
+    },
+  ];
+}
+
+function wirePartName(name: string): string {
+  return name.startsWith('cookie:') ? `cookie ${name.slice('cookie:'.length)}` : wireFieldName(name);
+}
+
+/** Cookies that everybody would get. */
+function findCookies({ whole }: Observations, policy: StoringPolicy): Finding[] {
+  if (!hasField(whole.fields, 'set-cookie')) return [];
+  const count = fieldLines(whole.fields, 'set-cookie').length;
+  const fact = `it sets ${count} ${count === 1 ? 'cookie' : 'cookies'} on this response`;
+  const options = ['cache.setCookie'];
+  const decision = decideStoring({ request: { method: 'GET', fields: whole.asked }, response: whole, policy });
+  if (decision.kind === 'store') {
+    const remedy =
+      'stores it as it is, because it has a lifetime of its own: everybody gets the cookie; "strip" stores it without';
+    return [{ topic: 'cookies', found: 'shared', isLack: true, fact, remedy, options }];
+  }
+  if (decision.reason !== 'set-cookie') return [{ topic: 'cookies', found: 'relayed', isLack: false, fact }];
+  const remedy = 'does not store it: a cookie is for one client; "strip" stores what has a lifetime without the cookie';
+  return [{ topic: 'cookies', found: 'relayed', isLack: true, fact, remedy, options }];
 }

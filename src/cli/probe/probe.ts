@@ -4,15 +4,11 @@ import { checkConfig } from '../../config/load.ts';
 import type { Problem } from '../../config/problems.ts';
 import type { RouteConfig } from '../../config/schema.ts';
 import type { Fields } from '../../http/fields.ts';
-import type { Origin } from '../../origin/origin.ts';
-import { basePathOf, hostOfOrigin } from '../../origin/place.ts';
+import { basePathOf, hostOfOrigin, type Origin } from '../../origin/origin.ts';
 import { createRouteOrigins } from '../../setup/origin.ts';
-import { exitCode } from '../exit-code.ts';
-import { fail } from '../failure.ts';
-import type { CliIo } from '../io.ts';
+import { type CliIo, exitCode, fail } from '../io.ts';
 import { formatSections, printable, printableJson, type Section } from '../text-sections.ts';
-import type { Finding } from './finding.ts';
-import { findAll } from './findings.ts';
+import { type Finding, findAll } from './findings.ts';
 import { type Failure, type Observations, observeOrigin } from './questions.ts';
 
 /** The flags of the command. */

@@ -7,7 +7,7 @@ import { type Fields, hasField } from '../../http/fields.ts';
 import type { BodyStream } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { Framing, Origin } from '../../origin/origin.ts';
-import { conditionalFields } from '../../semantics/revalidation.ts';
+import { conditionalFields } from '../../semantics/validator.ts';
 
 /** The head of a response. */
 export interface Answer {

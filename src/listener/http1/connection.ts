@@ -1,24 +1,54 @@
-/** One HTTP/1 connection: what comes on it, the exchanges that run on it, and how it ends. */
+/**
+ * One HTTP/1 connection. It reads requests, writes hits at once, runs the other exchanges in the order of their requests
+ * (pipelining, RFC 9112 §9.3.2), and decides when the connection ends.
+ */
 
 import type { Socket } from 'node:net';
-import type { Peer, PlainHead, PlainSource } from '../../http/message.ts';
+import type { Fields } from '../../http/fields.ts';
+import type { Handler, Hit, Peer, PlainHead, PlainSource } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
-import { takesMovable } from '../descriptor.ts';
-import { takenBytes } from '../taken-bytes.ts';
-import type { Ground } from './ground.ts';
-import { formatLastProblem } from './head-text.ts';
-import { HeldHead } from './held-head.ts';
-import { type Waiting, Watch } from './patience.ts';
+import type { Emit } from '../../telemetry/events.ts';
+import { type HeadLimits, type ParsedHead, spellOut } from '../request-head.ts';
+import { ConnectionWatch, type Pace, type Pacer, type Timeouts, takenBytes, type Waiting } from '../timeouts.ts';
+import { type HeadParser, HeldHead } from './head-parser.ts';
 import type { RequestBody } from './request-body.ts';
-import { type ParsedHead, spellOut } from './request-head.ts';
-import type { RunningExchange } from './running-exchange.ts';
-import { writeHit } from './write-hit.ts';
+import {
+  type DateLine,
+  type FieldLines,
+  formatFieldLines,
+  formatLastProblem,
+  formatLine,
+  formatStatusLine,
+  takesMovable,
+  type WriteBuffer,
+} from './response-writer.ts';
+
+/** What requests are read with, and responses written. */
+interface ConnectionContext {
+  readonly emit: Emit;
+  /** Tells the time in epoch milliseconds. */
+  readonly now: () => number;
+  readonly limits: HeadLimits;
+  readonly timeouts: Timeouts;
+  /** How fast bodies of requests must come. */
+  readonly uploadPace: Pace;
+  readonly writeBuffer: WriteBuffer;
+  readonly dateLine: DateLine;
+  /** What a connection that goes on says of itself. */
+  readonly keepAlive: string;
+  /** What clients speak. */
+  readonly scheme: 'http' | 'https';
+  readonly handler: Handler;
+  readonly pace: Pace;
+  /** Reads heads that come in one piece. */
+  readonly parser: HeadParser;
+}
 
 /** How many requests a client may send ahead of their responses; the connection ends after so many. */
 const pipelinedRequests = 100;
 
 /** The server of a connection. */
-export interface ConnectionOwner extends Ground {
+export interface ConnectionOwner extends ConnectionContext {
   /** Takes a request whose head has come. `rest` is what has come after it. */
   take(connection: Connection, parsed: ParsedHead, rest: Buffer): void;
   forget(connection: Connection): void;
@@ -33,7 +63,7 @@ export class Connection implements SocketUser, PlainSource {
   readonly peer: Peer;
   readonly takesMovable: boolean;
   known: object | undefined;
-  readonly ground: ConnectionOwner;
+  readonly context: ConnectionOwner;
   movedBytes = 0;
   readonly #pipeline: Pipeline;
   #stage: 'open' | 'draining' | 'finishing' | 'tunnel' | 'ended' = 'open';
@@ -46,14 +76,14 @@ export class Connection implements SocketUser, PlainSource {
   #body: RequestBody | undefined;
   /** How many requests have begun. */
   #requests = 0;
-  #watch: Watch | undefined;
+  #watch: ConnectionWatch | undefined;
 
-  constructor(socket: Socket, peer: Peer, ground: ConnectionOwner) {
+  constructor(socket: Socket, peer: Peer, context: ConnectionOwner) {
     this.socket = socket;
-    this.scheme = ground.scheme;
+    this.scheme = context.scheme;
     this.peer = peer;
     this.takesMovable = takesMovable(socket);
-    this.ground = ground;
+    this.context = context;
     this.#pipeline = new Pipeline(socket);
     useSocket(socket, this);
   }
@@ -104,7 +134,7 @@ export class Connection implements SocketUser, PlainSource {
   close(): void {
     this.#stage = 'ended';
     this.#pipeline.connectionClosed();
-    this.ground.forget(this);
+    this.context.forget(this);
   }
 
   /** Receives nothing for now. */
@@ -175,7 +205,7 @@ export class Connection implements SocketUser, PlainSource {
   /** Looks whether the client takes too long. To be called at even intervals. */
   look(): void {
     if (this.#stage === 'tunnel') return;
-    this.#watch ??= new Watch(this.ground.patience);
+    this.#watch ??= new ConnectionWatch(this.context.timeouts);
     const passed = this.#watch.look({
       waiting: this.#waiting,
       requests: this.#requests,
@@ -207,7 +237,7 @@ export class Connection implements SocketUser, PlainSource {
 
   reportRefusal(error: ProxyError): void {
     const { code, detail, status } = error;
-    this.ground.emit({ kind: 'refusal', peer: this.peer.address, status, error: code, detail });
+    this.context.emit({ kind: 'refusal', peer: this.peer.address, status, error: code, detail });
   }
 
   /** Gives the socket over to a tunnel. */
@@ -254,7 +284,7 @@ export class Connection implements SocketUser, PlainSource {
 
   /** Returns what comes after the head. */
   #readHead(bytes: Buffer): Buffer {
-    const { parser } = this.ground;
+    const { parser } = this.context;
     const isBusy = this.#stage !== 'open' || this.#pipeline.running.length > 0;
     // What comes after the last request (RFC 9112 §9.6) is not read while responses are due.
     if (isBusy && (!this.isOpen || (this.#held === undefined && this.#pipeline.isFull))) {
@@ -266,11 +296,11 @@ export class Connection implements SocketUser, PlainSource {
     if (reading.kind === 'plain') {
       const rest = reading.sizeBytes === bytes.length ? noBytes : bytes.subarray(reading.sizeBytes);
       if (isBusy || this.#isRetired || !this.#writeHit(reading.head))
-        this.ground.take(this, spellOut(reading.head), rest);
+        this.context.take(this, spellOut(reading.head), rest);
       return rest;
     }
     if (reading.kind === 'more') {
-      this.#held ??= new HeldHead(this.ground.limits, bytes);
+      this.#held ??= new HeldHead(this.context.limits, bytes);
       return noBytes;
     }
     const all = this.#held?.bytes ?? bytes;
@@ -280,13 +310,13 @@ export class Connection implements SocketUser, PlainSource {
       return noBytes;
     }
     const rest = all.subarray(reading.sizeBytes);
-    this.ground.take(this, reading.head, rest);
+    this.context.take(this, reading.head, rest);
     return rest;
   }
 
   /** Answers a plain head from memory, where that can be: nothing else is due on the connection, which goes on after it. */
   #writeHit(head: PlainHead): boolean {
-    const { handler, now } = this.ground;
+    const { handler, now } = this.context;
     if (handler.hit === undefined || this.socket.writableLength > 0) return false;
     const receivedAt = now();
     const hit = handler.hit(head, this, receivedAt);
@@ -306,7 +336,7 @@ export class Connection implements SocketUser, PlainSource {
 
   #answerRefusal(error: ProxyError): void {
     this.#refusal = undefined;
-    if (this.socket.writable) this.socket.write(formatLastProblem(error, this.ground.now()), 'latin1');
+    if (this.socket.writable) this.socket.write(formatLastProblem(error, this.context.now()), 'latin1');
     this.end();
   }
 }
@@ -414,7 +444,7 @@ export class Pipeline {
 const lingerMs = 2_000;
 
 /** Who uses a socket. */
-export interface SocketUser {
+interface SocketUser {
   /** Bytes have come. */
   receive(chunk: Buffer): void;
   /** The other side has ended its half. */
@@ -429,13 +459,13 @@ const user = Symbol('user');
 type UsedSocket = Socket & { [user]?: SocketUser };
 
 /** From now on the user is told. */
-export function useSocket(socket: Socket, newUser: SocketUser): void {
+function useSocket(socket: Socket, newUser: SocketUser): void {
   (socket as UsedSocket)[user] = newUser;
   socket.on('data', onData).on('end', onEnd).on('drain', onDrain).on('close', onClose);
 }
 
 /** From now on somebody else reads the socket. */
-export function stopReading(socket: Socket): void {
+function stopReading(socket: Socket): void {
   socket.off('data', onData).off('end', onEnd).pause();
 }
 
@@ -443,7 +473,7 @@ export function stopReading(socket: Socket): void {
  * Ends our side, then reads on for a while and drops what comes: closing at once could reset the connection before the
  * client has read the last response (RFC 9112 §9.6).
  */
-export function endSlowly(socket: Socket): void {
+function endSlowly(socket: Socket): void {
   socket.end(() => {
     const timer = setTimeout(() => socket.destroy(), lingerMs).unref();
     socket.once('close', () => clearTimeout(timer));
@@ -465,4 +495,132 @@ function onDrain(this: UsedSocket): void {
 
 function onClose(this: UsedSocket): void {
   this[user]?.close();
+}
+
+/** What a connection asks of the exchanges on it. */
+export interface RunningExchange {
+  /** Whether its request's body is still coming. */
+  readonly isReceiving: boolean;
+  /** Whether only the client can bring it forward, by sending or by reading. */
+  readonly isWaitingForClient: boolean;
+  /** Whether the end of its response is the end of the connection, so that only a reset tells a broken one from a whole one. */
+  readonly isCloseDelimited: boolean;
+  /** Whether its response says that it is the last one on the connection: then it is, whatever was begun after it. */
+  readonly isLast: boolean;
+  /** Whether its response broke off. */
+  readonly isBroken: boolean;
+  /** Whether all of its response is there, written or not. */
+  readonly isMade: boolean;
+  /** Whether all of its response was given to the socket, so that the next one may follow. */
+  readonly isWritten: boolean;
+  /** Bytes of its response that are there, and wait for those before it to be written. */
+  readonly waitingBytes: number;
+  /** All responses before its own were written, and the socket takes more. May be called again and again. */
+  takeTurn(): void;
+  /** Its request's body cannot come whole any more. */
+  breakBody(error: ProxyError): void;
+  /** Nothing more can be sent or received. */
+  connectionClosed(): void;
+}
+
+/** The connection of a hit. */
+interface HitPlace {
+  readonly socket: Socket;
+  readonly context: Pick<ConnectionContext, 'writeBuffer' | 'dateLine' | 'keepAlive' | 'pace' | 'now'>;
+  readonly movedBytes: number;
+  begin(exchange: RunningExchange): void;
+  cutAt(exchange: RunningExchange): void;
+  settle(exchange: RunningExchange): void;
+}
+
+const statusLines = new Map([200, 206, 304].map((status) => [status, formatStatusLine(status)]));
+
+/**
+ * Writes a hit. What the kernel does not take at once is watched over until the client has it. Returns whether its fields could be
+ * written; nothing has happened otherwise. `now` in epoch milliseconds.
+ */
+function writeHit(connection: HitPlace, hit: Hit, now: number): boolean {
+  const { status, fields, ageSeconds, cacheStatus, contentRange, more, sizeBytes, chunks } = hit;
+  fields.text ??= formatKept(fields.lines);
+  if (fields.text === false) return false;
+  const { dateLine, keepAlive, writeBuffer, pace } = connection.context;
+  let head = `${statusLines.get(status)}${fields.text.text}Age: ${ageSeconds}\r\nCache-Status: ${cacheStatus}\r\n`;
+  if (contentRange !== undefined) head += `Content-Range: ${contentRange}\r\n`;
+  for (const [name, value] of more) head += formatLine(name, value);
+  if (!fields.text.hasDate) head += dateLine.at(now);
+  if (sizeBytes !== undefined) head += `Content-Length: ${sizeBytes}\r\n`;
+  if (writeBuffer.write(connection.socket, `${head}${keepAlive}\r\n`, chunks)) {
+    hit.giveBack();
+    hit.onDelivered({ bytesSent: chunks.length === 0 ? 0 : (sizeBytes ?? 0), complete: true }, now);
+  } else {
+    hit.begin();
+    connection.begin(new WrittenHit(connection, hit, pace));
+  }
+  return true;
+}
+
+/** False where a field cannot be written. */
+function formatKept(lines: Fields): FieldLines | false {
+  try {
+    return formatFieldLines(lines);
+  } catch {
+    return false;
+  }
+}
+
+/** A hit of which the socket has all, and the client not yet. */
+class WrittenHit implements RunningExchange, Pacer {
+  readonly isReceiving = false;
+  readonly isWaitingForClient = true;
+  readonly isCloseDelimited = false;
+  readonly isLast = false;
+  readonly isMade = true;
+  readonly isWritten = true;
+  readonly waitingBytes = 0;
+  readonly isBehind = true;
+  readonly #connection: HitPlace;
+  readonly #hit: Hit;
+  readonly #endWatch: () => void;
+  #error: ProxyError | undefined;
+  #isSettled = false;
+
+  constructor(connection: HitPlace, hit: Hit, pace: Pace) {
+    const { socket } = connection;
+    this.#connection = connection;
+    this.#hit = hit;
+    this.#endWatch = pace.watch(this, (error) => this.#giveUp(error));
+    if (socket.writable) socket.write('', (error) => this.#settle(error === null || error === undefined));
+  }
+
+  get isBroken(): boolean {
+    return this.#error !== undefined;
+  }
+
+  get takenBytes(): number {
+    return takenBytes(this.#connection);
+  }
+
+  takeTurn(): void {}
+
+  breakBody(): void {}
+
+  connectionClosed(): void {
+    this.#settle(false);
+  }
+
+  #giveUp(error: ProxyError): void {
+    this.#error = error;
+    this.#connection.cutAt(this);
+  }
+
+  #settle(isWhole: boolean): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    this.#endWatch();
+    const { chunks, sizeBytes = 0 } = this.#hit;
+    const error = isWhole ? undefined : (this.#error ?? new ProxyError('client_gone'));
+    const delivery = { bytesSent: chunks.length === 0 ? 0 : sizeBytes, complete: isWhole, error };
+    this.#hit.onDelivered(delivery, this.#connection.context.now());
+    this.#connection.settle(this);
+  }
 }

@@ -3,18 +3,22 @@
 import { type Fields, fieldLines, listMembers } from '../../http/fields.ts';
 import type { BodyStream, InterimResponse, ProxyRequest } from '../../http/message.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
-import { takesMovable } from '../descriptor.ts';
 import type { RequestHead } from '../listener.ts';
-import { ReceivedRequest, type RequestOwner } from '../received-request.ts';
-import type { RequestFraming } from '../request-framing.ts';
+import { ReceivedRequest, type RequestFraming, type RequestOwner } from '../receive.ts';
+import type { HeadLimits, ParsedHead } from '../request-head.ts';
 import type { ResponseHead, ResponseOutlet } from '../respond.ts';
-import { takenBytes } from '../taken-bytes.ts';
-import type { Connection } from './connection.ts';
-import { formatFieldLines, formatInterim, formatLastChunk, formatStatusLine, formatUpgrade } from './head-text.ts';
+import { takenBytes } from '../timeouts.ts';
+import type { Connection, RunningExchange } from './connection.ts';
 import { type BodyOwner, RequestBody } from './request-body.ts';
-import type { HeadLimits, ParsedHead } from './request-head.ts';
-import { ResponseWriter } from './response-writer.ts';
-import type { RunningExchange } from './running-exchange.ts';
+import {
+  formatFieldLines,
+  formatInterim,
+  formatLastChunk,
+  formatStatusLine,
+  formatUpgrade,
+  ResponseWriter,
+  takesMovable,
+} from './response-writer.ts';
 
 /** A rest of a request that is at most so long is read and dropped, because a new connection costs more than that. */
 const drainedBytes = 64 * 1024;
@@ -103,7 +107,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     if (framing.kind === 'chunked' || (sizeBytes !== undefined && sizeBytes > 0)) {
       this.#body = new RequestBody({ owner: this, sizeBytes, limits });
       this.#connection.receiveBody(this.#body);
-      this.#endUploadPace = this.#connection.ground.uploadPace.watch(this.#body, (error) => this.#refuseRest(error));
+      this.#endUploadPace = this.#connection.context.uploadPace.watch(this.#body, (error) => this.#refuseRest(error));
     }
     if (this.#parsed.version === '1.1' && head.fields.some(([name]) => name === 'expect')) {
       this.#awaitsContinue = true;
@@ -162,7 +166,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     if (hasRest || this.#isCloseDelimited) this.#connection.finish();
 
     this.#isLast = isLast || this.#isCloseDelimited || this.#connection.isLast(this);
-    const { dateLine, keepAlive } = this.#connection.ground;
+    const { dateLine, keepAlive } = this.#connection.context;
     let text = formatStatusLine(status) + lines.text;
     if (!lines.hasDate) text += dateLine.at(now);
     if (contentLength !== undefined) text += `Content-Length: ${contentLength}\r\n`;

@@ -1,11 +1,35 @@
-/** Reads the heads of requests in HTTP/1.1 and HTTP/1.0, strictly: what two readers could read in two ways is a fault. */
+/**
+ * Reads the heads of requests in HTTP/1.0 and HTTP/1.1 (RFC 9112 §2 to §5), strictly: whatever two readers could read in two
+ * ways is an error. A hit needs only the `PlainHead` of one pass.
+ */
 
-import type { Fields } from '../../http/fields.ts';
+import type { Field, Fields } from '../../http/fields.ts';
 import type { ErrorCode } from '../../http/proxy-error.ts';
-import { readPlainText, type UnsplitText } from '../plain-head.ts';
-import { type FieldSection, readFieldSection, splitFieldSection } from './field-lines.ts';
-import { fieldSectionGrammar, requestLineGrammar } from './grammar.ts';
-import type { HeadLimits, HeadReading } from './request-head.ts';
+import { type HeadLimits, type HeadReading, readPlainText, type UnsplitText } from '../request-head.ts';
+
+/** RFC 9110 §5.6.2. */
+const token = String.raw`[!#$%&'*+.^_\x60|~0-9A-Za-z-]+`;
+
+/** RFC 9110 §5.6.4. */
+const quotedString = String.raw`"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"`;
+
+/**
+ * RFC 9112 §3, with its line end: one space on each side of the target, which has nothing but visible characters of ASCII;
+ * the name of the protocol in capitals, and one of its versions that have such heads (§2.3).
+ */
+const requestLineGrammar = String.raw`${token} [\x21-\x7e]+ HTTP/1\.[01]\r\n`;
+
+/**
+ * Field lines and the empty line behind them: no white space before the colon (RFC 9112 §5.1), no line that goes on in the
+ * next one (§5.2), no control character in a value but the tab (RFC 9110 §5.5), and no line end but CR LF (RFC 9112 §2.2).
+ */
+const fieldSectionGrammar = String.raw`(?:${token}:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n`;
+
+/**
+ * The size of a chunk, in at most 16 digits, and its extensions (RFC 9112 §7.1.1), with the line end. White space around
+ * their signs is not taken: RFC 9110 §5.6.3 calls it bad.
+ */
+export const chunkSizeGrammar = String.raw`([0-9A-Fa-f]{1,16})(?:;${token}(?:=(?:${token}|${quotedString}))?)*\r\n`;
 
 const wholeLine = new RegExp(`^${requestLineGrammar}$`);
 const wholeHead = new RegExp(requestLineGrammar + fieldSectionGrammar, 'y');
@@ -212,4 +236,90 @@ function isControl(byte: number): boolean {
 
 function fault(code: ErrorCode, detail: string): Fault {
   return { kind: 'fault', code, detail };
+}
+
+/** Grows by doubling, so that a head that trickles in is not copied again with each byte. */
+export class HeldHead {
+  readonly #parser: HeadParser;
+  #bytes: Buffer;
+  #sizeBytes: number;
+
+  constructor(limits: HeadLimits, bytes: Buffer) {
+    this.#parser = new HeadParser(limits);
+    this.#bytes = bytes;
+    this.#sizeBytes = bytes.length;
+  }
+
+  /** All that has come. */
+  get bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#sizeBytes);
+  }
+
+  /** Reads on with what has come next. */
+  read(next: Buffer): HeadReading {
+    const sizeBytes = this.#sizeBytes + next.length;
+    if (sizeBytes > this.#bytes.length) {
+      const larger = Buffer.allocUnsafeSlow(2 * sizeBytes);
+      this.#bytes.copy(larger, 0, 0, this.#sizeBytes);
+      this.#bytes = larger;
+    }
+    next.copy(this.#bytes, this.#sizeBytes);
+    this.#sizeBytes = sizeBytes;
+    return this.#parser.read(this.bytes);
+  }
+}
+
+/** A section of field lines that was read. */
+interface FieldSection {
+  readonly fields: Fields;
+  /** As `ListenerLimits` counts it. */
+  readonly sizeBytes: number;
+}
+
+const wholeSection = new RegExp(`^${fieldSectionGrammar}$`);
+
+/** Per field line: the colon, the space after it, CR and LF. */
+const lineOverheadBytes = 4;
+
+/** Reads a text of one character per byte that is a section with its empty line; undefined where it is none. */
+export function readFieldSection(text: string): FieldSection | undefined {
+  return wholeSection.test(text) ? splitFieldSection(text, 0, text.length) : undefined;
+}
+
+/**
+ * Reads the section from one place of a text to another, of which its grammar is known to hold. Undefined where what the
+ * grammar allows is not taken all the same: a tab behind the value of a field that frames, which not all readers take off.
+ */
+function splitFieldSection(text: string, start: number, end: number): FieldSection | undefined {
+  const fields: Field[] = [];
+  let sizeBytes = 0;
+  for (let at = start; at < end - 2; ) {
+    const colon = text.indexOf(':', at);
+    const lineEnd = text.indexOf('\r', colon);
+    // A table of names that are known is slower than this.
+    const name = text.slice(at, colon).toLowerCase();
+    if (text.charCodeAt(lineEnd - 1) === tab && isFraming(name)) return undefined;
+    const value = trimmedSlice(text, colon + 1, lineEnd);
+    fields.push([name, value]);
+    sizeBytes += name.length + value.length + lineOverheadBytes;
+    at = lineEnd + 2;
+  }
+  return { fields, sizeBytes };
+}
+
+function isFraming(name: string): boolean {
+  return name === 'transfer-encoding' || name === 'content-length';
+}
+
+/** A part of a text without the white space around it (RFC 9112 §5.1). */
+function trimmedSlice(text: string, start: number, end: number): string {
+  let from = start;
+  let to = end;
+  while (from < to && isWhitespace(text.charCodeAt(from))) from += 1;
+  while (to > from && isWhitespace(text.charCodeAt(to - 1))) to -= 1;
+  return text.slice(from, to);
+}
+
+function isWhitespace(code: number): boolean {
+  return code === space || code === tab;
 }

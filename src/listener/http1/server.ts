@@ -1,23 +1,31 @@
-/** HTTP/1.x, on sockets. */
+/**
+ * Speaks HTTP/1.0 and HTTP/1.1 (RFC 9112) on accepted sockets. It turns heads into exchanges, upgrades into tunnels, and drains
+ * its connections at a reload or shutdown.
+ */
 
 import type { Socket } from 'node:net';
 import { errorResponse } from '../../delivery/problem.ts';
+import { type Fields, fieldValue, listMembers } from '../../http/fields.ts';
 import type { Handler, Peer } from '../../http/message.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import type { RequestHead, Tunnel } from '../listener.ts';
-import { createPace, createUploadPace, type Pace } from '../pace.ts';
 import type { ConnectionServer, ProtocolOptions } from '../protocol.ts';
 import { receiveHead } from '../receive.ts';
+import type { ParsedHead } from '../request-head.ts';
 import { answer, type ResponseContext, respond } from '../respond.ts';
-import { createRounds, type Rounds, unreferencedTimers } from '../rounds.ts';
+import {
+  createPace,
+  createRounds,
+  createUploadPace,
+  type Pace,
+  type Rounds,
+  Timeouts,
+  unreferencedTimers,
+} from '../timeouts.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
 import { Exchange } from './exchange.ts';
 import { HeadParser } from './head-parser.ts';
-import { DateLine, formatKeepAlive } from './head-text.ts';
-import { Joint } from './joint.ts';
-import { Patience } from './patience.ts';
-import { isWebSocketHandshake, readConnectionWishes } from './persistence.ts';
-import type { ParsedHead } from './request-head.ts';
+import { DateLine, formatKeepAlive, WriteBuffer } from './response-writer.ts';
 
 /** Creates what speaks HTTP/1.0 and HTTP/1.1 (RFC 9112). */
 export function createHttp1Server(options: ProtocolOptions): ConnectionServer {
@@ -28,9 +36,9 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
   readonly emit: ConnectionOwner['emit'];
   readonly now: () => number;
   readonly limits: ProtocolOptions['limits'];
-  readonly patience: Patience;
+  readonly timeouts: Timeouts;
   readonly uploadPace: Pace;
-  readonly joint = new Joint();
+  readonly writeBuffer = new WriteBuffer();
   readonly dateLine = new DateLine();
   readonly keepAlive: string;
   readonly #options: ProtocolOptions;
@@ -51,7 +59,7 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     this.emit = emit;
     this.now = now;
     this.limits = limits;
-    this.patience = new Patience(limits);
+    this.timeouts = new Timeouts(limits);
     this.keepAlive = formatKeepAlive(limits.keepAliveTimeoutMs);
     this.parser = new HeadParser(limits);
     this.pace = createPace({ limits, now, after });
@@ -59,7 +67,7 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     this.handler = handler;
     this.#context = { handler, now, pace: this.pace };
     this.uploadPace = createUploadPace({ limits, now, after });
-    this.#rounds = createRounds(after, this.patience.periodMs, () => this.#look());
+    this.#rounds = createRounds(after, this.timeouts.periodMs, () => this.#look());
   }
 
   serve(socket: Socket, peer: Peer): void {
@@ -166,4 +174,38 @@ interface TunnelParts {
   readonly tunnel: Tunnel;
   /** What the client has sent after its handshake. */
   readonly firstBytes: Buffer;
+}
+
+/** What its Connection and its version ask for. */
+interface ConnectionWishes {
+  /** Whether the connection ends after the response (RFC 9112 §9.3). */
+  readonly isLast: boolean;
+  /** Whether the client would rather speak something else on it (RFC 9110 §7.8). */
+  readonly isUpgrade: boolean;
+}
+
+const kept: ConnectionWishes = { isLast: false, isUpgrade: false };
+const ended: ConnectionWishes = { isLast: true, isUpgrade: false };
+
+/** Reads them. A client of HTTP/1.0 has its connection kept only if it asks for that; `close` wins over everything. */
+function readConnectionWishes({ version, fields }: ParsedHead): ConnectionWishes {
+  const connection = fieldValue(fields, 'connection');
+  if (connection === undefined) return version === '1.1' ? kept : ended;
+  const options = listMembers(connection.toLowerCase());
+  return {
+    isLast: options.includes('close') || (version === '1.0' && !options.includes('keep-alive')),
+    isUpgrade: options.includes('upgrade') && fields.some(([name]) => name === 'upgrade'),
+  };
+}
+
+/** RFC 6455 §4.1. A body before the handshake's end is something that no WebSocket client sends. */
+function isWebSocketHandshake({ method, version, fields }: ParsedHead): boolean {
+  if (method !== 'GET' || version !== '1.1' || hasBody(fields)) return false;
+  return listMembers(fieldValue(fields, 'upgrade')).some((protocol) => protocol.toLowerCase() === 'websocket');
+}
+
+function hasBody(fields: Fields): boolean {
+  return fields.some(([name, value]) => {
+    return name === 'transfer-encoding' || (name === 'content-length' && value !== '0');
+  });
 }

@@ -1,13 +1,35 @@
-/** An entry of the disk store, and how it is read: inline from the index, or from its files. */
+/**
+ * An entry of the disk store, and how it is read: inline from the index, or from its files. `DiskParts` are the parts of the
+ * store that entries and writers use.
+ */
 
-import { spanOfBlock } from '../../bytes/span.ts';
-import { SpanSet } from '../../bytes/span-set.ts';
+import { SpanSet, spanOfBlock } from '../../bytes/span.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
 import type { EntryReader, StoredEntry } from '../store.ts';
-import type { DiskParts } from './disk-parts.ts';
-import { maxUnwrittenUses } from './eviction.ts';
-import type { IndexedEntry } from './index-row.ts';
+import type { BodyFiles } from './bodies/body-files.ts';
+import type { OpenBodies } from './bodies/open-bodies.ts';
+import type { QuickReads } from './bodies/synchronous-io.ts';
+import type { ChangeMessages, DiskIndex } from './index/disk-index.ts';
+import type { IndexedEntry } from './index/index-rows.ts';
+import type { DiskSpace, StoringSwitch } from './space/disk-space.ts';
+import { type Eviction, maxUnwrittenUses } from './space/eviction.ts';
+
+/** What entries and writers work with. */
+export interface DiskParts {
+  readonly blockSizeBytes: number;
+  readonly maxEntryBytes: number;
+  readonly index: DiskIndex;
+  readonly eviction: Eviction;
+  readonly files: BodyFiles;
+  readonly bodies: OpenBodies;
+  readonly quickReads: QuickReads | undefined;
+  readonly space: DiskSpace;
+  /** How far the row of a generation that is being written counts ahead of what is on the disk, in bytes. */
+  readonly stepBytes: number;
+  readonly storing: StoringSwitch;
+  readonly news: ChangeMessages;
+}
 
 /** An entry as the store gives it out. Nothing of it is in memory, but asking for it counts as its use. */
 export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): StoredEntry {

@@ -1,47 +1,72 @@
-/** The store on disk: an index in SQLite, small bodies in it, larger ones in files beside it. */
+/**
+ * The store on disk: an index in SQLite (index/), small bodies in it, larger ones in files beside it (bodies/), and the account
+ * of the room that they take (space/). Read this file first. Also the options that the store is opened with, and the reports of
+ * bodies that are damaged, gone or cannot be opened.
+ */
 
 import * as promises from 'node:fs/promises';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
-import { ShortLivedMap } from '../../http/short-lived.ts';
+import { ShortLivedMap } from '../../http/collections.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
-import type {
-  EntryChoice,
-  EntryPage,
-  EntryWriter,
-  NewEntry,
-  Store,
-  StoredEntry,
-  StoreUsage,
-  WholeWriter,
+import type { Emit } from '../../telemetry/events.ts';
+import { LogThrottle } from '../log-throttle.ts';
+import {
+  type EntryChoice,
+  type EntryPage,
+  type EntryWriter,
+  type NewEntry,
+  type Sharing,
+  type Store,
+  type StoreChange,
+  type StoredEntry,
+  StoreFault,
+  type StoreUsage,
+  type WholeWriter,
 } from '../store.ts';
-import { StoreFault } from '../store.ts';
-import type { StoreChange } from '../store-change.ts';
-import { BackgroundTasks } from './background-tasks.ts';
-import { BodyFiles } from './body-files.ts';
-import { placeOf } from './body-place.ts';
-import { createBodyReports } from './body-reports.ts';
-import { ChangeNews } from './change-news.ts';
-import { createStoreDirectory, type DirectoryLock, joinDirectory, lockDirectory } from './directory-lock.ts';
-import { createDiskEntry } from './disk-entry.ts';
-import { DiskIndex } from './disk-index.ts';
-import type { DiskParts } from './disk-parts.ts';
-import { DiskSpace } from './disk-space.ts';
-import type { DiskStoreOptions } from './disk-store-options.ts';
-import { DiskWholeWriter, reservedBytes } from './disk-whole-writer.ts';
-import { DiskWriter } from './disk-writer.ts';
-import { Eviction } from './eviction.ts';
-import type { FileSystem } from './file-system.ts';
-import { type FreshReason, IndexConnection } from './index-connection.ts';
-import { Instances } from './instances.ts';
-import { OpenBodies } from './open-bodies.ts';
-import { QuickReads } from './quick-reads.ts';
-import { QuickWrites } from './quick-writes.ts';
-import { RoomClaims, stepBytesOf } from './room-claims.ts';
-import { StoringSwitch } from './storing-switch.ts';
-import { Sweeper } from './sweep.ts';
+import type { BlockFileOptions, LostBlock } from './bodies/block-file.ts';
+import { BodyFiles } from './bodies/body-files.ts';
+import type { FileSystem } from './bodies/file-system.ts';
+import { BackgroundTasks, OpenBodies } from './bodies/open-bodies.ts';
+import { type QuickReadOptions, QuickReads, type QuickWriteOptions, QuickWrites } from './bodies/synchronous-io.ts';
+import { createDiskEntry, type DiskParts } from './disk-entry.ts';
+import { DiskWholeWriter, DiskWriter, reservedBytes } from './disk-writer.ts';
+import { createStoreDirectory, type DirectoryLock, joinDirectory, lockDirectory } from './index/directory-lock.ts';
+import { ChangeMessages, DiskIndex } from './index/disk-index.ts';
+import { type FreshReason, IndexConnection } from './index/index-connection.ts';
+import { placeOf } from './index/index-rows.ts';
+import { Instances } from './index/instances.ts';
+import { DiskSpace, RoomClaims, StoringSwitch, stepBytesOf } from './space/disk-space.ts';
+import { Eviction } from './space/eviction.ts';
+import { Sweeper } from './space/sweep.ts';
 
-export type { DiskStoreOptions } from './disk-store-options.ts';
+/** What a disk store is opened with. */
+export interface DiskStoreOptions {
+  /** The store's own directory; it is created where it does not exist. */
+  readonly dir: string;
+  /** The bound of what entries take on the disk, in bytes; readers may hold evicted files a little longer. */
+  readonly maxSizeBytes: number;
+  readonly blockSizeBytes: number;
+  /** The largest body that is taken, in bytes; half of the store unless something else is said. */
+  readonly maxEntryBytes?: number | undefined;
+  /** When the bound is passed, entries leave until so much of it is in use, in percent; 95 unless something else is said. */
+  readonly lowWaterPercent?: number | undefined;
+  /** The store does not grow while less of the disk is free, in bytes; 32 MiB, or a quarter of a smaller disk, by default. */
+  readonly minFreeBytes?: number | undefined;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  /** Gives a name that was never given before, of letters, digits, `-` and `_`, such as a UUID. */
+  readonly randomId: () => string;
+  readonly emit: Emit;
+  /** How other processes have the directory too; without it the store is locked for this one. */
+  readonly sharing?: Sharing | undefined;
+  /** Where bodies are written; `node:fs/promises` unless something else is put in its place. */
+  readonly fileSystem?: FileSystem;
+  /** How pieces of bodies are read in the same tick where that is quick; without it all is read by the thread pool. */
+  readonly quickReads?: QuickReadOptions | undefined;
+  /** How bodies of one block are written in the same tick where that is quick; without it the thread pool writes them. */
+  readonly quickWrites?: QuickWriteOptions | undefined;
+}
 
 /** One entry may take this share of the store unless something else is said, so that one fill cannot empty it. */
 const maxEntryShare = 1 / 2;
@@ -75,7 +100,7 @@ class DiskStore implements Store {
   readonly #lock: DirectoryLock;
   readonly #connection: IndexConnection;
   readonly #instances: Instances;
-  readonly #news: ChangeNews;
+  readonly #news: ChangeMessages;
   readonly #parts: DiskParts;
   readonly #sweeper: Sweeper;
   readonly #background = new BackgroundTasks();
@@ -92,7 +117,7 @@ class DiskStore implements Store {
     this.#lock = lock;
     this.#connection = new IndexConnection({ ...options, isShared: sharing !== undefined });
     this.#instances = new Instances(this.#connection, sharing);
-    this.#news = new ChangeNews(sharing?.tell);
+    this.#news = new ChangeMessages(sharing?.tell);
     this.#parts = this.#createParts(fileSystem);
     const isWritten = (generation: string) => this.#writers.has(generation);
     const { signal } = this.#stopping;
@@ -329,4 +354,36 @@ class DiskStore implements Store {
     const sweepAll = () => this.#news.say({ kind: 'fresh' }).then(() => this.#sweeper.sweepAll());
     this.#background.add(reason === 'replaced' ? sweepAll() : this.#sweeper.sweepOurs());
   }
+}
+
+/** Those to whom files tell their troubles. `index` is asked for when there is one. */
+function createBodyReports(options: {
+  readonly index: () => DiskIndex;
+  /** Epoch milliseconds. */
+  readonly now: () => number;
+  readonly emit: Emit;
+}): Pick<BlockFileOptions, 'onBlockLost' | 'onBodyLost' | 'onBodyClosed' | 'onNotRemoved'> {
+  const { index, now, emit } = options;
+  const telling = new LogThrottle();
+  return {
+    /** An entry that lost a block is not complete any more; the block is fetched again. */
+    onBlockLost: ({ generation, detail, isDamaged }: LostBlock) => {
+      const wasComplete = index().markIncomplete(generation);
+      if (!wasComplete && !isDamaged) return;
+      const message = 'A stored block was damaged or gone, and is absent from now on.';
+      emit({ kind: 'store', level: 'warn', message, detail, count: { damagedBlocks: 1 } });
+    },
+    onBodyLost: (generation, detail) => index().removeDamaged(generation, detail),
+    /** It takes room that nothing counts. */
+    onNotRemoved: (path, error) => {
+      const message = 'Something in the directory of the store cannot be removed.';
+      const detail = `${path}: ${String(error)}`;
+      emit({ kind: 'store', level: telling.levelOf('not removed', now()), message, detail });
+    },
+    /** Nothing is lost: the body stays for the time when it can be opened again. */
+    onBodyClosed: (detail) => {
+      const message = 'A stored body cannot be opened now; requests for it are passed on.';
+      emit({ kind: 'store', level: telling.levelOf('closed', now()), message, detail });
+    },
+  };
 }

@@ -1,25 +1,40 @@
-/** Writes one generation to the disk: a small body into the index, a larger one block by block into its files. */
+/**
+ * Writes one generation to the disk. `DiskBody` keeps a small body in memory until its end, and then the index takes it; a larger
+ * body goes block by block into its files. The steps of one writer run one after the other.
+ */
 
 import { spanOfBlock } from '../../bytes/span.ts';
+import { ProxyError } from '../../http/proxy-error.ts';
 import type { StoredResponse } from '../../http/stored-response.ts';
-import { BlockPlan } from '../block-plan.ts';
-import { type EntryWriter, type FinalEntry, removedFault, type StoredEntry, StoreFault } from '../store.ts';
-import { rowBytes } from './allocated-bytes.ts';
-import { isAbsence } from './body-fault.ts';
-import { type BodyPlace, bodyBytes, placeOf } from './body-place.ts';
-import { DiskBody } from './disk-body.ts';
-import { createDiskEntry } from './disk-entry.ts';
-import type { DiskParts } from './disk-parts.ts';
-import type { Reservation } from './disk-space.ts';
-import { systemCode } from './file-system.ts';
-import { isBusy } from './index-failure.ts';
-import type { PutEntry } from './index-put.ts';
-import { encodeMetadata, type IndexedEntry } from './index-row.ts';
-import { StepQueue } from './step-queue.ts';
-import { toStoreFault } from './storing-switch.ts';
+import { BlockPlan } from '../entry-rules.ts';
+import {
+  type BlockSource,
+  type EntryWriter,
+  type FinalEntry,
+  type NewEntry,
+  removedFault,
+  type StoredEntry,
+  StoreFault,
+  type WholeWriter,
+} from '../store.ts';
+import { type BlockFile, isAbsence } from './bodies/block-file.ts';
+import type { BlockFileWriter } from './bodies/body-files.ts';
+import { systemCode } from './bodies/file-system.ts';
+import { createDiskEntry, type DiskParts } from './disk-entry.ts';
+import {
+  type BodyPlace,
+  bodyBytes,
+  encodeMetadata,
+  type IndexedEntry,
+  type PutEntry,
+  placeOf,
+  rowBytes,
+} from './index/index-rows.ts';
+import { isBusy } from './index/index-tables.ts';
+import { type Reservation, toStoreFault } from './space/disk-space.ts';
 
 /** What a writer is made with. */
-export interface DiskWriterOptions {
+interface DiskWriterOptions {
   readonly parts: DiskParts;
   readonly generation: string;
   readonly key: string;
@@ -345,5 +360,257 @@ export class DiskWriter implements EntryWriter {
     this.#room.count(0);
     index.release(this.generation);
     this.#options.onDisposed();
+  }
+}
+
+/** The blocks of one generation. It is moved to files once, before more than a small body is written. */
+class DiskBody implements BlockSource {
+  readonly #generation: string;
+  readonly #parts: Pick<DiskParts, 'files' | 'bodies'>;
+  /** The length of the whole, as far as it was known at the beginning. */
+  readonly #sizeBytes: number | undefined;
+  readonly #held = new Map<number, Uint8Array>();
+  #file: BlockFile | undefined;
+  #loneChecksum: number | undefined;
+  #hasLone = false;
+  #writer: BlockFileWriter | undefined;
+
+  constructor(parts: Pick<DiskParts, 'files' | 'bodies'>, generation: string, sizeBytes: number | undefined) {
+    this.#parts = parts;
+    this.#generation = generation;
+    this.#sizeBytes = sizeBytes;
+  }
+
+  /** Whether it is in files, or on its way there. */
+  get isInFiles(): boolean {
+    return this.#file !== undefined;
+  }
+
+  /** Whether anything of it is on the disk beside the index. */
+  get hasFiles(): boolean {
+    return this.isInFiles || this.#hasLone;
+  }
+
+  /** Whether it is one block in a file without a sidecar. */
+  get isLone(): boolean {
+    return this.#loneChecksum !== undefined;
+  }
+
+  /** All blocks of a body that is in memory, one after the other. */
+  get bytes(): Uint8Array {
+    const [first] = this.#held.values();
+    if (first !== undefined && this.#held.size === 1) return first;
+    return Buffer.concat([...this.#held].sort(([a], [b]) => a - b).map(([, bytes]) => bytes));
+  }
+
+  /**
+   * Opens what is on the disk already; one block without a sidecar with its checksum. Gives what the body takes there, in
+   * bytes. Throws `ProxyError` `bytes_gone`.
+   */
+  async open(sizeBytes: number, blockChecksum?: number): Promise<number> {
+    this.#file = await this.#parts.bodies.acquire(this.#generation, sizeBytes, blockChecksum);
+    this.#loneChecksum = blockChecksum;
+    const allocatedBytes = await this.#file.allocatedBytes();
+    if (blockChecksum !== undefined) return allocatedBytes;
+    await this.#file.loadSums();
+    // Now, for the files may be removed later. What cannot be written can be read nevertheless.
+    this.#writer = await this.#parts.files.openForWriting(this.#file).catch(() => undefined);
+    return allocatedBytes;
+  }
+
+  has(index: number): boolean {
+    return this.#held.has(index) || this.#file?.has(index) === true;
+  }
+
+  /** Whether a block was there, and turned out to be damaged. */
+  hasLost(index: number): boolean {
+    return this.#file?.hasLost(index) === true;
+  }
+
+  /** Keeps a block in memory. */
+  hold(index: number, bytes: Uint8Array): void {
+    this.#held.set(index, bytes);
+  }
+
+  /** Puts a body of one block into a file without a sidecar, if it is not there; gives its checksum. Throws the system's error. */
+  async createLone(): Promise<number> {
+    this.#hasLone = true;
+    this.#loneChecksum ??= await this.#parts.files.createLone(this.#generation, this.bytes);
+    return this.#loneChecksum;
+  }
+
+  /** Puts what is in memory into files; tells how many bytes that were. Throws the system's error; may be tried again. */
+  async moveToFiles(): Promise<number> {
+    let moved = 0;
+    if (this.#file !== undefined && this.#held.size === 0) return moved;
+    const writer = await this.#openFiles();
+    for (const [index, bytes] of this.#held) {
+      await writer.write(index, bytes);
+      this.#held.delete(index);
+      moved += bytes.length;
+    }
+    return moved;
+  }
+
+  /** Writes a block into the files. Throws the system's error. */
+  async write(index: number, bytes: Uint8Array): Promise<void> {
+    const writer = await this.#openFiles();
+    await writer.write(index, bytes);
+  }
+
+  peekBlock(index: number): Uint8Array | undefined {
+    return this.#held.get(index);
+  }
+
+  async readBlock(index: number): Promise<Uint8Array> {
+    const block = this.#held.get(index) ?? (this.has(index) ? await this.#file?.read(index) : undefined);
+    if (block !== undefined) return block;
+    throw new ProxyError('bytes_gone', { detail: `Generation ${this.#generation} has no block ${index} yet.` });
+  }
+
+  /** Notes how long the whole is. */
+  end(sizeBytes: number): void {
+    this.#file?.end(sizeBytes);
+  }
+
+  /** Gives the files back. Never rejects. */
+  async close(): Promise<void> {
+    await this.#writer?.close();
+    if (this.#file !== undefined) this.#parts.bodies.release(this.#generation);
+  }
+
+  async #openFiles(): Promise<BlockFileWriter> {
+    if (this.#writer !== undefined) return this.#writer;
+    const { files, bodies } = this.#parts;
+    if (this.#file === undefined) {
+      this.#writer = await files.create(this.#generation, this.#sizeBytes);
+      this.#file = this.#writer.file;
+      bodies.share(this.#file);
+    } else {
+      this.#writer = await files.openForWriting(this.#file);
+    }
+    return this.#writer;
+  }
+}
+
+/** A step that need not wait for another one begins in the call that asks for it: most writers have one at a time. */
+export class StepQueue {
+  /** The last step that was asked for and is not over; never rejects. */
+  #last: Promise<void> | undefined;
+
+  /** Takes a step when those before it are over, done or failed; gives what it gives. */
+  take<T>(step: () => Promise<T>): Promise<T> {
+    const taken = this.#last === undefined ? step() : this.#last.then(step);
+    const end = () => {
+      if (this.#last === ended) this.#last = undefined;
+    };
+    const ended = taken.then(end, end);
+    this.#last = ended;
+    return taken;
+  }
+
+  /** Resolves when all steps that were asked for are over. */
+  async settled(): Promise<void> {
+    await this.#last;
+  }
+}
+
+/** What a writer is made with. */
+interface DiskWholeWriterOptions {
+  readonly parts: DiskParts;
+  readonly entry: NewEntry;
+  readonly bytes: Uint8Array;
+  readonly place: BodyPlace;
+  readonly onDisposed: (generation: string) => void;
+}
+
+/** What has to be reserved before: what its metadata takes is added when that is final. */
+export function reservedBytes({ entry: { key, variant }, bytes, place, parts }: DiskWholeWriterOptions): number {
+  return rowBytes(key, variant, '') + bodyBytes(place, bytes.length, 1, parts.blockSizeBytes);
+}
+
+/** A writer whose room is reserved. */
+export class DiskWholeWriter implements WholeWriter {
+  readonly generation: string;
+  readonly #options: DiskWholeWriterOptions;
+  #reservedBytes: number;
+  #isCounted = false;
+  #isRemoved = false;
+  #hasFile = false;
+  #committing: Promise<StoredEntry> | undefined;
+  #disposing: Promise<void> | undefined;
+
+  constructor(generation: string, options: DiskWholeWriterOptions) {
+    this.generation = generation;
+    this.#options = options;
+    this.#reservedBytes = reservedBytes(options);
+  }
+
+  /** The generation is not the current one any more. */
+  noteRemoval(): void {
+    this.#isRemoved = this.#isCounted;
+  }
+
+  commit(final: FinalEntry): Promise<StoredEntry> {
+    if (this.#disposing !== undefined) throw new StoreFault('io', 'The writer was disposed.');
+    this.#committing = this.#commit(final);
+    return this.#committing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#disposing ??= this.#dispose();
+    return this.#disposing;
+  }
+
+  async #commit({ metadata, sizeBytes, pinPreviousUntil }: FinalEntry): Promise<StoredEntry> {
+    const { parts, entry: given, bytes, place } = this.#options;
+    const { key, variant } = given;
+    const { index, storing, space, files, news } = parts;
+    const { generation } = this;
+    const text = encodeMetadata(metadata);
+    const bodyTakes = bodyBytes(place, sizeBytes, 1, parts.blockSizeBytes);
+    const allocatedBytes = rowBytes(key, variant, text, metadata.tags) + bodyTakes;
+    const missingBytes = allocatedBytes - this.#reservedBytes;
+    if (!space.take(missingBytes)) await space.takeMore(missingBytes);
+    this.#reservedBytes = allocatedBytes;
+    try {
+      this.#hasFile = place === 'lone';
+      const blockChecksum = this.#hasFile ? await files.createLone(generation, bytes) : undefined;
+      const state = { isComplete: true, isInline: !this.#hasFile, blockChecksum };
+      const entry = { key, variant, generation, metadata, sizeBytes, ...state };
+      const body = this.#hasFile ? undefined : bytes;
+      await index.putSoon({ entry, metadata: text, allocatedBytes, body, pinPreviousUntil }, () => {
+        this.#isCounted = true;
+        this.#giveBack();
+      });
+      storing.succeeded();
+      await news.told();
+      return createDiskEntry(parts, { ...entry, pinnedUntil: undefined });
+    } catch (error) {
+      const fault = toStoreFault(error);
+      // That others have kept the index locked says nothing about the disk.
+      if (isBusy(fault.cause)) throw fault;
+      storing.failed(fault);
+      if (fault.reason === 'no_room') await space.measure();
+      throw fault;
+    }
+  }
+
+  #giveBack(): void {
+    this.#options.parts.space.giveBack(this.#reservedBytes, this.#isCounted);
+    this.#reservedBytes = 0;
+  }
+
+  async #dispose(): Promise<void> {
+    await this.#committing?.catch(() => {});
+    const { parts, onDisposed } = this.#options;
+    const { index, files } = parts;
+    // The index may have been lost meanwhile, and the row with it.
+    const isKept =
+      this.#isCounted && index.isPublished(this.generation) && (!this.#isRemoved || index.has(this.generation));
+    if (this.#hasFile && !isKept) await files.remove(this.generation, false);
+    if (this.#reservedBytes > 0) this.#giveBack();
+    index.release(this.generation);
+    onDisposed(this.generation);
   }
 }

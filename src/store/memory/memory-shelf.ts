@@ -1,9 +1,13 @@
-/** Where a memory store keeps its entries: found by key, evicted by use, bounded in bytes. */
+/**
+ * Where a memory store keeps its entries: found by key and by tag, evicted by use, bounded in bytes. Also the estimate of what
+ * entries and blocks take in memory, with the objects around them.
+ */
 
 import { LRUCache } from 'lru-cache';
-import { findable, maxPins } from '../pins.ts';
+import { fillsItsMemory } from '../../bytes/own-memory.ts';
+import type { StoredResponse } from '../../http/stored-response.ts';
+import { findable, maxPins } from '../entry-rules.ts';
 import { StoreFault } from '../store.ts';
-import { TagIndex } from './tag-index.ts';
 
 /** The bytes of one generation, as far as they are there. Blocks are added, never changed. */
 export interface ShelvedBody {
@@ -251,4 +255,68 @@ export class MemoryShelf<Entry> {
     for (const shelved of this.#byGeneration.rvalues()) if (shelved?.body.holders === 0) return shelved;
     return undefined;
   }
+}
+
+/** The index. A thing is told apart from others by its identity. */
+export class TagIndex<Thing extends object> {
+  readonly #tagged = new Map<string, Set<Thing>>();
+
+  /** How many tags something has. */
+  get size(): number {
+    return this.#tagged.size;
+  }
+
+  /** The things that have a tag now. */
+  tagged(tag: string): readonly Thing[] {
+    return [...(this.#tagged.get(tag) ?? [])];
+  }
+
+  /** Notes that a thing has these tags. */
+  add(thing: Thing, tags: readonly string[] = []): void {
+    for (const tag of tags) {
+      const things = this.#tagged.get(tag);
+      if (things === undefined) this.#tagged.set(tag, new Set([thing]));
+      else things.add(thing);
+    }
+  }
+
+  /** Forgets that a thing has these tags. */
+  delete(thing: Thing, tags: readonly string[] = []): void {
+    for (const tag of tags) {
+      const things = this.#tagged.get(tag);
+      things?.delete(thing);
+      if (things?.size === 0) this.#tagged.delete(tag);
+    }
+  }
+}
+
+/** The objects around one block: a view, its ArrayBuffer, a place in a list or map and its key. */
+const blockOverheadBytes = 320;
+/** The objects around one entry: the record itself, places in two maps, the list of its variants. */
+const entryOverheadBytes = 1024;
+/** The objects around one field: an array of two strings and their headers. */
+const fieldOverheadBytes = 96;
+/** The objects around one tag: a place in a list, one in the index of tags, and there a set of those that have it. */
+const tagOverheadBytes = 320;
+
+/** What a block takes in memory, in bytes. */
+export function blockWeight(sizeBytes: number): number {
+  return sizeBytes + blockOverheadBytes;
+}
+
+/** What an entry takes in memory without its blocks, in bytes. */
+export function entryWeight(key: string, variant: string, metadata: StoredResponse): number {
+  let bytes = entryOverheadBytes + 2 * (key.length + variant.length);
+  for (const [name, value] of metadata.fields) bytes += fieldOverheadBytes + name.length + value.length;
+  for (const [name, value] of [...metadata.nominated, ...(metadata.selected ?? [])]) {
+    bytes += fieldOverheadBytes + name.length + (value?.length ?? 0);
+  }
+  for (const name of metadata.identity?.names ?? []) bytes += fieldOverheadBytes + name.length;
+  for (const tag of metadata.tags ?? []) bytes += tagOverheadBytes + tag.length;
+  return bytes;
+}
+
+/** The same bytes in memory that is theirs but for a little, so that keeping a small view does not keep a big pool alive. */
+export function withOwnBuffer(bytes: Uint8Array): Uint8Array {
+  return fillsItsMemory(bytes) ? bytes : new Uint8Array(bytes);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { formatAdminPlace, parseAdminPlace } from '../../../src/cli/admin/admin-server.ts';
+import { formatAdminPlace, parseAdminPlace } from '../../../src/cli/admin/flags.ts';
 
 describe('parseAdminPlace', () => {
   it.each<[text: string, want: string | undefined]>([

@@ -4,11 +4,11 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Guesses } from '../../../src/admin/access.ts';
 import { openAdminListener } from '../../../src/admin/admin-listener.ts';
-import { Guesses } from '../../../src/admin/guesses.ts';
-import { formatAdminPlace } from '../../../src/cli/admin/admin-server.ts';
-import { chooseAdminServer } from '../../../src/cli/admin/choose-server.ts';
-import { openSocket } from '../../../src/listener/open-socket.ts';
+import { chooseAdminServer } from '../../../src/cli/admin/admin-server.ts';
+import { formatAdminPlace } from '../../../src/cli/admin/flags.ts';
+import { openSocket } from '../../../src/listener/accept/bind.ts';
 import { createFakeCliIo } from '../../support/fake-cli-io.ts';
 import { fakeOperations } from '../../support/fake-operations.ts';
 

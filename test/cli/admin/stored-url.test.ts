@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isServedAt, withScheme } from '../../../src/cli/admin/stored-url.ts';
+import { isServedAt, withScheme } from '../../../src/cli/admin/flags.ts';
 
 describe('withScheme', () => {
   it.each([

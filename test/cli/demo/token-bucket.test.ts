@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createTokenBucket, paceBody } from '../../../src/cli/demo/token-bucket.ts';
+import { createTokenBucket, paceBody } from '../../../src/cli/demo/legacy-origin.ts';
 import type { Clock } from '../../../src/http/clock.ts';
 
 /** A clock on which every wait is over at once, and has taken its time. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseHeaderFlag, parseRangeFlag, parseUrl } from '../../../src/cli/explain/explain-flags.ts';
+import { parseHeaderFlag, parseRangeFlag, parseUrl } from '../../../src/cli/admin/flags.ts';
 
 describe('parseUrl', () => {
   it.each([

@@ -1,8 +1,8 @@
 /** Explanations as people read them. */
 
 import { describe, expect, it } from 'vitest';
-import type { ChosenExplanation } from '../../../src/cache/explanation.ts';
-import { formatExplanation } from '../../../src/cli/explain/explanation-text.ts';
+import type { ChosenExplanation } from '../../../src/cache/explain/explanation.ts';
+import { formatExplanation } from '../../../src/cli/admin/explain.ts';
 import type { Explanation } from '../../../src/delivery/explanation.ts';
 
 const nothing: Explanation = {

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { run } from '../../../src/cli/main.ts';
-import type { Finding } from '../../../src/cli/probe/finding.ts';
+import type { Finding } from '../../../src/cli/probe/findings.ts';
 import { createFakeCliIo } from '../../support/fake-cli-io.ts';
 import { openScriptedOrigin } from '../../support/scripted-origin.ts';
 import { testCertificate } from '../../support/tls-certificate.ts';

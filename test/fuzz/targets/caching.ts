@@ -1,11 +1,15 @@
 /** What responses and requests say of caching, and what variants are told apart by. */
 
 import type { Fields } from '../../../src/http/fields.ts';
-import { normaliseAcceptEncoding } from '../../../src/semantics/accept-encoding.ts';
-import { parseCacheControl, parseRequestDirectives, readCacheControl } from '../../../src/semantics/cache-control.ts';
-import { maxDeltaSeconds } from '../../../src/semantics/cache-directives.ts';
-import { maxGroupLength, maxGroups, parseCacheGroups } from '../../../src/semantics/cache-groups.ts';
+import { normaliseAcceptEncoding } from '../../../src/semantics/accept.ts';
+import {
+  maxDeltaSeconds,
+  parseCacheControl,
+  parseRequestDirectives,
+  readCacheControl,
+} from '../../../src/semantics/cache-control.ts';
 import { selectContentDigest, selectReprDigest } from '../../../src/semantics/digest.ts';
+import { maxGroupLength, maxGroups, parseCacheGroups } from '../../../src/semantics/invalidation.ts';
 import { parseDictionary, parseStrings } from '../../../src/semantics/structured-fields.ts';
 import { formatVariant, matchesNominated, nominatedFields, varyNames } from '../../../src/semantics/vary.ts';
 import { fieldsOf, linesOf, must, mustEqual, type Target, valuesOf } from '../target.ts';

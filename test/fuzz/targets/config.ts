@@ -1,12 +1,16 @@
 /** The configuration: its text, its values, and the whole of it. */
 
 import { readFileSync } from 'node:fs';
-import { formatListenPlace, isHostField, isHostName, parseListenPlace } from '../../../src/config/address.ts';
-import { parseAddressRange } from '../../../src/config/address-range.ts';
-import { findJsonFault } from '../../../src/config/json-fault.ts';
-import { checkConfig, parseConfigText } from '../../../src/config/load.ts';
-import { parseDuration, parseSize } from '../../../src/config/units.ts';
-import { createPeerList } from '../../../src/guard/peers.ts';
+import {
+  formatListenPlace,
+  isHostField,
+  isHostName,
+  parseAddressRange,
+  parseListenPlace,
+} from '../../../src/config/address.ts';
+import { checkConfig, findJsonFault, parseConfigText } from '../../../src/config/load.ts';
+import { parseDuration, parseSize } from '../../../src/config/values.ts';
+import { createPeerList } from '../../../src/guard/client.ts';
 import { must, mustEqual, type Target } from '../target.ts';
 
 const example: unknown = JSON.parse(readFileSync(new URL('../../../config.example.json', import.meta.url), 'utf8'));

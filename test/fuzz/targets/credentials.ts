@@ -1,9 +1,8 @@
 /** Credentials as clients send them and as operators keep them, and signed URLs. */
 
-import { parseBasic, readAuthorization } from '../../../src/guard/authorization.ts';
-import { parseNamedSecrets } from '../../../src/guard/named-secrets.ts';
-import { parsePasswordHash } from '../../../src/guard/password-hash.ts';
-import { createSignatureCheck, readSignature, signTarget } from '../../../src/guard/signed-url.ts';
+import { parseBasic, parseNamedSecrets, readAuthorization } from '../../../src/guard/access/authorization.ts';
+import { parsePasswordHash } from '../../../src/guard/access/passwords.ts';
+import { createSignatureCheck, readSignature, signTarget } from '../../../src/guard/access/signed-url.ts';
 import { must, mustEqual, type Target, valuesOf } from '../target.ts';
 
 const basic = (text: string) => Buffer.from(text, 'latin1').toString('base64');

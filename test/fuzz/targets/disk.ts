@@ -1,7 +1,7 @@
 /** What the disk store reads back: rows of its index, and the sums of blocks. */
 
-import { BlockSums, sumOf } from '../../../src/store/disk/block-sums.ts';
-import { parseRow, rowSum } from '../../../src/store/disk/index-row.ts';
+import { BlockSums, sumOf } from '../../../src/store/disk/bodies/block-sums.ts';
+import { parseRow, rowSum } from '../../../src/store/disk/index/index-rows.ts';
 import { must, mustEqual, type Target } from '../target.ts';
 
 const place = { key: 'k', variant: '', generation: 'g', sizeBytes: 3, isInline: false };

@@ -1,14 +1,20 @@
 /** What proxies before this one have written: Forwarded, X-Forwarded-For, Via, CDN-Loop, and the PROXY protocol. */
 
 import { isIP } from 'node:net';
-import { createPeerList, isAddress } from '../../../src/guard/peers.ts';
-import { readToldWay } from '../../../src/guard/told-way.ts';
+import { createPeerList, isAddress, readForwardedChain } from '../../../src/guard/client.ts';
 import type { Fields } from '../../../src/http/fields.ts';
 import { ProxyError } from '../../../src/http/proxy-error.ts';
-import { readProxyHeader } from '../../../src/listener/proxy-protocol.ts';
-import { isCdnLoop, withCdnLoop } from '../../../src/semantics/cdn-loop.ts';
-import { type ForwardedElement, formatForwarded, nodeName, parseForwarded } from '../../../src/semantics/forwarded.ts';
-import { isLoop, withVia } from '../../../src/semantics/via.ts';
+import { readProxyHeader } from '../../../src/listener/accept/proxy-protocol.ts';
+import {
+  type ForwardedElement,
+  formatForwarded,
+  isCdnLoop,
+  isLoop,
+  nodeName,
+  parseForwarded,
+  withCdnLoop,
+  withVia,
+} from '../../../src/semantics/message-forwarding.ts';
 import { linesOf, must, mustEqual, type Target, valuesOf } from '../target.ts';
 
 const isTrusted = createPeerList([{ address: '10.0.0.0', family: 'ipv4', prefixLength: 8 }]);
@@ -80,7 +86,7 @@ function checkSenders(fields: Fields, trusted: 'x-forwarded' | 'forwarded'): voi
 /** Undefined where the field is refused. */
 function sendersOf(fields: Fields, trusted: 'x-forwarded' | 'forwarded'): readonly string[] | undefined {
   try {
-    return readToldWay(fields, trusted, isTrusted).senders;
+    return readForwardedChain(fields, trusted, isTrusted).senders;
   } catch (thrown) {
     if (thrown instanceof ProxyError && trusted === 'forwarded') return undefined;
     throw thrown;

@@ -1,11 +1,18 @@
 /** Range, Content-Range, validators, conditions, and what is framed of them. */
 
-import { frameByteranges } from '../../../src/semantics/byteranges.ts';
-import { formatContentRange, parseContentRange, parseUnsatisfiedRange } from '../../../src/semantics/content-range.ts';
 import { formatHttpDate, parseHttpDate } from '../../../src/semantics/http-date.ts';
-import { passedRange } from '../../../src/semantics/passed-range.ts';
 import { evaluatePreconditions } from '../../../src/semantics/precondition.ts';
-import { formatRange, parseRange, type RangeSpec, selectRanges } from '../../../src/semantics/range.ts';
+import {
+  formatContentRange,
+  formatRange,
+  frameByteranges,
+  parseContentRange,
+  parseRange,
+  parseUnsatisfiedRange,
+  passedRange,
+  type RangeSpec,
+  selectRanges,
+} from '../../../src/semantics/range.ts';
 import { parseEntityTag, parseEntityTagList } from '../../../src/semantics/validator.ts';
 import { fieldsOf, must, mustEqual, type Target, valuesOf } from '../target.ts';
 

@@ -1,15 +1,20 @@
 /** Targets, authorities, framing, queries, cookies and negotiated fields of requests. */
 
-import { readRequestFraming } from '../../../src/listener/request-framing.ts';
-import { isAuthority, readTarget } from '../../../src/listener/target.ts';
-import { readFraming } from '../../../src/origin/framing.ts';
-import { normaliseAuthority } from '../../../src/routing/authority.ts';
+import { isAuthority, readRequestFraming, readTarget } from '../../../src/listener/receive.ts';
+import { readFraming } from '../../../src/origin/exchange.ts';
 import { cacheKey } from '../../../src/routing/cache-key.ts';
-import { hidesStepUp, normaliseTarget, pathReadings, splitTarget, stepsOut } from '../../../src/routing/target.ts';
+import {
+  hidesStepUp,
+  normaliseAuthority,
+  normaliseTarget,
+  pathReadings,
+  splitTarget,
+  stepsOut,
+} from '../../../src/routing/target.ts';
 import { parseAccept, weightOf } from '../../../src/semantics/accept.ts';
 import { parseCookies } from '../../../src/semantics/cookies.ts';
-import { normalValue } from '../../../src/semantics/normal-value.ts';
 import { hasParameter, selectParameters } from '../../../src/semantics/query.ts';
+import { normalValue } from '../../../src/semantics/vary.ts';
 import { fieldsOf, linesOf, must, mustEqual, type Target, valuesOf } from '../target.ts';
 
 const target: Target = {

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../../src/http/fields.ts';
 import type { ErrorCode } from '../../../src/http/proxy-error.ts';
 import { HeadParser } from '../../../src/listener/http1/head-parser.ts';
-import { type HeadLimits, type HeadReading, spellOut } from '../../../src/listener/http1/request-head.ts';
+import { type HeadLimits, type HeadReading, spellOut } from '../../../src/listener/request-head.ts';
 import { headText } from '../../support/request-arbitraries.ts';
 
 const limits: HeadLimits = { targetBytes: 100, fieldsBytes: 400, maxFieldCount: 8 };

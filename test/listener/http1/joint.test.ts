@@ -2,11 +2,11 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Joint, joinedBytes } from '../../../src/listener/http1/joint.ts';
+import { joinedBytes, WriteBuffer } from '../../../src/listener/http1/response-writer.ts';
 
 describe('what was joined', () => {
   it('is the head and the body', () => {
-    const joined = new Joint().join('head\xe4', [Buffer.from('bo'), Buffer.alloc(0), Buffer.from('dy')], 9);
+    const joined = new WriteBuffer().join('head\xe4', [Buffer.from('bo'), Buffer.alloc(0), Buffer.from('dy')], 9);
     expect(joined.toString('latin1')).toBe('head\xe4body');
   });
 
@@ -14,7 +14,7 @@ describe('what was joined', () => {
     const step = fc.record({ sizeBytes: fc.integer({ min: 2, max: joinedBytes }), isTaken: fc.boolean() });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-        const joint = new Joint();
+        const joint = new WriteBuffer();
         const kept: [Buffer, number][] = [];
         for (const [at, { sizeBytes, isTaken }] of steps.entries()) {
           const sign = at % 256;
@@ -29,7 +29,7 @@ describe('what was joined', () => {
   });
 
   it('is written into the same bytes again once it was taken back', () => {
-    const joint = new Joint();
+    const joint = new WriteBuffer();
     const first = joint.join('a', [], 1);
     joint.takeBack(first);
     const second = joint.join('b', [], 1);

@@ -1,8 +1,8 @@
 /** Limits of time, in looks at a connection. */
 
 import { describe, expect, it } from 'vitest';
-import { Patience, type View, Watch } from '../../../src/listener/http1/patience.ts';
 import type { ListenerLimits } from '../../../src/listener/listener.ts';
+import { ConnectionWatch, Timeouts, type View } from '../../../src/listener/timeouts.ts';
 import { testLimits } from '../../support/open-listener.ts';
 
 const view: View = { waiting: 'next', requests: 1, progress: 0, isClientsTurn: true };
@@ -10,7 +10,7 @@ const limits = { headersTimeoutMs: 400, requestTimeoutMs: 1_000, keepAliveTimeou
 
 /** How many looks in all it takes until one of them says that a limit was passed, which it says then; 0 for never. */
 function looksUntil(of: Partial<ListenerLimits>, see: (look: number) => Partial<View>): [number, string] {
-  const watch = new Watch(new Patience({ ...testLimits, ...of }));
+  const watch = new ConnectionWatch(new Timeouts({ ...testLimits, ...of }));
   for (let look = 0; look < 1_000; look += 1) {
     const passed = watch.look({ ...view, ...see(look) });
     if (passed !== undefined) return [look + 1, passed];
@@ -27,7 +27,7 @@ describe('a time', () => {
     ['a long one', { idleTimeoutMs: 3_600_000 }, 5_000],
     ['a short one', { idleTimeoutMs: 1 }, 20],
   ])('is looked after at a quarter of the shortest limit: %s', (_name, of, periodMs) => {
-    expect(new Patience({ ...testLimits, ...of }).periodMs).toBe(periodMs);
+    expect(new Timeouts({ ...testLimits, ...of }).periodMs).toBe(periodMs);
   });
 
   it.each<[string, Partial<ListenerLimits>, (look: number) => Partial<View>, [number, string]]>([

@@ -2,8 +2,7 @@
 
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { Pipeline } from '../../../src/listener/http1/connection.ts';
-import type { RunningExchange } from '../../../src/listener/http1/running-exchange.ts';
+import { Pipeline, type RunningExchange } from '../../../src/listener/http1/connection.ts';
 
 type Quality = 'isLast' | 'isWritten';
 

@@ -3,9 +3,8 @@
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
-import { Joint } from '../../../src/listener/http1/joint.ts';
-import { ResponseWriter } from '../../../src/listener/http1/response-writer.ts';
-import { takenBytes } from '../../../src/listener/taken-bytes.ts';
+import { ResponseWriter, WriteBuffer } from '../../../src/listener/http1/response-writer.ts';
+import { takenBytes } from '../../../src/listener/timeouts.ts';
 import { allRoom, MovingBody, type Room } from '../../support/moving-body.ts';
 import { type Carrier, openListener } from '../../support/open-listener.ts';
 import { patternBytes } from '../../support/pattern-body.ts';
@@ -20,7 +19,7 @@ class Place {
   readonly output: Uint8Array[] = [];
   /** To be called when what was written is taken. */
   readonly untaken: (() => void)[] = [];
-  readonly ground = { joint: new Joint() };
+  readonly context = { writeBuffer: new WriteBuffer() };
   readonly fake = {
     writable: true,
     writableLength: 0,
@@ -223,39 +222,39 @@ describe('a body that can be moved', () => {
     ['unix', true],
     ['tls', false],
   ])('arrives whole over %s, which moves it: %s', async (carrier, isMoved) => {
-    const ground = new Ground();
-    await using listener = await openListener(ground.respond, { carrier });
+    const context = new Ground();
+    await using listener = await openListener(context.respond, { carrier });
     await using client = await listener.connect();
     // Unix sockets have less room than the others.
-    ground.rooms = [{ headBytes: 1000, bodyBytes: 20_000 }, allRoom];
+    context.rooms = [{ headBytes: 1000, bodyBytes: 20_000 }, allRoom];
     client.send(get());
     const response = await client.response();
     expect(response?.isWhole).toBe(true);
     expect(response?.body.equals(body)).toBe(true);
-    expect((ground.moves[0] ?? 0) > 0).toBe(isMoved);
-    await expect.poll(() => ground.deliveries).toEqual([{ bytesSent: body.length, complete: true }]);
-    expect(ground.bodies[0]?.isClosed).toBe(true);
+    expect((context.moves[0] ?? 0) > 0).toBe(isMoved);
+    await expect.poll(() => context.deliveries).toEqual([{ bytesSent: body.length, complete: true }]);
+    expect(context.bodies[0]?.isClosed).toBe(true);
   });
 
   it('is followed by the next response, on a connection that is kept and in a pipeline', async () => {
-    const ground = new Ground();
-    await using listener = await openListener(ground.respond);
+    const context = new Ground();
+    await using listener = await openListener(context.respond);
     await using client = await listener.connect();
     client.send(get());
     expect((await client.response())?.body.equals(body)).toBe(true);
     for (const rooms of [[allRoom], [], [{ headBytes: 5, bodyBytes: 0 }], [{ headBytes: 500, bodyBytes: 9 }]]) {
-      ground.rooms = rooms;
+      context.rooms = rooms;
       client.send(get() + get() + get());
       for (let at = 0; at < 3; at += 1) expect((await client.response())?.body.equals(body)).toBe(true);
     }
-    await expect.poll(() => ground.deliveries).toHaveLength(13);
-    expect(ground.deliveries.every(({ bytesSent, complete }) => complete && bytesSent === body.length)).toBe(true);
+    await expect.poll(() => context.deliveries).toHaveLength(13);
+    expect(context.deliveries.every(({ bytesSent, complete }) => complete && bytesSent === body.length)).toBe(true);
   });
 
   it('comes after interim responses', async () => {
-    const ground = new Ground();
-    ground.onRequest = (request) => request.sendInterim({ status: 103, fields: [['link', '</a>']] });
-    await using listener = await openListener(ground.respond);
+    const context = new Ground();
+    context.onRequest = (request) => request.sendInterim({ status: 103, fields: [['link', '</a>']] });
+    await using listener = await openListener(context.respond);
     await using client = await listener.connect();
     client.send(get());
     expect((await client.head())?.status).toBe(103);
@@ -263,58 +262,58 @@ describe('a body that can be moved', () => {
   });
 
   it('is not asked for anything by HEAD', async () => {
-    const ground = new Ground();
-    await using listener = await openListener(ground.respond);
+    const context = new Ground();
+    await using listener = await openListener(context.respond);
     await using client = await listener.connect();
     client.send('HEAD /x HTTP/1.1\r\nHost: a\r\n\r\n');
     expect((await client.response('HEAD'))?.lines).toContainEqual(['Content-Length', '100000']);
     client.send(get());
     expect((await client.response())?.body.equals(body)).toBe(true);
-    expect(ground.moves[0]).toBe(0);
+    expect(context.moves[0]).toBe(0);
   });
 
   it('is not moved where it goes in chunks', async () => {
-    const ground = new Ground();
-    ground.sizeBytes = undefined;
-    await using listener = await openListener(ground.respond);
+    const context = new Ground();
+    context.sizeBytes = undefined;
+    await using listener = await openListener(context.respond);
     await using client = await listener.connect();
     client.send(get());
     expect((await client.response())?.body.equals(body)).toBe(true);
-    expect(ground.moves).toEqual([0]);
+    expect(context.moves).toEqual([0]);
   });
 
   it('is moved where the end of the connection ends it', async () => {
-    const ground = new Ground();
-    ground.sizeBytes = undefined;
-    await using listener = await openListener(ground.respond);
+    const context = new Ground();
+    context.sizeBytes = undefined;
+    await using listener = await openListener(context.respond);
     await using client = await listener.connect();
     client.send(get('', '1.0'));
     expect((await client.response())?.body.equals(body)).toBe(true);
-    expect(ground.moves[0]).toBeGreaterThan(0);
+    expect(context.moves[0]).toBeGreaterThan(0);
   });
 
   it.each<[name: string, sizeBytes: number]>([
     ['fewer', body.length + 1],
     ['more', body.length - 1],
   ])('that has %s bytes than it says never looks whole', async (_name, sizeBytes) => {
-    const ground = new Ground();
-    ground.sizeBytes = sizeBytes;
-    await using listener = await openListener(ground.respond);
+    const context = new Ground();
+    context.sizeBytes = sizeBytes;
+    await using listener = await openListener(context.respond);
     await using client = await listener.connect();
     client.send(get());
     await client.rest();
-    await expect.poll(() => ground.deliveries).toMatchObject([{ complete: false, error: { code: 'internal' } }]);
+    await expect.poll(() => context.deliveries).toMatchObject([{ complete: false, error: { code: 'internal' } }]);
   });
 
   it('that a client leaves is closed, and told of', async () => {
-    const ground = new Ground();
-    ground.rooms = [{ headBytes: 1000, bodyBytes: 1 }];
-    await using listener = await openListener(ground.respond);
+    const context = new Ground();
+    context.rooms = [{ headBytes: 1000, bodyBytes: 1 }];
+    await using listener = await openListener(context.respond);
     const client = await listener.connect();
-    ground.onRequest = () => client.reset();
+    context.onRequest = () => client.reset();
     client.send(get());
     await client.closed;
-    await expect.poll(() => ground.deliveries).toHaveLength(1);
-    expect(ground.bodies[0]?.isClosed).toBe(true);
+    await expect.poll(() => context.deliveries).toHaveLength(1);
+    expect(context.bodies[0]?.isClosed).toBe(true);
   });
 });

@@ -1,0 +1,250 @@
+/**
+ * Passes requests to the origin as they are, and applies what the responses say about stored ones: an unsafe method
+ * invalidates (RFC 9111 §4.4), a response to HEAD freshens or invalidates (§4.3.5), a response to POST may answer a later GET
+ * (RFC 9110 §9.3.3).
+ */
+
+import { fieldLines, hasField, withField, withoutFields } from '../../http/fields.ts';
+import { ProxyError } from '../../http/proxy-error.ts';
+import { createTether } from '../../http/tether.ts';
+import { readCacheControl } from '../../semantics/cache-control.ts';
+import type { ForwardReason } from '../../semantics/cache-status.ts';
+import { decideHeadEffect, freshened } from '../../semantics/freshen.ts';
+import { freshnessLifetime, isExplicit } from '../../semantics/freshness.ts';
+import { resolveOwn } from '../../semantics/invalidation.ts';
+import { isMethodOverride, isSafeMethod } from '../../semantics/method.ts';
+import { decideReuse } from '../../semantics/reuse.ts';
+import { decideStoring, isForOneClient } from '../../semantics/storing.ts';
+import { compareVersions } from '../../semantics/validator.ts';
+import { withoutOriginEcho } from '../../semantics/vary.ts';
+import type { StoredEntry } from '../../store/store.ts';
+import { type Answer, type Relay, withMoreFields } from '../answer.ts';
+import type { WaiterResult } from '../collapse/flight.ts';
+import type { Flights } from '../collapse/flights.ts';
+import type { ExchangeContext } from '../context.ts';
+import { landPosted } from '../fetch/exchange.ts';
+import { type Received, responseTags, warnOfSetCookie, withTags } from '../fetch/open-generation.ts';
+import { changedInquiry, errandOf, type Inquiry, passedFields } from '../inquiry.ts';
+import { invalidate } from '../invalidate/invalidate.ts';
+import { isFor, RequestMatcher } from '../lookup/lookup.ts';
+import { generationAnswer, relayAnswer } from './answers.ts';
+
+/** Passes requests on, and keeps what is known of stored responses true. */
+export class Pass {
+  readonly #context: ExchangeContext;
+  readonly #flights: Flights;
+
+  constructor(context: ExchangeContext, flights: Flights) {
+    this.#context = context;
+    this.#flights = flights;
+  }
+
+  /** Passes a request on as it is. Throws `ProxyError`. */
+  async pass(inquiry: Inquiry, forwardReason: ForwardReason, reason: string): Promise<Answer> {
+    const { method, signal } = inquiry.request;
+    if (method === 'POST' && forwardReason === 'method') return await this.#post(inquiry);
+    const received = await this.#ask(inquiry, signal);
+    this.#note(inquiry, reason, received);
+    await this.#takeEffect(inquiry, forwardReason, received);
+    const relay = { ...received, evaluated: true };
+    const isHead = method === 'HEAD' && forwardReason !== 'bypass';
+    return relayAnswer(isHead ? await this.#completeHead(inquiry, relay) : relay, forwardReason, reason);
+  }
+
+  /** Adds to the response to a HEAD what is known here of the response to a GET. */
+  async #completeHead(inquiry: Inquiry, relay: Received & Relay): Promise<Relay> {
+    const { response, responseAt } = relay;
+    const { originFields, policy } = inquiry;
+    const sizeBytes = await findLength(this.#context, this.#flights, inquiry, relay);
+    const fields =
+      sizeBytes === undefined ? response.fields : withField(response.fields, 'content-length', String(sizeBytes));
+    const request = { method: 'GET', fields: originFields };
+    const decision = decideStoring({ request, response: { ...response, responseAt }, policy });
+    return { ...relay, response: { ...response, fields }, isStorable: decision.kind === 'store' };
+  }
+
+  /** Passes a POST on. What it brings for a later GET is kept (RFC 9110 §9.3.3), unless that is outdated already. */
+  async #post(inquiry: Inquiry): Promise<Answer> {
+    using before = this.#flights.watch(inquiry.key);
+    const tether = createTether(inquiry.request.signal);
+    const received = await this.#ask(inquiry, tether.signal);
+    const posted = selectPosted(inquiry, received);
+    const tags = responseTags(received.response.fields, inquiry);
+    const isOutdated = before.concerns(tags);
+    const effect = this.#takeEffect(inquiry, 'method', received);
+    // Its own invalidation has been noted by now.
+    using since = this.#flights.watch(inquiry.key);
+    await effect;
+    // Who asks another process for it can read it along only where this one has the lease; it is kept without, too.
+    const asked = posted && this.#context.fleet.acquire(inquiry.key, tether.signal);
+    const right = asked instanceof Promise ? await asked.catch(() => undefined) : asked;
+    try {
+      if (posted === undefined || isOutdated || since.concerns(tags)) {
+        return relayAnswer({ ...received, evaluated: true }, 'method', 'method');
+      }
+      // What is kept belongs to no client.
+      tether.release();
+      const flight = this.#flights.start(
+        inquiry.key,
+        posted.policy.fill,
+        (clearance) => landPosted(this.#context, posted, received, clearance),
+        { leader: new RequestMatcher(posted) },
+      );
+      return answerPosted(await flight.lead(inquiry));
+    } finally {
+      if (right?.kind === 'ours') right.lease.release();
+    }
+  }
+
+  /** What is not shared has been refused for a reason of its own, which is noted already. */
+  #note({ request, key }: Inquiry, reason: string, { response, responseAt }: Received): void {
+    if (request.method !== 'GET' || reason === 'unshared') return;
+    this.#context.refusals.note(key, { reason, status: response.status, at: responseAt });
+  }
+
+  async #ask(inquiry: Inquiry, signal: AbortSignal): Promise<Received> {
+    const { request, originTarget, originFields, origin, onInterim } = inquiry;
+    const requestAt = this.#context.clock.now();
+    const errand = errandOf(inquiry);
+    const response = await origin.fetch({
+      method: request.method,
+      target: originTarget,
+      fields: passedFields(originFields),
+      body: request.body,
+      bodySizeBytes: request.bodySizeBytes,
+      signal,
+      onInterim,
+      errand,
+    });
+    return { response, requestAt, responseAt: this.#context.clock.now(), errand };
+  }
+
+  /** An unsafe method invalidates what it has changed (RFC 9111 §4.4); a HEAD tells of what a GET has stored (§4.3.5). */
+  async #takeEffect(inquiry: Inquiry, forwardReason: ForwardReason, received: Received): Promise<void> {
+    const { method } = inquiry.request;
+    try {
+      if (!isSafeMethod(method)) await invalidate(this.#context, this.#flights, inquiry, received.response);
+      if (method === 'HEAD' && forwardReason !== 'bypass')
+        await learnFromHead(this.#context, this.#flights, inquiry, received);
+    } catch (thrown) {
+      received.response.body.close();
+      throw thrown;
+    }
+  }
+}
+
+function answerPosted(arrival: WaiterResult): Answer {
+  switch (arrival.kind) {
+    case 'generation': {
+      const representation = withMoreFields(arrival.representation, arrival.personal ?? []);
+      return generationAnswer(arrival.generation, representation, { forwardReason: 'method', isJoined: false });
+    }
+    case 'relay':
+      return relayAnswer({ ...arrival.relay, evaluated: true }, 'method', arrival.reason);
+    default:
+      throw arrival.kind === 'failed' && arrival.failure instanceof ProxyError
+        ? arrival.failure
+        : new ProxyError('internal', { detail: `a response to POST landed as ${arrival.kind}` });
+  }
+}
+
+/** Fields of a request that are about its content. */
+const contentFields = new Set(['content-encoding', 'content-language', 'content-location', 'content-type']);
+
+/**
+ * The question of a GET that a response to POST answers as well: where it may be stored, has explicit freshness, and a
+ * Content-Location that names the target itself. Undefined for every other response, and every other request. A POST that
+ * asks for being taken for another method is none. What breaks off is not asked for again: nobody has asked for it by GET.
+ */
+function selectPosted(inquiry: Inquiry, { response, responseAt }: Received): Inquiry | undefined {
+  const { request, policy, key, keysOf, originFields } = inquiry;
+  if (request.method !== 'POST' || response.status !== 200) return undefined;
+  if (request.fields.some(([name]) => isMethodOverride(name))) return undefined;
+  const dated = { status: response.status, fields: response.fields, responseAt };
+  const control = readCacheControl(dated.fields, policy);
+  if (!isExplicit(freshnessLifetime(dated, policy, control).source)) return undefined;
+  const named = fieldLines(dated.fields, 'content-location').map((reference) => resolveOwn(reference, request));
+  if (named.length !== 1 || named[0] === undefined || keysOf(named[0])?.key !== key) return undefined;
+  const fields = withoutFields(originFields, contentFields);
+  if (decideStoring({ request: { method: 'GET', fields }, response: dated, policy }).kind === 'refuse')
+    return undefined;
+  const fill = { ...policy.fill, resumeAttempts: 0 };
+  return changedInquiry(inquiry, { originFields: fields, policy: { ...policy, fill } });
+}
+
+/** Freshens or invalidates what is stored for the same variant, and is not newer than the HEAD. */
+async function learnFromHead(
+  context: ExchangeContext,
+  flights: Flights,
+  inquiry: Inquiry,
+  received: Received,
+): Promise<void> {
+  const { response } = received;
+  const isForOthers = !isForOneClient(inquiry.originFields, response.fields, inquiry.policy);
+  if (response.status !== 200 || !isForOthers) return;
+  using since = flights.watch(inquiry.key);
+  const concerned = (await context.store.find(inquiry.key)).filter(
+    (entry) => entry.pinnedUntil === undefined && !isNewer(entry, received) && isFor(entry.metadata, inquiry),
+  );
+  for (const entry of concerned) {
+    // It has been purged meanwhile, and what is learnt was asked for before.
+    if (since.concerns(entry.metadata.tags)) return;
+    const metadata = learnt(entry, inquiry, received);
+    if (metadata === undefined) continue;
+    const updated = await flights.storing(() => context.store.replaceMetadata(entry, metadata));
+    if (updated === undefined) continue;
+    flights.freshen(updated);
+    if (updated.metadata.isInvalid !== true)
+      warnOfSetCookie(context, inquiry.key, response.fields, updated.metadata.fields);
+  }
+}
+
+/**
+ * The length of the same representation, where the origin has not told it with the HEAD and it is known here: of what is stored or
+ * being fetched under the same strong validator (RFC 9110 §8.6, §8.8.1), or is what a Range would be cut out of now. Undefined
+ * otherwise.
+ */
+async function findLength(
+  { store }: Pick<ExchangeContext, 'store'>,
+  flights: Flights,
+  inquiry: Inquiry,
+  { response, responseAt }: Received,
+): Promise<number | undefined> {
+  const { fields, status } = response;
+  if (status !== 200 || hasField(fields, 'content-length')) return undefined;
+  if (isForOneClient(inquiry.originFields, fields, inquiry.policy)) return undefined;
+  const fetched = flights.of(inquiry.key).flatMap(({ generation }) => generation ?? []);
+  const known = [
+    ...fetched.map(({ response: metadata, sizeBytes }) => ({ metadata, sizeBytes })),
+    ...(await store.find(inquiry.key)),
+  ];
+  const same = known.find(({ metadata, sizeBytes }) => {
+    if (sizeBytes === undefined || !isFor(metadata, inquiry)) return false;
+    if (compareVersions(metadata, { fields, responseAt }, responseAt) === 'same') return true;
+    const asked = { requestFields: inquiry.originFields, hasRange: true, policy: inquiry.policy };
+    const reuse = decideReuse({ ...asked, stored: metadata, now: responseAt });
+    return reuse.kind === 'fresh' && decideHeadEffect(metadata, sizeBytes, fields) === 'freshen';
+  });
+  return same?.metadata.fragment?.wholeBytes ?? same?.sizeBytes;
+}
+
+/** Whether an entry may have come, or been validated, since the HEAD was sent; one from the future tells nothing. */
+function isNewer({ metadata }: StoredEntry, { requestAt, responseAt }: Received): boolean {
+  return metadata.responseAt >= requestAt && metadata.responseAt <= responseAt;
+}
+
+/** What is known of an entry after the HEAD; undefined where that is nothing new, or nothing that may be stored. */
+function learnt(
+  { metadata, sizeBytes }: StoredEntry,
+  inquiry: Inquiry,
+  { response, requestAt, responseAt }: Received,
+): StoredEntry['metadata'] | undefined {
+  const { originFields, policy } = inquiry;
+  const effect = decideHeadEffect(metadata, sizeBytes, response.fields);
+  if (effect === 'invalidate') return { ...metadata, isInvalid: true };
+  if (effect === 'none') return undefined;
+  const newer = { fields: withoutOriginEcho(originFields, response.fields) };
+  const fresh = withTags(freshened(metadata, newer, requestAt, responseAt, policy), inquiry);
+  const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
+  return decision.kind === 'store' ? fresh : undefined;
+}

@@ -1,0 +1,569 @@
+/**
+ * One exchange with the origin about a key: what is asked, and what the response becomes. Asks for the whole, for a part, or
+ * whether the stored response is still current. A 304 freshens what is stored (`freshen`, RFC 9111 §4.3.4). A 200 becomes a
+ * generation where it may be stored, otherwise a response that is passed on (`landWhole`). A 206 begins a generation where
+ * parts may be combined (`landPart`, RFC 9110 §15.3.7.3), or is kept as a fragment by itself (RFC 9111 §3.3).
+ */
+
+import { hash } from 'node:crypto';
+import { type Fields, fieldValue, hasField, withoutFields } from '../../http/fields.ts';
+import type { BodyStream } from '../../http/message.ts';
+import { ProxyError, toProxyError } from '../../http/proxy-error.ts';
+import type { Fragment, StoredResponse } from '../../http/stored-response.ts';
+import { contentDigestFields, selectContentDigest } from '../../semantics/digest.ts';
+import { freshened, furtherFields, isNamedBy, mayFreshen, validityFields } from '../../semantics/freshen.ts';
+import { isOriginFailure } from '../../semantics/freshness.ts';
+import { explainsNotModified } from '../../semantics/precondition.ts';
+import {
+  formatRange,
+  parseContentRange,
+  parseUnsatisfiedRange,
+  type RangeSpec,
+  selectRanges,
+} from '../../semantics/range.ts';
+import { decideReuse } from '../../semantics/reuse.ts';
+import { decideStoring, isForAuthorized, personalFields } from '../../semantics/storing.ts';
+import { conditionalFields, strongValidator } from '../../semantics/validator.ts';
+import { originEcho, variantName, withoutOriginEcho } from '../../semantics/vary.ts';
+import { type StoredEntry, StoreFault } from '../../store/store.ts';
+import type { RevalidationEvent } from '../../telemetry/events.ts';
+import type { Clearance, FetchResult, Kept } from '../collapse/flight.ts';
+import type { ExchangeContext } from '../context.ts';
+import { BegunBody, gather } from '../fill/arrived-generation.ts';
+import { commit } from '../fill/commit.ts';
+import { isBehind, isOtherPart, isWholeRange, selectFirstAsk, selectFirstPart } from '../fill/fetch-decision.ts';
+import type { Part } from '../fill/part-source.ts';
+import {
+  type CachePolicy,
+  decideUnwanted,
+  errandOf,
+  fillFields,
+  hasPrecondition,
+  type Inquiry,
+  rangeSpecs,
+} from '../inquiry.ts';
+import { isFor, isFragment, withIdentity } from '../lookup/lookup.ts';
+import {
+  describe,
+  openArrived,
+  openGeneration,
+  type Received,
+  reopenGeneration,
+  warnOfSetCookie,
+  withTags,
+} from './open-generation.ts';
+
+/** An entry that is to be validated. */
+export interface Candidate {
+  readonly entry: StoredEntry;
+  /** Until when it may be served if the origin fails, in epoch milliseconds; 0 for never. */
+  readonly serveStaleUntil: number;
+}
+
+/** Asks the origin and lands. Never rejects. */
+export async function exchange(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  candidate: Candidate | undefined,
+  clearance: Clearance,
+): Promise<FetchResult> {
+  try {
+    return await converse(context, inquiry, candidate, clearance);
+  } catch (thrown) {
+    return { kind: 'failed', failure: toProxyError(thrown), client: inquiry.client };
+  }
+}
+
+/** Opens a stored generation that is there in part, and lands with it. Never rejects. */
+export async function reopenStored(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  entry: StoredEntry,
+  clearance: Clearance,
+): Promise<FetchResult> {
+  const { store } = context;
+  try {
+    const writer = await store.resume(entry);
+    if (writer === undefined) throw new ProxyError('bytes_gone', { detail: 'the generation is not current any more' });
+    // It may have been freshened since it was found.
+    const current = (await store.find(inquiry.key)).find(({ generation }) => generation === entry.generation);
+    return { kind: 'generation', generation: reopenGeneration(context, inquiry, current ?? entry, writer, clearance) };
+  } catch (thrown) {
+    if (thrown instanceof StoreFault) return { kind: 'unusable', reason: 'store-unavailable' };
+    return { kind: 'failed', failure: toProxyError(thrown), client: inquiry.client };
+  }
+}
+
+async function converse(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  candidate: Candidate | undefined,
+  clearance: Clearance,
+): Promise<FetchResult> {
+  const landed = candidate === undefined ? await askForPart(context, inquiry, clearance) : undefined;
+  if (landed !== undefined) return landed;
+  const conditions = candidate === undefined ? [] : conditionalFields(candidate.entry.metadata);
+  const received = await (conditions.length > 0 ? askWhetherCurrent : ask)(context, inquiry, conditions, clearance);
+  const { body, status } = received.response;
+  if (isOriginFailure(status) && candidate !== undefined && received.responseAt < candidate.serveStaleUntil) {
+    body.close();
+    return { kind: 'failed', failure: status, client: inquiry.client };
+  }
+  if (status !== 304 || candidate === undefined || conditions.length === 0) {
+    return await landWhole(context, inquiry, candidate?.entry, received, clearance);
+  }
+  body.close();
+  const result = await freshen(context, inquiry, candidate.entry, received, clearance);
+  if (result !== undefined) return result;
+  const again = await ask(context, inquiry, [], clearance);
+  return await landWhole(context, inquiry, candidate.entry, again, clearance);
+}
+
+/**
+ * RFC 9111 §4.3.4. Undefined when the 304 is not about this entry, or the entry is gone. Of a 304 that is for those alone who
+ * send the same Authorization, the others get nothing but that the entry is current (§3.5); and what it says of the page that
+ * asked is for that page.
+ */
+async function freshen(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  entry: StoredEntry,
+  { response, requestAt, responseAt }: Received,
+  clearance: Clearance,
+): Promise<FetchResult | undefined> {
+  const { key, originFields, policy } = inquiry;
+  const { fields } = response;
+  if (!mayFreshen(entry.metadata, fields)) return undefined;
+  const merge = (stored: StoredResponse, newer: Fields) => {
+    const { expiredAt = stored.expiredAt } = clearance;
+    const known = expiredAt === undefined ? stored : { ...stored, expiredAt };
+    return withTags(freshened(known, { fields: newer }, requestAt, responseAt, policy), inquiry);
+  };
+  const isForAll = !isForAuthorized(originFields, merge(entry.metadata, fields).fields, policy);
+  const told = isForAll ? withoutOriginEcho(originFields, fields) : validityFields(fields, policy);
+  const metadata = withIdentity(merge(entry.metadata, told), inquiry);
+  if (!mayKeep(metadata, inquiry, clearance)) {
+    if (isForAll) await context.store.removeEntry(entry);
+    return undefined;
+  }
+  warnOfSetCookie(context, key, fields, metadata.fields);
+  const fresh = await clearance.storing(() => context.store.replaceMetadata(entry, metadata));
+  if (fresh === undefined) return undefined;
+  const alike: StoredEntry[] = [];
+  for (const other of await findAlike(context, inquiry, entry, fields)) {
+    const merged = merge(other.metadata, told);
+    const updated = mayKeep(merged, inquiry, clearance)
+      ? await clearance.storing(() => context.store.replaceMetadata(other, merged))
+      : undefined;
+    if (updated !== undefined) alike.push(updated);
+  }
+  const personal = isForAll
+    ? [...personalFields(fields, metadata.fields, policy), ...originEcho(originFields, fields)]
+    : furtherFields(fields, policy);
+  return { kind: 'revalidated', entry: fresh, alike, personal };
+}
+
+/**
+ * Whether a freshened response may stay: the 304 may have taken back what allowed it to be stored. What this request said
+ * is no matter of the entry.
+ */
+function mayKeep(metadata: StoredResponse, { policy }: Inquiry, clearance: Clearance): boolean {
+  const decision = decideStoring({ request: { method: 'GET', fields: [] }, response: metadata, policy });
+  return decision.kind === 'store' && !clearance.isRevokedFor(metadata.tags);
+}
+
+/** The other entries that could have been chosen for the request, and that the strong tag of a 304 names (RFC 9111 §4.3.4). */
+async function findAlike(
+  { store }: ExchangeContext,
+  inquiry: Inquiry,
+  { generation }: StoredEntry,
+  notModified: Fields,
+): Promise<readonly StoredEntry[]> {
+  if (!hasField(notModified, 'etag')) return [];
+  return (await store.find(inquiry.key)).filter(
+    (other) =>
+      other.generation !== generation &&
+      other.pinnedUntil === undefined &&
+      !isFragment(other.metadata) &&
+      isFor(other.metadata, inquiry) &&
+      isNamedBy(other.metadata, notModified),
+  );
+}
+
+/** Asks for the whole current representation; `more` are the fields of a condition or a range. Throws `ProxyError`. */
+async function ask(context: ExchangeContext, inquiry: Inquiry, more: Fields, clearance: Clearance): Promise<Received> {
+  const requestAt = context.clock.now();
+  const errand = errandOf(inquiry);
+  clearance.awaitErrand(errand);
+  const response = await inquiry.origin.fetch({
+    method: 'GET',
+    target: inquiry.originTarget,
+    fields: [...fillFields(inquiry.originFields), ...more],
+    body: undefined,
+    bodySizeBytes: undefined,
+    signal: clearance.signal,
+    onInterim: inquiry.onInterim,
+    errand,
+    causedBy: inquiry.causedBy,
+  });
+  return { response, requestAt, responseAt: context.clock.now(), errand };
+}
+
+/** Asks on conditions, and tells what has come of them. Throws `ProxyError`. */
+async function askWhetherCurrent(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  conditions: Fields,
+  clearance: Clearance,
+): Promise<Received> {
+  const tell = (result: RevalidationEvent['result']) => context.emit({ kind: 'revalidation', result });
+  try {
+    const received = await ask(context, inquiry, conditions, clearance);
+    const { status } = received.response;
+    tell(status === 304 ? 'confirmed' : isOriginFailure(status) ? 'failed' : 'replaced');
+    return received;
+  } catch (thrown) {
+    if (toProxyError(thrown).source === 'origin') tell('failed');
+    throw thrown;
+  }
+}
+
+/**
+ * Lands with a response that stands for the whole; `validated` is the entry that it was to validate, `part` what it holds
+ * where that is not all. Closes its body where it throws `ProxyError`.
+ */
+async function landWhole(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  validated: StoredEntry | undefined,
+  given: Received,
+  clearance: Clearance,
+  part?: Pick<Part, 'from' | 'end' | 'isWhole' | 'hasSureEnd' | 'digest'>,
+): Promise<FetchResult> {
+  const { sizeBytes } = given.response;
+  let received = given;
+  try {
+    const reason = refusalToStore(inquiry, validated, received);
+    if (reason !== undefined) return await relayWith(context, inquiry, validated, received, reason);
+    if (validated === undefined && part === undefined && isOneBlock(sizeBytes, context.store.blockSizeBytes)) {
+      const { body } = given.response;
+      const gathered = await gather(body, sizeBytes);
+      const arrived = gathered instanceof Uint8Array && openArrived(context, inquiry, received, gathered, clearance);
+      if (arrived) return { kind: 'generation', generation: arrived, personal: personalOf(received, inquiry) };
+      received = withBody(given, gathered instanceof Uint8Array ? new BegunBody([gathered], body) : gathered);
+    }
+    const whole = { from: 0, end: sizeBytes, isWhole: true, hasSureEnd: false, digest: undefined };
+    const { errand } = received;
+    const { body } = received.response;
+    const first = { ...(part ?? whole), body, isProven: true, head: undefined, errand };
+    const generation = await openGeneration(context, inquiry, validated, received, first, clearance);
+    return { kind: 'generation', generation, personal: personalOf(received, inquiry) };
+  } catch (thrown) {
+    if (thrown instanceof StoreFault) {
+      const reason = thrown.reason === 'too_large' ? 'too-large' : 'store-unavailable';
+      return await relayWith(context, inquiry, validated, received, reason);
+    }
+    received.response.body.close();
+    throw thrown;
+  }
+}
+
+function personalOf({ response: { fields } }: Received, { policy }: Inquiry): Fields {
+  return personalFields(fields, fields, policy);
+}
+
+function isOneBlock(sizeBytes: number | undefined, blockSizeBytes: number): sizeBytes is number {
+  return sizeBytes !== undefined && sizeBytes > 0 && sizeBytes <= blockSizeBytes;
+}
+
+function withBody(received: Received, body: BodyStream): Received {
+  return { ...received, response: { ...received.response, body } };
+}
+
+/** Lands with the response to a POST, for `inquiry`, the GET that it answers too. Never rejects. */
+export async function landPosted(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  received: Received,
+  clearance: Clearance,
+): Promise<FetchResult> {
+  try {
+    return await landWhole(context, inquiry, undefined, received, clearance);
+  } catch (thrown) {
+    return { kind: 'failed', failure: toProxyError(thrown), client: inquiry.client };
+  }
+}
+
+/** Relays what is not stored. Where it takes the place of what is, that is not to be used unseen any more. */
+async function relayWith(
+  { store, unshared, refusals, clock }: ExchangeContext,
+  { key }: Inquiry,
+  validated: StoredEntry | undefined,
+  received: Received,
+  reason: string,
+): Promise<FetchResult> {
+  const { status } = received.response;
+  const at = clock.now();
+  unshared.note(key, reason, at);
+  refusals.note(key, { reason, status, at });
+  const isOutdated = validated !== undefined && isSuccessor(status, reason);
+  const outdated = isOutdated
+    ? await store.replaceMetadata(validated, { ...validated.metadata, isInvalid: true })
+    : undefined;
+  return { kind: 'relay', relay: { ...received, evaluated: false }, reason, outdated };
+}
+
+/** Whether a response that is not stored takes the place of what is; most errors, and a 304, are about the one who asks. */
+function isSuccessor(status: number, reason: string): boolean {
+  return reason !== 'authorization' && status !== 304 && (status < 400 || status === 404 || status === 410);
+}
+
+/** Why a response is not stored. Throws `ProxyError` for one that answers another request. */
+function refusalToStore(
+  { originFields, policy, rangeAbility, isUnattended }: Inquiry,
+  validated: StoredEntry | undefined,
+  { response, responseAt }: Received,
+): string | undefined {
+  const { status, fields, framing, sizeBytes } = response;
+  if (status === 206) rangeAbility.distrust('it sent a part that was not asked for');
+  // Such an origin goes by something else than the fields of the request; the client has a copy all the same.
+  if (status === 304 && explainsNotModified(originFields, fields, responseAt)) return 'status';
+  if (status === 206 || status === 304) {
+    throw new ProxyError('origin_ill_framed', { detail: `status ${status} to a request without Range or condition` });
+  }
+  const decision = decideStoring({
+    request: { method: 'GET', fields: originFields },
+    response: { status, fields, responseAt },
+    policy,
+  });
+  if (decision.kind === 'refuse') return decision.reason;
+  if (isOriginFailure(status) && isOfUse(validated, policy, responseAt)) return 'origin-failure';
+  const unread = { givesParts: rangeAbility.isKnown, sizeBytes, leftBytes: sizeBytes };
+  if (isUnattended === true && decideUnwanted(policy.fill, unread) === 'stop') return 'unread';
+  return framing === 'close' && policy.closeDelimited === 'relay' ? 'close-delimited' : undefined;
+}
+
+/**
+ * Whether what is stored may be given to others although the origin fails (RFC 9111 §4.3.3): the failure does not take its
+ * place then, whoever has asked for it.
+ */
+function isOfUse(stored: StoredEntry | undefined, policy: CachePolicy, now: number): boolean {
+  if (stored === undefined || isOriginFailure(stored.metadata.status)) return false;
+  const reuse = decideReuse({ requestFields: [], hasRange: false, stored: stored.metadata, now, policy });
+  return reuse.kind !== 'validate' || reuse.serveStaleUntil > now;
+}
+
+/** Asks for a part and lands, where a client wants a range and the origin may have ranges; undefined elsewhere. */
+async function askForPart(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  clearance: Clearance,
+): Promise<FetchResult | undefined> {
+  const asked = selectPart(inquiry, context.store.blockSizeBytes);
+  if (asked === undefined) return undefined;
+  const { spec, isTail } = asked;
+  const received = await ask(context, inquiry, [['range', formatRange([spec])]], clearance);
+  const land = isTail ? landTail : landPart;
+  return await land(context, inquiry, spec, received, clearance);
+}
+
+/** Which part is asked for where nothing is stored: the tail as the client wants it, or blocks; undefined for the whole. */
+export function selectPart(
+  inquiry: Inquiry,
+  blockSizeBytes: number,
+): { readonly spec: RangeSpec; readonly isTail: boolean } | undefined {
+  const tail = selectTail(inquiry, blockSizeBytes);
+  if (tail !== undefined) return { spec: tail, isTail: true };
+  const { openRanges } = inquiry.policy.fill;
+  const { mayAsk } = inquiry.rangeAbility;
+  const spec = mayAsk ? selectFirstAsk(rangeSpecs(inquiry), blockSizeBytes, openRanges) : undefined;
+  return spec === undefined ? undefined : { spec, isTail: false };
+}
+
+/**
+ * The Range of a client that wants the end of a representation, less than a block, where it is to be passed on as it is:
+ * whatever the origin gives of it can then be given to the client, although it may be of no use for anything else.
+ */
+function selectTail(inquiry: Inquiry, blockSizeBytes: number): RangeSpec | undefined {
+  const [spec, ...more] = rangeSpecs(inquiry);
+  const isTail = spec?.kind === 'suffix' && spec.length <= blockSizeBytes && more.length === 0;
+  return isTail && inquiry.rangeAbility.mayAskTail && !hasPrecondition(inquiry) ? spec : undefined;
+}
+
+/** What came for the end of a representation: a 206 that no generation can be begun with is passed on and kept as it is. */
+async function landTail(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  asked: RangeSpec,
+  received: Received,
+  clearance: Clearance,
+): Promise<FetchResult> {
+  const { response, responseAt } = received;
+  const part = parseContentRange(fieldValue(response.fields, 'content-range') ?? '');
+  const isFragment =
+    response.status === 206 && part?.sizeBytes !== undefined && !isOtherPart(asked, part, response.sizeBytes);
+  if (!isFragment || selectFirstPart(asked, response, responseAt, context.store.blockSizeBytes).kind === 'part') {
+    return await landPart(context, inquiry, asked, received, clearance);
+  }
+  const isNamed = strongValidator({ fields: response.fields, responseAt }, responseAt) !== undefined;
+  if (isNamed) inquiry.rangeAbility.noteParts();
+  else inquiry.rangeAbility.noteUnnamed();
+  const fragment = { range: formatRange([asked]), start: part.span.start, wholeBytes: part.sizeBytes };
+  const kept = keepFragment(context, inquiry, received, fragment, clearance);
+  if (kept === undefined) context.refusals.note(inquiry.key, { reason: 'part', status: 206, at: responseAt });
+  const relay = { ...received, response: { ...response, body: kept?.body ?? response.body }, evaluated: true };
+  return { kind: 'relay', relay, reason: 'part', kept: kept?.kept };
+}
+
+/** What came for a part: it becomes a generation where parts of it may be combined (RFC 9111 §3.3, §3.4). */
+async function landPart(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  asked: RangeSpec,
+  received: Received,
+  clearance: Clearance,
+): Promise<FetchResult> {
+  const { response, responseAt } = received;
+  const { rangeAbility } = inquiry;
+  // Some origins send a 200 when the range is the whole, and all do when there are no bytes.
+  if (response.status === 200 && !isWholeRange(asked, response.sizeBytes)) rangeAbility.noteWhole();
+  if (response.status === 416) return await landUnsatisfied(context, inquiry, received, clearance);
+  if (response.status !== 206) return await landWhole(context, inquiry, undefined, received, clearance);
+  const part = selectFirstPart(asked, response, responseAt, context.store.blockSizeBytes);
+  if (part.kind === 'refuse') {
+    response.body.close();
+    if (part.isLie) rangeAbility.distrust(part.reason);
+    else rangeAbility.noteUnnamed();
+    return await landWhole(context, inquiry, undefined, await ask(context, inquiry, [], clearance), clearance);
+  }
+  rangeAbility.noteParts();
+  const fields = withoutFields(response.fields, partFields);
+  const whole = { ...received, response: { ...response, status: 200, fields, sizeBytes: part.sizeBytes } };
+  const result = await landWhole(context, inquiry, undefined, whole, clearance, {
+    from: part.span.start,
+    end: part.span.end,
+    isWhole: false,
+    hasSureEnd: response.framing !== 'close',
+    digest: selectContentDigest(response.fields),
+  });
+  if (result.kind !== 'relay') return result;
+  // It is not to be stored, and holds other bytes than the client wants.
+  response.body.close();
+  return { kind: 'unusable', reason: result.reason };
+}
+
+/** Fields of a 206 that say nothing of the whole. */
+const partFields = new Set(['content-range', 'content-length', ...contentDigestFields]);
+
+/**
+ * A 416 that tells the length is believed and passed on, where no range and no condition of the client says otherwise;
+ * after any other one the whole is asked for.
+ */
+async function landUnsatisfied(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  received: Received,
+  clearance: Clearance,
+): Promise<FetchResult> {
+  const { fields, body } = received.response;
+  const sizeBytes = parseUnsatisfiedRange(fieldValue(fields, 'content-range') ?? '');
+  const specs = rangeSpecs(inquiry);
+  const isRight =
+    sizeBytes !== undefined && selectRanges(specs, sizeBytes, { coalesceGapBytes: 0 }).kind === 'unsatisfiable';
+  if (isRight && !hasPrecondition(inquiry)) {
+    context.refusals.note(inquiry.key, { reason: 'status', status: 416, at: received.responseAt });
+    return { kind: 'relay', relay: { ...received, evaluated: true }, reason: 'status' };
+  }
+  body.close();
+  const whole = await ask(context, inquiry, [], clearance);
+  const { status, sizeBytes: wholeBytes = 0 } = whole.response;
+  if (status === 200 && !specs.slice(0, 1).every((spec) => isBehind(spec, wholeBytes))) {
+    inquiry.rangeAbility.distrust('it answered 416 to a range that it has bytes of');
+  }
+  return await landWhole(context, inquiry, undefined, whole, clearance);
+}
+
+/** The body of a part, which is stored as a fragment once it has been read to its end. */
+interface KeptFragment {
+  readonly body: BodyStream;
+  readonly kept: Kept;
+}
+
+/** Undefined where it may not be stored, or is larger than a block. */
+function keepFragment(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  received: Received,
+  fragment: Fragment,
+  clearance: Clearance,
+): KeptFragment | undefined {
+  const { response, responseAt } = received;
+  const { body, sizeBytes, fields } = response;
+  const decision = decideStoring({
+    request: { method: 'GET', fields: inquiry.originFields },
+    response: { status: 200, fields, responseAt },
+    policy: inquiry.policy,
+  });
+  const isSmall = sizeBytes !== undefined && sizeBytes > 0 && sizeBytes <= context.store.blockSizeBytes;
+  if (decision.kind === 'refuse' || !isSmall) return undefined;
+  const stored = { ...describe(inquiry, received), fragment };
+  context.unshared.noteBound(inquiry.key, stored.identity !== undefined, context.clock.now());
+  const over = Promise.withResolvers<void>();
+  let isRead = false;
+  const giveUp = () => {
+    if (!isRead) over.resolve();
+  };
+  clearance.signal.addEventListener('abort', giveUp, { once: true });
+  const passing: BodyStream = {
+    close: () => {
+      body.close();
+      giveUp();
+    },
+    async *[Symbol.asyncIterator]() {
+      try {
+        const chunks: Uint8Array[] = [];
+        for await (const chunk of body) {
+          chunks.push(chunk);
+          yield chunk;
+        }
+        isRead = true;
+        await store(context, inquiry.key, received, stored, Buffer.concat(chunks), clearance);
+      } finally {
+        over.resolve();
+      }
+    },
+  };
+  return { body: passing, kept: { tags: stored.tags, done: over.promise } };
+}
+
+/** Never rejects. */
+async function store(
+  { store: into, clock, emit, telling, refusals }: ExchangeContext,
+  key: string,
+  received: Received,
+  stored: StoredResponse,
+  bytes: Uint8Array,
+  clearance: Clearance,
+): Promise<void> {
+  if (!isAsStated(received.response.fields, bytes)) return;
+  const place = { key, variant: variantName(stored) };
+  const isRevoked = () => clearance.isRevoked;
+  try {
+    await using writer = await into.openWriter({ ...place, metadata: stored, sizeBytes: bytes.length });
+    await writer.writeBlock(0, bytes);
+    const written = { writer, place, stored, previous: undefined, pinSeconds: 0, isRevoked };
+    await clearance.storing(() => commit(into, written, { sizeBytes: bytes.length, digest: undefined }, clock.now()));
+    refusals.forget(key);
+  } catch (thrown) {
+    if (!(thrown instanceof StoreFault)) throw thrown;
+    refusals.note(key, { reason: 'store-unavailable', status: 206, at: clock.now() });
+    const message = `A part is relayed without being stored: ${thrown.message}`;
+    emit({ kind: 'store', level: telling.levelOf(thrown.reason, clock.now()), message, detail: key });
+  }
+}
+
+/** Whether the bytes are the ones that the origin has stated the digest of, if it has (RFC 9530 §2). */
+function isAsStated(fields: Fields, bytes: Uint8Array): boolean {
+  const stated = selectContentDigest(fields);
+  return stated === undefined || hash(stated.algorithm, bytes, 'hex') === stated.hex;
+}

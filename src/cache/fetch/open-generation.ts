@@ -1,0 +1,344 @@
+/**
+ * Opens generations: a new one for a response, or a stored one that is to be completed. Decides what is stored of a response
+ * besides its bytes: its fields, its variant, its own entity tag, and the tags and groups (RFC 9875) by which it is removed.
+ */
+
+import { hash } from 'node:crypto';
+import { ownText } from '../../bytes/own-memory.ts';
+import { type Fields, hasField, withoutFields } from '../../http/fields.ts';
+import type { ProxyError } from '../../http/proxy-error.ts';
+import type { NominatedField, StoredResponse } from '../../http/stored-response.ts';
+import type { Errand, OriginResponse } from '../../origin/origin.ts';
+import { selectReprDigest } from '../../semantics/digest.ts';
+import { freshened } from '../../semantics/freshen.ts';
+import { groupTag, parseCacheGroups, parseTags, spellingTag, storedTag } from '../../semantics/invalidation.ts';
+import { decideStoring, storableFields } from '../../semantics/storing.ts';
+import { impliedVary, nominatedFields, selectedValues, variantName, withoutOriginEcho } from '../../semantics/vary.ts';
+import { type EntryWriter, type Store, type StoredEntry, StoreFault } from '../../store/store.ts';
+import type { BegunEvent } from '../../telemetry/events.ts';
+import type { Clearance } from '../collapse/flight.ts';
+import type { ExchangeContext } from '../context.ts';
+import { ArrivedGeneration } from '../fill/arrived-generation.ts';
+import { BodyCheck } from '../fill/blocks.ts';
+import { commit, publish } from '../fill/commit.ts';
+import type { FillResult } from '../fill/fill-scheduler.ts';
+import { Generation, type GenerationOptions } from '../fill/generation.ts';
+import { createPartSource, type FirstPart, type PartHead } from '../fill/part-source.ts';
+import { changedInquiry, fillFields, hasStrongTag, type Inquiry, mayHaveOwnTag } from '../inquiry.ts';
+import { withIdentity } from '../lookup/lookup.ts';
+
+/** Pauses between attempts to take up a transfer again, in milliseconds. */
+const FIRST_DELAY_MS = 100;
+const MAX_DELAY_MS = 5_000;
+
+/** A response, and when it was asked for and came. Its `sizeBytes` is the length of the whole. */
+export interface Received {
+  readonly response: OriginResponse;
+  readonly requestAt: number;
+  readonly responseAt: number;
+  readonly errand: Errand;
+}
+
+/**
+ * Makes a generation for a response whose bytes are about to come. `validated` is the entry that its request was to
+ * validate: the bytes may turn out to be the same ones. Throws `StoreFault`; the body is then untouched.
+ */
+export async function openGeneration(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  validated: StoredEntry | undefined,
+  received: Received,
+  first: FirstPart,
+  clearance: Clearance,
+): Promise<Generation> {
+  const { store, clock, refusals, unshared } = context;
+  const { key, policy } = inquiry;
+  const { sizeBytes, status } = received.response;
+  const described = describe(inquiry, received);
+  const place = { key, variant: variantName(described) };
+  const previous = validated?.variant === place.variant && validated.isComplete ? validated : undefined;
+  const writer = await store.openWriter({ ...place, metadata: described, sizeBytes });
+  refusals.forget(key);
+  unshared.noteBound(key, described.identity !== undefined, clock.now());
+  warnOfSetCookie(context, key, received.response.fields, described.fields);
+
+  const isOurs = mayHaveOwnTag(described, policy.ownEntityTags, clock.now());
+  const ownTag = isOurs ? { ownEntityTag: `"rw-${writer.generation}"` } : {};
+  const stored = { ...described, ...ownTag };
+  // Until the last byte has come, a refetch may turn out to be the generation that is stored: no tag is claimed for it.
+  const isUndecided = previous?.metadata.ownEntityTag !== undefined && !hasStrongTag(described);
+  const check = new BodyCheck(selectReprDigest(described), isOurs || isUndecided || policy.wantsDigest);
+  const isRevoked = () => clearance.isRevoked;
+  const written = { writer, place, previous, pinSeconds: policy.pinSeconds, isRevoked };
+  return new Generation({
+    ...commonOptions(context, inquiry, stored, sizeBytes, writer, clearance, false),
+    response: isUndecided ? described : stored,
+    isPublished: !clearance.mayPublish,
+    check,
+    first,
+    isRevoked,
+    publish: (response) => clearance.storing(() => publish(store, { ...written, stored: response }, clock.now())),
+    commit: async (response, body) => {
+      const whole = { ...written, stored: { ...response, ...ownTag } };
+      const result = await clearance.storing(() => commit(store, whole, body, clock.now()));
+      if (result === 'relayed') refusals.note(key, { reason: 'outdated', status, at: clock.now() });
+      return result;
+    },
+  });
+}
+
+/**
+ * Makes a generation for a response whose bytes are all there, and no more than one block; undefined where the origin states a
+ * digest of them, or the store does not take them at once: see `openGeneration`.
+ */
+export function openArrived(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  received: Received,
+  bytes: Uint8Array,
+  clearance: Clearance,
+): ArrivedGeneration | undefined {
+  const { store, clock, emit, refusals, unshared } = context;
+  const { key, policy } = inquiry;
+  const { status, fields } = received.response;
+  const described = describe(inquiry, received);
+  if (selectReprDigest(described) !== undefined) return undefined;
+  const place = { key, variant: variantName(described) };
+  const sizeBytes = bytes.length;
+  const writer = store.openWhole?.({ ...place, metadata: described, sizeBytes }, bytes);
+  if (writer === undefined) return undefined;
+  refusals.forget(key);
+  unshared.noteBound(key, described.identity !== undefined, clock.now());
+  warnOfSetCookie(context, key, fields, described.fields);
+  const { generation } = writer;
+  const isOurs = mayHaveOwnTag(described, policy.ownEntityTags, clock.now());
+  const ownTag = isOurs ? { ownEntityTag: `"rw-${generation}"` } : undefined;
+  const isRevoked = () => clearance.isRevoked;
+  const write = async (response: StoredResponse) => {
+    const startedAt = clock.now();
+    emit(begunFill);
+    const digest = isOurs || policy.wantsDigest ? hash('sha256', bytes) : undefined;
+    const written = { writer, place, previous: undefined, pinSeconds: policy.pinSeconds, isRevoked };
+    const whole = { ...written, stored: isOurs ? { ...response, ...ownTag } : response };
+    const end: { result: FillResult; error: undefined } = { result: 'relayed', error: undefined };
+    try {
+      end.result = await clearance.storing(() => commit(store, whole, { sizeBytes, digest }, startedAt));
+      if (end.result === 'relayed') refusals.note(key, { reason: 'outdated', status, at: startedAt });
+    } catch (thrown) {
+      noteStoreFault(context, key, status, thrown);
+    }
+    await writer[Symbol.asyncDispose]();
+    const durationMs = clock.now() - startedAt;
+    const came = { bytes: sizeBytes, resumptions: 0, durationMs, errorDetail: undefined };
+    emit({ kind: 'fill', key, generation, ...end, ...came });
+  };
+  return new ArrivedGeneration({
+    name: generation,
+    response: isOurs ? { ...described, ...ownTag } : described,
+    bytes,
+    isRevoked,
+    write,
+  });
+}
+
+const begunFill: BegunEvent = { kind: 'begun', what: 'fill' };
+
+/** Takes note that the store took no more. Throws what is no `StoreFault`. */
+function noteStoreFault(context: ExchangeContext, key: string, status: number, fault: unknown): void {
+  if (!(fault instanceof StoreFault)) throw fault;
+  if (fault.reason === 'removed') return;
+  const reason = fault.reason === 'too_large' ? 'too-large' : 'store-unavailable';
+  context.refusals.note(key, { reason, status, at: context.clock.now() });
+  tellOfFault(context, key, fault);
+}
+
+/** Opens a stored generation for fetching what is absent of it. */
+export function reopenGeneration(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  entry: StoredEntry,
+  writer: EntryWriter,
+  clearance: Clearance,
+): Generation {
+  const { metadata, sizeBytes } = entry;
+  const isRevoked = () => clearance.isRevoked;
+  return new Generation({
+    ...commonOptions(context, withoutCredentials(inquiry, metadata), metadata, sizeBytes, writer, clearance, true),
+    response: metadata,
+    isPublished: true,
+    check: new BodyCheck(
+      selectReprDigest(metadata),
+      inquiry.policy.wantsDigest || metadata.bodyDigest !== undefined,
+      metadata.bodyDigest,
+    ),
+    first: undefined,
+    isRevoked,
+    publish: (response) => writer.publish(response),
+    commit: async (response, { sizeBytes: wholeBytes, digest }) => {
+      if (isRevoked()) return 'relayed';
+      const whole = digest === undefined ? response : { ...response, bodyDigest: digest };
+      await clearance.storing(() => writer.commit({ metadata: whole, sizeBytes: wholeBytes }));
+      return 'stored';
+    },
+  });
+}
+
+/**
+ * What comes for a request with Authorization may be stored by permission only (RFC 9111 §3.5): where the stored response
+ * has none, it was asked for without, and so is the rest of it.
+ */
+export function withoutCredentials(inquiry: Inquiry, response: StoredResponse): Inquiry {
+  const { originFields, policy } = inquiry;
+  const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response, policy });
+  if (decision.kind === 'store' || decision.reason !== 'authorization') return inquiry;
+  return changedInquiry(inquiry, { originFields: withoutFields(originFields, credentialFields) });
+}
+
+const credentialFields = new Set(['authorization']);
+
+function commonOptions(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  stored: StoredResponse,
+  sizeBytes: number | undefined,
+  writer: EntryWriter,
+  clearance: Clearance,
+  isAwaited: boolean,
+): Omit<GenerationOptions, 'response' | 'isPublished' | 'check' | 'first' | 'isRevoked' | 'publish' | 'commit'> {
+  const { store, clock, emit, windowBytes, readAhead, unread, unshared, refusals } = context;
+  const { key, policy } = inquiry;
+  const source = createPartSource({ inquiry, response: stored, sizeBytes, clock, isAwaited });
+  const noteRefusal = (reason: string) => refusals.note(key, { reason, status: stored.status, at: clock.now() });
+  return {
+    sizeBytes,
+    writer,
+    blockSizeBytes: store.blockSizeBytes,
+    windowBytes,
+    readAhead,
+    policy: policy.fill,
+    retry: { maxAttempts: policy.fill.resumeAttempts, firstDelayMs: FIRST_DELAY_MS, maxDelayMs: MAX_DELAY_MS },
+    clock,
+    source,
+    unread,
+    learn: (response, head) => clearance.storing(() => learn(context, inquiry, writer.generation, response, head)),
+    onFillStart: (kind) => emit({ kind, what: 'fill' }),
+    onFill: ({ result, bytes, resumptions, durationMs, error }) => {
+      // Where a strong validator names the bytes, those that have come are stored; and what was refused before had a reason.
+      const isLost = error !== undefined && !source.isProvable && refusals.last(key) === undefined;
+      if (isLost) noteRefusal(refusalOf(error));
+      const { generation } = writer;
+      const fault = { error: error?.code, errorDetail: error?.detail };
+      emit({ kind: 'fill', key, generation, bytes, resumptions, result, durationMs, ...fault });
+    },
+    onStoreFault: (fault) => noteStoreFault(context, key, stored.status, fault),
+    onUnusable: async (error) => {
+      noteRefusal(refusalOf(error));
+      if (error.code === 'origin_digest_mismatch') unshared.note(key, 'digest-mismatch', clock.now());
+      const own = await findGeneration(store, key, writer.generation);
+      if (own !== undefined) await store.removeEntry(own);
+    },
+  };
+}
+
+/** Why nothing is stored of a body that broke off. */
+function refusalOf({ code }: ProxyError): string {
+  return code === 'origin_digest_mismatch' ? 'digest-mismatch' : code === 'client_gone' ? 'stopped' : code;
+}
+
+/**
+ * The response under the fields of a newer part, which take the place of the older ones (RFC 9110 §15.3.7.3, RFC 9111
+ * §3.4); undefined, and no longer to be found, when they forbid storing it.
+ */
+async function learn(
+  context: ExchangeContext,
+  inquiry: Inquiry,
+  generation: string,
+  response: StoredResponse,
+  { fields, requestAt, responseAt }: PartHead,
+): Promise<StoredResponse | undefined> {
+  const { store, refusals } = context;
+  const { key, originFields, policy } = inquiry;
+  const newer = { fields: withoutOriginEcho(originFields, fields) };
+  const fresh = withTags(freshened(response, newer, requestAt, responseAt, policy), inquiry);
+  const decision = decideStoring({ request: { method: 'GET', fields: originFields }, response: fresh, policy });
+  const own = await findGeneration(store, key, generation);
+  if (decision.kind === 'refuse' && own !== undefined) await store.removeEntry(own);
+  if (decision.kind === 'refuse') {
+    refusals.note(key, { reason: decision.reason, status: response.status, at: responseAt });
+    return undefined;
+  }
+  if (own !== undefined) await store.replaceMetadata(own, fresh);
+  warnOfSetCookie(context, key, fields, fresh.fields);
+  return fresh;
+}
+
+function tellOfFault({ emit, telling, clock, unshared }: ExchangeContext, key: string, fault: StoreFault): void {
+  if (fault.reason === 'too_large') unshared.note(key, 'too-large', clock.now());
+  const message = `The rest of a fill is relayed without being stored: ${fault.message}`;
+  emit({ kind: 'store', level: telling.levelOf(fault.reason, clock.now()), message, detail: key });
+}
+
+async function findGeneration(store: Store, key: string, generation: string): Promise<StoredEntry | undefined> {
+  return (await store.find(key)).find((entry) => entry.generation === generation);
+}
+
+/**
+ * What is stored of a response besides its bytes. An origin that states no lifetime has not thought of caches: its response
+ * may be for the one who asked, and is kept for equal requests.
+ */
+export function describe(inquiry: Inquiry, { response, requestAt, responseAt }: Received): StoredResponse {
+  const { policy, originFields } = inquiry;
+  const { status, fields } = response;
+  const asked = fillFields(originFields);
+  const selected = selectedValues(asked, policy.key);
+  const described = {
+    status,
+    fields: storableFields(fields, responseAt, policy),
+    nominated: ownValues(nominatedFields(fields, asked, impliedVary(asked, fields))),
+    ...(selected === undefined ? {} : { selected: ownValues(selected) }),
+    requestAt,
+    responseAt,
+  };
+  return withIdentity(withTags(described, inquiry), inquiry);
+}
+
+/** They are stored, and nothing else of the request is to be kept by that. */
+function ownValues(values: readonly NominatedField[]): readonly NominatedField[] {
+  return values.map(([name, value]) => [name, value === null ? null : ownText(value)]);
+}
+
+/** What of an inquiry decides the tags of its response. */
+type TaggedInquiry = Pick<Inquiry, 'key' | 'normalKey' | 'uriOrigin'>;
+
+/**
+ * The groups and the tags that the fields of a response name. Groups are those of its own URI origin (RFC 9875 §2): another
+ * origin's response cannot name them. Tags are for those who run the server, and the same ones whoever has sent them: no
+ * response can have anything removed by them. A target that is not in its normal form has a tag more, by which it is found.
+ */
+export function responseTags(response: Fields, { key, normalKey, uriOrigin }: TaggedInquiry): readonly string[] {
+  const groups = parseCacheGroups(response).map((group) => groupTag(uriOrigin, group));
+  const spelling = key === normalKey ? [] : [spellingTag(normalKey)];
+  return [...groups, ...parseTags(response).map(storedTag), ...spelling];
+}
+
+/** The response, with the groups and the tags that its fields name now. */
+export function withTags({ tags: _outdated, ...response }: StoredResponse, inquiry: TaggedInquiry): StoredResponse {
+  const tags = responseTags(response.fields, inquiry);
+  return tags.length === 0 ? response : { ...response, tags };
+}
+
+/**
+ * Tells that the cookie of a response is among what is stored: the law allows it (RFC 9111 §7.3), and an origin that has
+ * not meant it gives one user's session to all others.
+ */
+export function warnOfSetCookie(
+  { emit, telling, clock }: ExchangeContext,
+  key: string,
+  received: Fields,
+  stored: Fields,
+): void {
+  if (!hasField(received, 'set-cookie') || !hasField(stored, 'set-cookie')) return;
+  const message =
+    'A response with Set-Cookie and a lifetime is stored, and its cookie is given to every client, because cache.setCookie of the route is "store". Where that is not meant, remove the option, or set it to "strip".';
+  emit({ kind: 'store', level: telling.levelOf('set-cookie', clock.now()), message, detail: key });
+}

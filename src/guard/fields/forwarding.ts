@@ -1,0 +1,333 @@
+/**
+ * Which fields of a message are passed on, and which Rangeway sets itself. Fields that only a trusted proxy may set (about the
+ * client, its identity, or what it asks for) are dropped from everybody else. Max-Forwards is answered and counted down (RFC 9110
+ * §7.6.2).
+ */
+
+import { type Field, type Fields, fieldValue, withField, withoutFields } from '../../http/fields.ts';
+import type { ProxyRequest, ProxyResponse } from '../../http/message.ts';
+import { hostOfOrigin } from '../../origin/origin.ts';
+import type { Route, RouteCaching } from '../../routing/router.ts';
+import { normaliseAuthority, portOf } from '../../routing/target.ts';
+import { normaliseAcceptEncoding } from '../../semantics/accept.ts';
+import { surrogateCapability, surrogateControlField } from '../../semantics/cache-control.ts';
+import { formatForwarded, withCdnLoop, withoutConnectionFields, withVia } from '../../semantics/message-forwarding.ts';
+import { allowedMethods, isMethodOverride } from '../../semantics/method.ts';
+import { type Client, isAddress, plainAddress } from '../client.ts';
+
+/** What of a route decides the fields of its requests. */
+export type ForwardingRules = Pick<Route, 'host' | 'originUrl' | 'toOrigin'> & {
+  readonly cache: Pick<RouteCaching, 'acceptEncoding' | 'targetedFields'>;
+};
+
+/** The parts of a request that are passed on as fields. */
+type ForwardedRequest = Pick<ProxyRequest, 'method' | 'scheme' | 'authority' | 'version' | 'fields' | 'peer'>;
+
+/** What we say ourselves (Host by policy, framing by the origin's own connection), and what is said to us. */
+const ownFields: ReadonlySet<string> = new Set(['host', 'content-length', 'expect', 'proxy-authorization']);
+
+/** The methods whose responses a cache may give to others: an override of them would poison it. */
+const sharedMethods: ReadonlySet<string> = new Set(['GET', 'HEAD']);
+
+/**
+ * Framing is the listener's; Alt-Svc (RFC 7838) would lead clients around this proxy; Proxy-* is for our own connection.
+ */
+const ownResponseFields: ReadonlySet<string> = new Set([
+  'alt-svc',
+  'content-length',
+  'proxy-authenticate',
+  'proxy-authentication-info',
+]);
+
+/**
+ * The fields that an origin gets of a request (RFC 9110 §7.6): what goes from end to end, in order, then Via, CDN-Loop and who
+ * is there (X-Forwarded-For, -Host, -Port, -Proto, X-Real-IP, Forwarded). What no cache key holds and may yet decide the
+ * response is taken out: forwarding fields of the client, rewritten URLs, and overrides of a method whose response is shared. What
+ * says who the client is (Remote-User, Client-Cert) is passed on from trusted proxies only.
+ * By the route's rules Accept-Encoding is reduced to a few values, Surrogate-Capability added, and what the operator wants out
+ * taken out; what the operator adds is added on the way to the origin, so that the cache does not take it for the client's.
+ *
+ * The authority is passed on in its normal form, the one that routing and the cache key know, so that its spelling cannot
+ * decide a stored response either.
+ */
+export function forwardedRequestFields(
+  request: ForwardedRequest,
+  client: Client,
+  rules: ForwardingRules,
+  pseudonym: string,
+): Fields {
+  const fields = requestFields(request, client, rules, pseudonym);
+  const removed = rules.toOrigin?.removedFromShared;
+  return removed === undefined || !sharedMethods.has(request.method) ? fields : withoutFields(fields, removed);
+}
+
+/** The fields that an origin gets of a request for a tunnel, whose response is nobody else's; the operator's among them. */
+export function tunnelRequestFields(
+  request: ForwardedRequest,
+  client: Client,
+  rules: ForwardingRules,
+  pseudonym: string,
+): Fields {
+  return [...requestFields(request, client, rules, pseudonym), ...(rules.toOrigin?.constant ?? [])];
+}
+
+/**
+ * The fields that a client gets of an origin's response, interim or final, without the framing that the listener adds.
+ * `version` is that of the message as received. Upgrade is a field of the connection, but a 426 must have it (RFC 9110
+ * §15.5.22): the origin answers no request without that protocol, whichever connection the request comes over.
+ */
+export function forwardedResponseFields(fields: Fields, version: string, pseudonym: string, status = 200): Fields {
+  const upgrade = status === 426 ? fields.filter(([name]) => name === 'upgrade') : [];
+  const passed = withoutFields(withoutConnectionFields(fields), ownResponseFields);
+  return withVia(upgrade.length === 0 ? passed : [...passed, ...upgrade], version, pseudonym);
+}
+
+function requestFields(request: ForwardedRequest, client: Client, rules: ForwardingRules, pseudonym: string): Fields {
+  const authority = normaliseAuthority(request.authority, request.scheme);
+  const passed = withoutConnectionFields(request.fields).filter(([name]) => isPassed(name, request.method, client));
+  const endToEnd = withOneForwardLess(request.method, withEncodings(passed, rules));
+  const fields: Fields = [
+    ['host', hostFor(rules, authority)],
+    ...withCdnLoop(withVia(endToEnd, request.version, pseudonym), pseudonym),
+    ...forwardingFields(request, client, authority),
+    ...capabilityFields(rules),
+  ];
+  const removed = rules.toOrigin?.removed;
+  return removed === undefined ? fields : fields.filter(([name]) => !removed.has(withHyphens(name)));
+}
+
+/** Whether a field is passed on: always, never, from trusted proxies only, or where no response is shared. */
+type Passage = 'passed' | 'dropped' | 'vouched' | 'unshared';
+
+/** So many names are remembered: clients could invent any number. */
+const MAX_REMEMBERED = 512;
+const remembered = new Map<string, Passage>();
+
+function isPassed(name: string, method: string, { isVouchedFor }: Client): boolean {
+  switch (remembered.get(name) ?? remember(name, decidePassage(name))) {
+    case 'passed':
+      return true;
+    case 'dropped':
+      return false;
+    case 'vouched':
+      return isVouchedFor === true;
+    case 'unshared':
+      return !sharedMethods.has(method);
+  }
+}
+
+function remember(name: string, passage: Passage): Passage {
+  if (remembered.size < MAX_REMEMBERED) remembered.set(name, passage);
+  return passage;
+}
+
+function decidePassage(name: string): Passage {
+  const plainName = withHyphens(name);
+  if (ownFields.has(plainName)) return 'dropped';
+  const claim = claimOf(name);
+  if (claim !== undefined) return claim === 'vouched' ? 'vouched' : 'dropped';
+  return isMethodOverride(plainName) ? 'unshared' : 'passed';
+}
+
+function withEncodings(fields: Fields, { cache }: ForwardingRules): Fields {
+  if (cache.acceptEncoding === 'asSent') return fields;
+  return withField(fields, 'accept-encoding', normaliseAcceptEncoding(fieldValue(fields, 'accept-encoding')));
+}
+
+/** The origin's own authority is that of its URL. */
+function hostFor({ host, originUrl }: ForwardingRules, authority: string | undefined): string {
+  if (host === 'origin') return hostOfOrigin(originUrl);
+  return host === 'keep' ? (authority ?? hostOfOrigin(originUrl)) : host.name;
+}
+
+/**
+ * Who is there: the client, the proxies that spoke for it, and the peer, `unknown` where there is no address. Forwarded says
+ * the same (RFC 7239 §5), and what the client asked for in its first element; not where this proxy was reached (`by`).
+ */
+function forwardingFields(request: ForwardedRequest, client: Client, authority: string | undefined): Field[] {
+  const { address, forwardedFor } = client;
+  const { scheme } = request;
+  const peer = (forwardedFor.length === 0 ? address : plainAddress(request.peer.address)) || 'unknown';
+  const senders = [...forwardedFor, peer];
+  const fields: Field[] = [
+    ['x-forwarded-for', senders.map((sender) => (isAddress(sender) ? sender : 'unknown')).join(', ')],
+    ['x-forwarded-proto', scheme],
+  ];
+  if (address !== '') fields.push(['x-real-ip', address]);
+  if (authority !== undefined) {
+    fields.push(['x-forwarded-host', authority], ['x-forwarded-port', String(portOf(authority, scheme))]);
+  }
+  const elements = senders.map((sender, at) =>
+    formatForwarded(at === 0 ? { for: sender, host: authority, proto: scheme } : { for: sender }),
+  );
+  fields.push(['forwarded', elements.join(', ')]);
+  return fields;
+}
+
+/** Origins use Surrogate-Control for those only who say that they read it. */
+function capabilityFields({ cache }: ForwardingRules): Field[] {
+  return cache.targetedFields.includes(surrogateControlField) ? [['surrogate-capability', surrogateCapability]] : [];
+}
+
+/**
+ * What becomes of a field that is a claim. `ours`: never passed on, not even from a trusted proxy, because the origin gets the same
+ * in our own words, or because it would change which resource the origin answers for. `vouched`: passed on from a trusted proxy,
+ * dropped from everybody else.
+ */
+type Claim = 'ours' | 'vouched';
+
+/**
+ * Origins log, limit and admit by these, and build URLs from them that a cache would then give to everybody. The word of a trusted
+ * proxy on the client's address, scheme and authority is read, and said again in our own fields. `proxy` is what CGI programs
+ * would take for their HTTP_PROXY.
+ */
+const ourFields = {
+  client:
+    'cf-connecting-ip cf-connecting-ipv6 cf-pseudo-ipv4 client-ip cloudfront-viewer-address fastly-client-ip fly-client-ip proxy proxy-client-ip real-ip ' +
+    'remote-addr remote-host remote-port true-client-ip wl-proxy-client-ip x-appengine-remote-addr x-appengine-user-ip ' +
+    'x-azure-clientip x-azure-socketip x-client-ip x-cluster-client-ip x-custom-ip-authorization x-envoy-external-address x-envoy-internal ' +
+    'x-nf-client-connection-ip x-originating-ip x-proxyuser-ip x-real-ip ' +
+    'x-real-port x-remote-addr x-remote-host x-remote-ip x-remote-port x-vercel-proxied-for',
+  scheme:
+    'cf-visitor cloudfront-forwarded-proto front-end-https https wl-proxy-ssl x-appengine-https x-arr-ssl x-https x-scheme x-ssl ' +
+    'x-url-scheme',
+  target:
+    'base-url destination-url http-host http-url original-url proxy-host proxy-url request-uri rewrite-url x-backend-host ' +
+    'x-base-url x-destination-url x-envoy-original-host x-envoy-original-path x-host x-http-destinationurl x-http-host ' +
+    'x-http-host-override x-http-path-override x-matched-path x-ms-original-url x-now-route-matches x-original-host ' +
+    'x-original-path x-original-uri x-original-url x-override-url x-proxy-host x-proxy-url x-real-host x-real-uri x-real-url ' +
+    'x-request-uri x-rewrite-host x-rewrite-path x-rewrite-uri x-rewrite-url x-script-name',
+  capability: 'surrogate-capability',
+};
+
+/**
+ * The beginnings of such names: Forwarded (RFC 7239), X-Forwarded-For and all that was made after them; and the fields by which
+ * parts of an application tell each other that a request has been checked and routed already (CVE-2025-29927).
+ */
+const ourFamilies = [
+  'fly-forwarded-',
+  'forwarded',
+  'x-forwarded',
+  'x-forward-',
+  'x-forwarder-',
+  'x-invoke-',
+  'x-middleware-',
+  'x-original-forwarded-',
+  'x-originally-forwarded-',
+  'x-vercel-forwarded-',
+];
+
+/**
+ * Who the client is, as a proxy says that has authenticated it: by a certificate (RFC 9440) or by single sign-on; and what the proxy
+ * itself can do. In the spelling that such proxies use.
+ */
+const vouchedFields = {
+  user: 'iv-creds iv-groups iv-user sm_universalid sm_user sm_userdn x-authenticated-user x-endpoint-api-userinfo x-userinfo',
+  certificate:
+    'client-cert client-cert-chain x-arr-clientcert x-client-cert x-client-certificate x-client-dn x-client-i-dn x-client-s-dn ' +
+    'x-client-serial x-client-verified x-client-verify',
+  forwarded:
+    'x-forwarded-access-token x-forwarded-client-cert x-forwarded-email x-forwarded-groups x-forwarded-preferred-username ' +
+    'x-forwarded-tls-client-cert x-forwarded-tls-client-cert-info x-forwarded-user',
+  cloud:
+    'cf-access-authenticated-user-email cf-access-jwt-assertion x-apigateway-api-userinfo x-azure-fdid ' +
+    'x-goog-iap-jwt-assertion x-ms-client-principal teleport-jwt-assertion',
+  // What a proxy does with a file that an application names (Rack::Sendfile, CVE-2025-61780).
+  sendfile: 'x-accel-mapping x-sendfile-type',
+};
+const vouchedFamilies = [
+  'mellon_',
+  'oidc_',
+  'remote-',
+  'shib-',
+  'ssl-',
+  'tailscale-',
+  'x-amzn-mtls-',
+  'x-amzn-oidc-',
+  'x-appengine-',
+  'x-auth-request-',
+  'x-authenticated-',
+  'x-authentik-',
+  'x-client-cert-',
+  'x-client-ssl-',
+  'x-consumer-',
+  'x-goog-authenticated-user-',
+  'x-ms-client-principal-',
+  'x-ms-token-aad-',
+  'x-pomerium-',
+  'x-remote-',
+  'x-ssl-',
+  'x-tls-client-',
+  'x-vouch-',
+  'x-webauth-',
+];
+
+const ourNames: ReadonlySet<string> = namesOf(ourFields);
+const vouchedSpellings: ReadonlySet<string> = namesOf(vouchedFields);
+const vouchedNames: ReadonlySet<string> = new Set([...vouchedSpellings].map(withHyphens));
+const vouchedBeginnings = vouchedFamilies.map(withHyphens);
+
+/** Fields by which proxies say that a request has passed through them (RFC 9110 §7.6.3, RFC 8586). */
+const proxyFields: ReadonlySet<string> = new Set(['via', 'cdn-loop']);
+
+/** Whether fields show that the peer speaks for another client. */
+export function isForwarded(fields: Fields): boolean {
+  return fields.some(([name]) => proxyFields.has(name) || isClaim(name));
+}
+
+/** Whether a field is a claim that only a proxy before the client's request should make. */
+function isClaim(name: string): boolean {
+  return claimOf(name) !== undefined;
+}
+
+/**
+ * What kind of claim a field is; undefined for one that any client may send. `name` is in lower case. A claim of who the client is in
+ * another spelling than proxies use (`remote_user`) is `ours`: a proxy that overwrites its own field may have passed on a client's
+ * under that name, and CGI programs read both as one.
+ */
+function claimOf(name: string): Claim | undefined {
+  const plainName = withHyphens(name);
+  if (ourNames.has(plainName)) return 'ours';
+  if (vouchedNames.has(plainName) || vouchedBeginnings.some((family) => plainName.startsWith(family))) {
+    return isSpeltAsVouched(name) ? 'vouched' : 'ours';
+  }
+  return ourFamilies.some((family) => plainName.startsWith(family)) ? 'ours' : undefined;
+}
+
+function isSpeltAsVouched(name: string): boolean {
+  if (vouchedSpellings.has(name)) return true;
+  const family = vouchedFamilies.find((beginning) => name.startsWith(beginning));
+  return family !== undefined && (family.endsWith('_') ? /^[a-z0-9_]+$/ : /^[a-z0-9-]+$/).test(name);
+}
+
+/**
+ * A field name as old gateways read it: `_`, and other signs, as `-`, so that `x_forwarded_for` would be believed.
+ */
+export function withHyphens(name: string): string {
+  return /[^a-z0-9-]/.test(name) ? name.replace(/[^a-z0-9]/g, '-') : name;
+}
+
+function namesOf(groups: Readonly<Record<string, string>>): ReadonlySet<string> {
+  return new Set(Object.values(groups).flatMap((names) => names.split(' ')));
+}
+
+/**
+ * The answer to an OPTIONS request that goes no further than here: one that may not, and one for `*`, which asks about the
+ * server that it reaches and no resource of any origin (RFC 9110 §9.3.7). Undefined for every other request.
+ */
+export function answerAsLast(request: Pick<ProxyRequest, 'method' | 'target' | 'fields'>): ProxyResponse | undefined {
+  if (request.target !== '*' && forwardsLeft(request.method, request.fields) !== 0) return undefined;
+  return { status: 204, fields: [['allow', allowedMethods]], body: { kind: 'none' } };
+}
+
+/** The fields for the next recipient, which may forward once less often. */
+export function withOneForwardLess(method: string, fields: Fields): Fields {
+  const left = forwardsLeft(method, fields);
+  return left === undefined ? fields : withField(fields, 'max-forwards', String(Math.max(0, left - 1)));
+}
+
+/** Undefined where the field is absent, malformed or of a method for which it means nothing: it may then be ignored. */
+function forwardsLeft(method: string, fields: Fields): number | undefined {
+  const value = method === 'OPTIONS' ? fieldValue(fields, 'max-forwards') : undefined;
+  return value !== undefined && /^[0-9]{1,9}$/.test(value) ? Number(value) : undefined;
+}

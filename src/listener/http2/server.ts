@@ -1,0 +1,105 @@
+/** Speaks HTTP/2 (RFC 9113) on accepted sockets, with the sessions and streams of Node. */
+
+import type { Socket } from 'node:net';
+import { errorResponse } from '../../delivery/problem.ts';
+import type { Peer, ProxyRequest } from '../../http/message.ts';
+import type { ProxyError } from '../../http/proxy-error.ts';
+import type { ConnectionServer, ProtocolOptions } from '../protocol.ts';
+import { answer, type ResponseContext, respond } from '../respond.ts';
+import {
+  createPace,
+  createRounds,
+  createUploadPace,
+  type Pace,
+  type Rounds,
+  roundPeriod,
+  unreferencedTimers,
+} from '../timeouts.ts';
+import { Http2Connection, type Http2Requests } from './connection.ts';
+import type { Http2Exchange } from './exchange.ts';
+
+/** How often connections are looked after, in milliseconds. */
+const period = { least: 20, most: 1_000 };
+
+/**
+ * Creates what speaks HTTP/2 (RFC 9113), over TLS and in cleartext with prior knowledge (§3.3). Upgrades of a stream
+ * (RFC 8441) are not offered.
+ */
+export function createHttp2Server(options: ProtocolOptions): ConnectionServer {
+  return new Http2Server(options);
+}
+
+class Http2Server implements ConnectionServer, Http2Requests {
+  readonly pace: Pace;
+  readonly uploadPace: Pace;
+  readonly #options: ProtocolOptions;
+  readonly #context: ResponseContext;
+  readonly #connections = new Set<Http2Connection>();
+  readonly #rounds: Rounds;
+  #isDraining = false;
+  /** Called when the last connection is gone. */
+  #onEmpty: (() => void) | undefined;
+
+  constructor(options: ProtocolOptions) {
+    const { handler, limits, now, after = unreferencedTimers } = options;
+    const { headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs } = limits;
+    const timeouts = [headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs];
+    this.#options = options;
+    this.pace = createPace({ limits, now, after });
+    this.#context = { handler, now, pace: this.pace };
+    this.uploadPace = createUploadPace({ limits, now, after });
+    this.#rounds = createRounds(after, roundPeriod(timeouts, period), () => this.#look());
+  }
+
+  serve(socket: Socket, peer: Peer): void {
+    if (socket.destroyed) return;
+    const connection = new Http2Connection(socket, peer, this.#options, this);
+    this.#connections.add(connection);
+    this.#rounds.begin();
+    socket.once('close', () => {
+      this.#connections.delete(connection);
+      if (this.#connections.size === 0) this.#onEmpty?.();
+    });
+    if (this.#isDraining) connection.drain();
+  }
+
+  /** GOAWAY tells which requests were not taken (RFC 9113 §6.8), so that nothing is lost by it. */
+  retire(): void {
+    this.drain();
+  }
+
+  drain(): void {
+    this.#isDraining = true;
+    for (const connection of this.#connections) connection.drain();
+  }
+
+  cut(): number {
+    let count = 0;
+    for (const connection of this.#connections) {
+      if (connection.isBusy) count += 1;
+      connection.cut();
+    }
+    return count;
+  }
+
+  async close(): Promise<void> {
+    const emptied = Promise.withResolvers<void>();
+    this.#onEmpty = emptied.resolve;
+    if (this.#connections.size > 0) await emptied.promise;
+    this.#rounds.end();
+  }
+
+  take(exchange: Http2Exchange, request: ProxyRequest): void {
+    answer(exchange, request, this.#context);
+  }
+
+  refuse(exchange: Http2Exchange, error: ProxyError): void {
+    respond(exchange, errorResponse(error), this.#context);
+  }
+
+  #look(): boolean {
+    const now = this.#options.now();
+    for (const connection of this.#connections) connection.look(now);
+    return this.#connections.size > 0;
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * Reloads the configuration of a running server. `Reloads` runs one reload after the other and logs it; `Succession` replaces
+ * the active configuration of a process without losing a request or a connection; `findFixedChanges` names the options that
+ * need a restart.
+ */
+
+import { OperationFault } from '../admin/operations.ts';
+import type { Config } from '../config/schema.ts';
+import type { Emit, LifeEvent } from '../telemetry/events.ts';
+import type { Listeners, Prepared } from './listeners.ts';
+import { createSite, type Site, type SiteGround } from './site.ts';
+
+/** What reloads are made with. */
+interface ReloadsOptions {
+  readonly emit: Emit;
+  readonly addresses: () => readonly string[];
+  /** Reads the configuration, and goes on with it. Rejects with what is wrong with it, one problem a line. */
+  readonly perform: () => Promise<void>;
+}
+
+/** The reloads of one server. */
+export interface Reloads {
+  /**
+   * Resolves when the server goes on with what the configuration was after the call. Rejects with `OperationFault`: `invalid`
+   * where it could not be used, `unavailable` after the end.
+   */
+  reload(): Promise<void>;
+  /** No further one begins. One that is under way is not waited for: what it reads, and whom it asks, may hang. */
+  end(): void;
+}
+
+/** Creates them. Who asks while one is under way shares the next one with all others who do: it reads what is there by then. */
+export function createReloads({ emit, addresses, perform }: ReloadsOptions): Reloads {
+  let running: Promise<void> | undefined;
+  let next: Promise<void> | undefined;
+  let hasEnded = false;
+
+  const tell = (stage: LifeEvent['stage'], message: string) =>
+    emit({ kind: 'life', stage, addresses: addresses(), message });
+  const reloadNow = async (): Promise<void> => {
+    if (hasEnded) throw new OperationFault('unavailable', 'The server is stopping.');
+    tell('reloading', 'reloading the configuration');
+    try {
+      await perform();
+    } catch (thrown) {
+      const { message } = thrown instanceof Error ? thrown : new Error(String(thrown));
+      for (const line of message.split('\n')) tell('reload_failed', `the configuration stays as it is: ${line}`);
+      throw thrown instanceof OperationFault ? thrown : new OperationFault('invalid', message);
+    }
+    tell('reloaded', `reloaded: serving ${addresses().join(' and ')}`);
+  };
+  const begin = (): Promise<void> => {
+    next = undefined;
+    const begun = reloadNow().finally(() => {
+      if (running === begun) running = undefined;
+    });
+    running = begun;
+    return begun;
+  };
+  return {
+    reload() {
+      // The one before may be over, and this one about to begin.
+      if (next !== undefined) return next;
+      if (running === undefined) return begin();
+      next = running.catch(() => undefined).then(begin);
+      return next;
+    },
+    end() {
+      hasEnded = true;
+    },
+  };
+}
+
+/** Which site serves, and which one does next. */
+export class Succession {
+  readonly #ground: SiteGround;
+  readonly #listeners: Listeners;
+  #site: Site;
+  /** Resolved when no change is prepared or under way. */
+  #settled: Promise<void> = Promise.resolve();
+  /** Gives up what is prepared, if it still can. */
+  #giveUp: () => Promise<void> = nothing;
+  #hasEnded = false;
+
+  constructor(first: Site, ground: SiteGround, listeners: Listeners) {
+    this.#site = first;
+    this.#ground = ground;
+    this.#listeners = listeners;
+  }
+
+  /** What serves now. */
+  get site(): Site {
+    return this.#site;
+  }
+
+  /**
+   * Makes another configuration ready, once no other one is prepared. Rejects with what it cannot be used for, and has changed
+   * nothing then: with `OperationFault` where it changes what cannot be changed, and after the end; otherwise as `createSite`
+   * and `Listeners.prepare` do.
+   */
+  async prepare(config: Config): Promise<Prepared> {
+    const before = this.#settled;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#settled = promise;
+    await before;
+    try {
+      return this.#once(await this.#prepare(config), resolve);
+    } catch (error) {
+      resolve();
+      throw error;
+    }
+  }
+
+  /** No other site comes. What is prepared is given up; what is under way is waited for. */
+  async end(): Promise<void> {
+    this.#hasEnded = true;
+    await this.#giveUp();
+    await this.#settled;
+  }
+
+  async #prepare(config: Config): Promise<Prepared> {
+    if (this.#hasEnded) throw new OperationFault('unavailable', 'The server is stopping.');
+    const before = this.#site;
+    const fixed = describeFixedChanges(before.config, config);
+    if (fixed !== undefined) throw new OperationFault('invalid', fixed);
+    await using resources = new AsyncDisposableStack();
+    const site = await createSite(config, this.#ground, before);
+    resources.defer(() => site.discard(before));
+    const listeners = await this.#listeners.prepare(site);
+    resources.defer(() => listeners.abandon());
+    const kept = resources.move();
+    return {
+      commit: async () => {
+        this.#site = site;
+        try {
+          await listeners.commit();
+        } finally {
+          before.retire(site);
+        }
+      },
+      abandon: () => kept.disposeAsync(),
+    };
+  }
+
+  /** Of the two only the one that is called first does something; after it another configuration may be prepared. */
+  #once({ commit, abandon }: Prepared, onSettled: () => void): Prepared {
+    let isOpen = true;
+    const first = (step: () => Promise<void>) => async (): Promise<void> => {
+      if (!isOpen) return;
+      isOpen = false;
+      // It knows the site before, which is not to be kept for its sake.
+      this.#giveUp = nothing;
+      await step().finally(onSettled);
+    };
+    const prepared = { commit: first(commit), abandon: first(abandon) };
+    this.#giveUp = prepared.abandon;
+    if (this.#hasEnded) void prepared.abandon();
+    return prepared;
+  }
+}
+
+async function nothing(): Promise<void> {}
+
+/**
+ * The options of another configuration that would need a restart, as they are written: those of the store, which stays open;
+ * how many processes there are and where they are reached; the name by which other proxies know them; the form of the log; and
+ * the permissions of a Unix socket that is listened on already.
+ */
+export function findFixedChanges(before: Config, after: Config): readonly string[] {
+  return [
+    ...changesIn('store', before.store, after.store),
+    ...changesIn('workers', before.workers, after.workers),
+    ...changesIn('admin', before.admin, after.admin),
+    ...changesIn('pseudonym', before.pseudonym, after.pseudonym),
+    ...changesIn('log.format', before.log.format, after.log.format),
+    ...changedModes(before, after),
+  ];
+}
+
+/** Says so in a sentence; undefined where there are none. */
+export function describeFixedChanges(before: Config, after: Config): string | undefined {
+  const names = findFixedChanges(before, after);
+  if (names.length === 0) return undefined;
+  return `${names.join(', ')} cannot be changed while the server runs: this needs a restart`;
+}
+
+function changesIn(path: string, before: unknown, after: unknown): readonly string[] {
+  if (isSection(before) && isSection(after)) {
+    const names = new Set([...Object.keys(before), ...Object.keys(after)]);
+    return [...names].flatMap((name) => changesIn(`${path}.${name}`, before[name], after[name]));
+  }
+  return JSON.stringify(before) === JSON.stringify(after) ? [] : [path];
+}
+
+/** Of a place that stays, only its socket tells the permissions. */
+function changedModes(before: Config, after: Config): readonly string[] {
+  return after.listen.flatMap(({ address, mode }, index) => {
+    if (address.kind !== 'unix') return [];
+    const same = before.listen.find((each) => each.address.kind === 'unix' && each.address.path === address.path);
+    return same === undefined || same.mode === mode ? [] : [`listen[${index}].mode`];
+  });
+}
+
+/** Whether it has options of its own: what one option was parsed into, an address or where a secret is, tells of its kind. */
+function isSection(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) && !('kind' in value);
+}
