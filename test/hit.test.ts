@@ -2,8 +2,18 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createAccess } from '../src/guard/access/access.ts';
-import { plainPresentation } from '../src/guard/fields/presentation.ts';
+
+import { type CredentialRules, createAccess } from '../src/guard/access/access.ts';
+import { createTokenTable } from '../src/guard/access/authorization.ts';
+import type { PeerList } from '../src/guard/client.ts';
+import {
+  createCors,
+  createFieldChange,
+  createPresentation,
+  createSecurityFields,
+  type FieldRules,
+  plainPresentation,
+} from '../src/guard/fields/presentation.ts';
 import { createGate, type GateParts } from '../src/guard/gate.ts';
 import { type AllowanceRules, createAllowances } from '../src/guard/limits/allowances.ts';
 import type { Field, Fields } from '../src/http/fields.ts';
@@ -16,6 +26,7 @@ import type { Store, StoredEntry } from '../src/store/store.ts';
 import type { RequestEvent } from '../src/telemetry/events.ts';
 import { requestOf, type Sent } from './support/direct-client.ts';
 import { hitOf, responseOf } from './support/hit-answer.ts';
+
 import { boundlessAllowances, noLimits, openAccess } from './support/open-gate.ts';
 import { patternBytes } from './support/pattern-body.ts';
 import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from './support/whole-proxy.ts';
@@ -36,6 +47,7 @@ function maybe<T>(arbitrary: fc.Arbitrary<T>, percent = 10): fc.Arbitrary<T | un
 }
 
 const rare = 3;
+const token = 'a-token-that-is-long-enough';
 const anyone = { allow: undefined, deny: undefined, credentials: undefined };
 
 const tags = fc.constantFrom('"v1"', 'W/"v1"', '"v2"', 'W/"v2"', '"v1", "v2"', '*', 'v1', '');
@@ -128,8 +140,20 @@ const requestFields = fc
     'if-match': maybe(tags, rare),
     'accept-encoding': maybe(fc.constantFrom('gzip', 'br, gzip', 'gzip, br', 'GZIP', 'identity', '', 'gzip;q=0'), 40),
     cookie: maybe(fc.constantFrom('a=b', '_ga=1', 'session=alice', ''), rare),
-    authorization: maybe(fc.constantFrom('Basic YTpi'), rare),
-    'x-api-key': maybe(fc.constantFrom('alice'), rare),
+    authorization: maybe(
+      fc.constantFrom(
+        'Basic YTpi',
+        `Bearer ${token}`,
+        `bearer  ${token}`,
+        'Bearer wrong',
+        `Bearer ${token}, x`,
+        '',
+        '=',
+        'Bearer',
+      ),
+      20,
+    ),
+    'x-api-key': maybe(fc.constantFrom('alice', token, `${token}, ${token}`), rare),
     'user-agent': maybe(fc.constantFrom('curl/8')),
     'cache-control': maybe(fc.constantFrom('no-cache', 'max-age=0', 'max-stale', 'only-if-cached'), rare),
     pragma: maybe(fc.constantFrom('no-cache'), rare),
@@ -138,7 +162,7 @@ const requestFields = fc
     via: maybe(fc.constantFrom('1.1 rangeway-test', '1.1 other'), rare),
     'x-forwarded-for': maybe(fc.constantFrom('198.51.100.9'), rare),
     'x-forwarded-proto': maybe(fc.constantFrom('https'), rare),
-    origin: maybe(fc.constantFrom('https://app.example'), rare),
+    origin: maybe(fc.constantFrom('https://app.example', 'https://evil.example', 'null', ''), 20),
     'max-forwards': maybe(fc.constantFrom('0'), rare),
     expect: maybe(fc.constantFrom('100-continue'), rare),
   })
@@ -187,6 +211,49 @@ const policies = fc.record({
 function metadataOf(fields: Fields = [['cache-control', 'max-age=600']]): StoredResponse {
   return { status: 200, fields, nominated: [], requestAt: startAt, responseAt: startAt };
 }
+
+const tokens = createTokenTable([{ name: 'ada', secret: token, line: 1 }], new Uint8Array(32));
+const noCredentials: CredentialRules = {
+  realm: 'r',
+  basic: undefined,
+  bearer: undefined,
+  apiKey: undefined,
+  signedUrls: undefined,
+  areForwarded: false,
+};
+const cors = { credentials: false, methods: ['GET'], requestFields: [], exposeFields: [], maxAgeSeconds: 1 };
+
+/** What stands before the route. */
+const gates = fc
+  .record({
+    credentials: fc.constantFrom<Partial<CredentialRules> | undefined>(
+      ...[undefined, undefined, undefined, { bearer: tokens }, { apiKey: tokens }, { bearer: tokens, apiKey: tokens }],
+      { bearer: tokens, areForwarded: true },
+    ),
+    deny: maybe(
+      fc.constantFrom<PeerList>((address) => address === '2001:db8::1'),
+      20,
+    ),
+    origins: fc.constantFrom(undefined, undefined, undefined, ['*'], ['https://app.example', 'null']),
+    security: fc.constantFrom(undefined, undefined, { contentTypeOptions: true, strictTransportSecurity: 'max-age=9' }),
+    change: fc.constantFrom<Partial<FieldRules> | undefined>(
+      ...[undefined, undefined, undefined, undefined, { set: { 'x-new': '1' } }, { add: { vary: 'x-a' } }],
+      ...[{ remove: ['etag'] }, { set: { age: '7' } }, { remove: ['age'] }, { add: { 'cache-status': 'other; hit' } }],
+      ...[{ set: { 'cache-status': 'mine' } }, { remove: ['content-type'] }, { set: { 'content-type': 'a/b' } }],
+      ...[{ set: { date: 'never' } }, { remove: ['content-range'] }, { set: { 'accept-ranges': 'none' } }],
+    ),
+  })
+  .map(({ credentials, deny, origins, security, change }) =>
+    createGate({
+      access: createAccess({ ...anyone, deny, credentials: credentials && { ...noCredentials, ...credentials } }),
+      allowances: boundlessAllowances,
+      presentation: createPresentation({
+        cors: origins && createCors({ ...cors, origins }),
+        security: security && createSecurityFields(security),
+        change: change && createFieldChange({ remove: [], set: {}, add: {}, ...change }),
+      }),
+    }),
+  );
 
 async function keep(store: Store, { metadata, sizeBytes }: StoredPlan, variant: string): Promise<void> {
   await using writer = await store.openWriter({ key, variant, metadata, sizeBytes });
@@ -240,12 +307,13 @@ describe('the road of a hit', () => {
         ),
         fc.array(requestPlans, { minLength: 1, maxLength: 6 }),
         policies,
-        async (stored, requests, cache) => {
+        gates,
+        async (stored, requests, cache, gate) => {
           // What was stored while Accept-Encoding was sent on as it is: no request brings such a value now.
           fc.pre(
             cache.acceptEncoding === 'asSent' || !stored.some(({ metadata }) => metadata.nominated[0]?.[1] === null),
           );
-          const proxy = createWholeProxy({ route: { cache }, origin: deadOrigin } as WholeProxyOptions);
+          const proxy = createWholeProxy({ route: { cache }, origin: deadOrigin, gate } as WholeProxyOptions);
           for (const [index, plan] of stored.entries()) await keep(proxy.store, plan, index === 0 ? '' : 'other');
           for (const { sent, afterMs } of requests) {
             proxy.clock.advance(afterMs);
@@ -277,6 +345,12 @@ describe('the road of a hit', () => {
   const limited = (rules: Partial<AllowanceRules>) => ({
     allowances: createAllowances({ ...noLimits, ...rules }, { now: () => 0, after: () => () => {} }),
   });
+  const changing = (change: Partial<FieldRules>) =>
+    createPresentation({
+      cors: undefined,
+      security: undefined,
+      change: createFieldChange({ remove: [], set: {}, add: {}, ...change }),
+    });
   const nobody = { ignore: [], ignoreCookies: [], include: [], includeCookies: [] };
   const bypass = { fields: [], cookies: [], queryParameters: [] };
   const cacheKey = { query: 'all', fields: [], cookies: [] } as const;
@@ -289,11 +363,13 @@ describe('the road of a hit', () => {
       true,
       { gate: gateOf(limited({ amplification: { factor: 10, freeBytes: 1, windowMs: 1 } })) },
     ],
-    ['addresses that are refused', false, { gate: gateOf({ access: createAccess({ ...anyone, deny: () => false }) }) }],
-    ['addresses that are let in', false, { gate: gateOf({ access: createAccess({ ...anyone, allow: () => true }) }) }],
-    ['a rate', false, { gate: gateOf(limited({ rate: { requests: 9, seconds: 9, burst: 9 } })) }],
+    ['addresses that are refused', false, { gate: gateOf({ access: createAccess({ ...anyone, deny: () => true }) }) }],
+    ['addresses that are let in', true, { gate: gateOf({ access: createAccess({ ...anyone, allow: () => true }) }) }],
+    ['a rate', true, { gate: gateOf(limited({ rate: { requests: 9, seconds: 9, burst: 9 } })) }],
     ['requests at a time', false, { gate: gateOf(limited({ requestsPerClient: 9 })) }],
-    ['fields for the client', false, { gate: gateOf({ presentation: { ...plainPresentation } }) }],
+    ['fields for the client', true, { gate: gateOf({ presentation: changing({ set: { a: 'b' } }) }) }],
+    ['an Age of the operator', false, { gate: gateOf({ presentation: changing({ set: { age: '1' } }) }) }],
+    ['no Age', false, { gate: gateOf({ presentation: changing({ remove: ['age'] }) }) }],
     ['no cache', false, { route: { cache: { enabled: false } } }],
     ['a field to bypass it by', false, { route: { cache: { bypass: { ...bypass, fields: ['x-a'] } } } }],
     ['a cookie to bypass it by', false, { route: { cache: { bypass: { ...bypass, cookies: ['a'] } } } }],

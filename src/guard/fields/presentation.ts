@@ -57,9 +57,9 @@ export function createPresentation({ cors, security, change }: PresentationParts
       return { ...response, fields: change.apply(fields), body: withoutTrailers(response.body, change) };
     },
     leaves(names) {
-      const fields = names.map((name): Field => [name, '1']);
-      const changed = change?.apply(fields) ?? fields;
-      return changed.filter(([name]) => names.includes(name)).length === names.length;
+      const fields = names.map((name): Field => [name, 'kept']);
+      const changed = (change?.apply(fields) ?? fields).filter(([name]) => names.includes(name));
+      return changed.length === names.length && changed.every(([, value]) => value === 'kept');
     },
     presentInterim(fields) {
       const own = cors === undefined ? fields : fields.filter(([name]) => !isCorsField(name));
