@@ -169,15 +169,16 @@ class PreparedHit {
 
   /** The fields of one kind of response, as the client is to get them. */
   fieldsFor(kind: FieldsKind, { method, origin }: PlainHead, { scheme }: PlainSource): KeptFields {
-    const { present } = this.rules.gate;
+    const { present, isSingledOut } = this.rules.gate;
     const plain = this.fields[kind];
     if (present === undefined) return plain;
-    const name = `${kind} ${scheme} ${origin ?? ''}`;
+    // Clients may invent any number of origins: those that the operator has not named are as none.
+    const named = origin !== undefined && isSingledOut(origin) ? origin : undefined;
+    const name = `${kind} ${scheme} ${named ?? ''}`;
     const known = this.#presented?.get(name);
     if (known !== undefined) return known;
-    const fields: Fields = origin === undefined ? noFields : [['origin', origin]];
+    const fields: Fields = named === undefined ? noFields : [['origin', named]];
     const presented = keptFields(present({ method, scheme, fields }, plain.lines));
-    // Clients may invent any number of origins.
     if (this.#presented === undefined || this.#presented.size >= mostPresented) this.#presented = new Map();
     this.#presented.set(name, presented);
     return presented;

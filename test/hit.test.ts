@@ -388,6 +388,24 @@ describe('the road of a hit', () => {
     await proxy.close();
   });
 
+  it('keeps no fields for web origins that the operator has not named', async () => {
+    const presentation = createPresentation({
+      cors: createCors({ ...cors, origins: ['https://app.example'] }),
+      security: undefined,
+      change: undefined,
+    });
+    const proxy = createWholeProxy({ gate: gateOf({ presentation }) });
+    await keep(proxy.store, plain, '');
+    const fieldsFor = (fields: Sent['fields'] = {}) =>
+      hitOf(proxy.handler, requestOf({ fields }, proxy.clock.now()))?.fields;
+    const forAll = fieldsFor();
+    expect(forAll).toBeDefined();
+    for (const origin of ['', 'null', 'https://evil.example', `https://${'a'.repeat(60_000)}.example`])
+      expect(fieldsFor({ origin })).toBe(forAll);
+    expect(fieldsFor({ origin: 'https://app.example' })).not.toBe(forAll);
+    await proxy.close();
+  });
+
   it('goes no further where the entry is expired, invalid, replaced or gone', async () => {
     const proxy = createWholeProxy();
     const isHit = () => hitOf(proxy.handler, requestOf({}, proxy.clock.now())) !== undefined;

@@ -40,6 +40,8 @@ export interface HitGate {
   readonly present?:
     | ((request: Pick<ProxyRequest, 'method' | 'scheme' | 'fields'>, fields: Fields) => Fields)
     | undefined;
+  /** Whether `present` gives a page of this web origin something else than a client that names none. */
+  readonly isSingledOut: (origin: string) => boolean;
   /** Notes what clients are given, where they may owe something: see `OriginShare`. */
   readonly share: HitAllowances['share'];
 }
@@ -127,6 +129,7 @@ function createHitGate({ access, allowances, presentation }: GateParts): HitGate
       ? undefined
       : (request, fields) =>
           access.present(presentation.present(request, { status: 200, fields, body: { kind: 'none' } })).fields,
+    isSingledOut: (origin) => presentation.isSingledOut(origin),
     share: allowances.hits.share,
   };
 }

@@ -23,6 +23,8 @@ export interface Presentation {
   /** The answer to a preflight request (CORS), where this is one that is answered here. */
   answerPreflight(request: ProxyRequest): ProxyResponse | undefined;
   present(request: PresentedRequest, response: ProxyResponse): ProxyResponse;
+  /** Whether a response to this web origin differs from one to a client that names none. */
+  isSingledOut(origin: string): boolean;
   /** Whether a response keeps what it has of these fields, and is given none of them. */
   leaves(names: readonly string[]): boolean;
   /** The fields of an interim response: it is given nothing, and loses what a response loses. */
@@ -33,6 +35,7 @@ export interface Presentation {
 export const plainPresentation: Presentation = {
   answerPreflight: () => undefined,
   present: (_request, response) => response,
+  isSingledOut: () => false,
   leaves: () => true,
   presentInterim: (fields) => fields,
 };
@@ -56,6 +59,7 @@ export function createPresentation({ cors, security, change }: PresentationParts
       if (change === undefined) return { ...response, fields };
       return { ...response, fields: change.apply(fields), body: withoutTrailers(response.body, change) };
     },
+    isSingledOut: (origin) => cors?.isSingledOut(origin) === true,
     leaves(names) {
       const fields = names.map((name): Field => [name, 'kept']);
       const changed = (change?.apply(fields) ?? fields).filter(([name]) => names.includes(name));
@@ -101,6 +105,8 @@ interface Cors {
   answerPreflight(request: Pick<ProxyRequest, 'method' | 'fields'>): ProxyResponse | undefined;
   /** What a response says of CORS, in place of what the origin says of it. */
   present(request: Pick<ProxyRequest, 'method' | 'fields'>, fields: Fields): Fields;
+  /** Whether a response to this web origin differs from one to a client that names none. */
+  isSingledOut(origin: string): boolean;
 }
 
 /**
@@ -166,6 +172,7 @@ export function createCors(policy: CorsPolicy): Cors {
       const varied = allowed.has('*') ? own : withVary(own, 'Origin');
       return origin === undefined ? varied : [...varied, ...origin, ...exposed];
     },
+    isSingledOut: (origin) => !allowed.has('*') && allowed.has(origin),
   };
 }
 
