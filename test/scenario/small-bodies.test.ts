@@ -1,21 +1,26 @@
 /** Misses of a block or less: given out at once where they have arrived, and byte by byte where they have not. */
 
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, expect, it, vi } from 'vitest';
+import { namesOfResource } from '../../src/routing/cache-key.ts';
 import { patternBytes } from '../support/pattern-body.ts';
 import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
 import { selectedWire } from '../support/wire.ts';
 
 const blockSizeBytes = 1024;
+const place = { authority: 'files.example', target: '/file' };
+
+const keys = () => namesOfResource(place, [proxy.route]).keys;
+const stored = async () => (await Promise.all(keys().map((key) => proxy.store.find(key)))).flat();
 const fields = { 'cache-control': 'max-age=60', etag: '"v1"' };
 
 let proxy: WholeProxy;
 afterEach(() => proxy.close());
 
-async function ask(sizeBytes: number) {
+async function ask(sizeBytes: number, more: Readonly<Record<string, string>> = {}) {
   proxy = createWholeProxy({ blockSizeBytes });
   const client = proxy.send();
   const exchange = await proxy.origin.next();
-  exchange.head({ fields: { ...fields, 'content-length': String(sizeBytes) } });
+  exchange.head({ fields: { ...fields, ...more, 'content-length': String(sizeBytes) } });
   return { client, exchange, bytes: patternBytes(0, sizeBytes) };
 }
 
@@ -52,5 +57,59 @@ it('one that breaks off at once is answered with an error, and is not stored', a
   exchange.end();
   expect(await client.status()).toBe(502);
   await proxy.fillsEnded(1);
-  expect(await proxy.store.find('http://files.example/file')).toEqual([]);
+  expect(await stored()).toEqual([]);
+});
+
+it('one that has come is stored in one step, for those who ask meanwhile too', async () => {
+  proxy = createWholeProxy({ blockSizeBytes });
+  const openWriter = vi.spyOn(proxy.store, 'openWriter');
+  const clients = [proxy.send(), proxy.send({ fields: { range: 'bytes=10-19' } })];
+  const exchange = await proxy.origin.next();
+  const bytes = patternBytes(0, 1000);
+  exchange.head({ fields: { ...fields, 'content-length': '1000' } });
+  void exchange.send(bytes);
+  exchange.end();
+  expect(await clients[0]?.bytes()).toEqual(Buffer.from(bytes));
+  expect(await clients[1]?.bytes()).toEqual(Buffer.from(bytes.subarray(10, 20)));
+  await proxy.fillsEnded(1);
+  expect(proxy.fillEvents()).toMatchObject([{ result: 'stored', bytes: 1000 }]);
+  expect(await proxy.send().bytes()).toEqual(Buffer.from(bytes));
+  expect(proxy.requestEvents().map(({ outcome }) => outcome)).toEqual(['miss', 'miss', 'hit']);
+  expect([openWriter.mock.calls.length, proxy.origin.untaken]).toEqual([0, 0]);
+});
+
+it('one for which the store has no room at once is stored block by block', async () => {
+  proxy = createWholeProxy({ blockSizeBytes });
+  vi.spyOn(proxy.store, 'openWhole').mockReturnValue(undefined);
+  const client = proxy.send();
+  const exchange = await proxy.origin.next();
+  exchange.head({ fields: { ...fields, 'content-length': '9' } });
+  void exchange.send(patternBytes(0, 9));
+  exchange.end();
+  expect(await client.bytes()).toEqual(Buffer.from(patternBytes(0, 9)));
+  await proxy.fillsEnded(1);
+  expect(proxy.fillEvents()).toMatchObject([{ result: 'stored', bytes: 9 }]);
+  expect(await stored()).toHaveLength(1);
+});
+
+it('one that is not what its digest states is cut off, and is not stored', async () => {
+  const { client, exchange, bytes } = await ask(10, {
+    'repr-digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:`,
+  });
+  void exchange.send(bytes);
+  exchange.end();
+  await expect(client.bytes()).rejects.toThrow();
+  await proxy.fillsEnded(1);
+  expect(await stored()).toEqual([]);
+});
+
+it('one that is purged while it is on its way is given, and not stored', async () => {
+  const { client, exchange, bytes } = await ask(10);
+  await proxy.cache.purge({ keys: keys(), prefixes: [], tags: [], mode: 'hard' });
+  void exchange.send(bytes);
+  exchange.end();
+  expect(await client.bytes()).toEqual(Buffer.from(bytes));
+  await proxy.fillsEnded(1);
+  expect(proxy.fillEvents()).toMatchObject([{ result: 'relayed' }]);
+  expect(await stored()).toEqual([]);
 });

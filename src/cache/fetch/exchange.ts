@@ -372,11 +372,13 @@ export function selectPart(
   inquiry: Inquiry,
   blockSizeBytes: number,
 ): { readonly spec: RangeSpec; readonly isTail: boolean } | undefined {
-  const tail = selectTail(inquiry, blockSizeBytes);
+  const specs = rangeSpecs(inquiry);
+  if (specs.length === 0) return undefined;
+  const tail = selectTail(inquiry, specs, blockSizeBytes);
   if (tail !== undefined) return { spec: tail, isTail: true };
   const { openRanges } = inquiry.policy.fill;
   const { mayAsk } = inquiry.rangeAbility;
-  const spec = mayAsk ? selectFirstAsk(rangeSpecs(inquiry), blockSizeBytes, openRanges) : undefined;
+  const spec = mayAsk ? selectFirstAsk(specs, blockSizeBytes, openRanges) : undefined;
   return spec === undefined ? undefined : { spec, isTail: false };
 }
 
@@ -384,8 +386,11 @@ export function selectPart(
  * The Range of a client that wants the end of a representation, less than a block, where it is to be passed on as it is:
  * whatever the origin gives of it can then be given to the client, although it may be of no use for anything else.
  */
-function selectTail(inquiry: Inquiry, blockSizeBytes: number): RangeSpec | undefined {
-  const [spec, ...more] = rangeSpecs(inquiry);
+function selectTail(
+  inquiry: Inquiry,
+  [spec, ...more]: readonly RangeSpec[],
+  blockSizeBytes: number,
+): RangeSpec | undefined {
   const isTail = spec?.kind === 'suffix' && spec.length <= blockSizeBytes && more.length === 0;
   return isTail && inquiry.rangeAbility.mayAskTail && !hasPrecondition(inquiry) ? spec : undefined;
 }

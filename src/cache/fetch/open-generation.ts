@@ -88,8 +88,8 @@ export async function openGeneration(
 }
 
 /**
- * Makes a generation for a response whose bytes are all there, and no more than one block; undefined where the origin states a
- * digest of them, or the store does not take them at once: see `openGeneration`.
+ * Makes a generation for a response whose bytes are all there, and no more than one block; undefined where they have not
+ * the digest that the origin states, or the store does not take them at once: see `openGeneration`.
  */
 export function openArrived(
   context: ExchangeContext,
@@ -102,7 +102,8 @@ export function openArrived(
   const { key, policy } = inquiry;
   const { status, fields } = received.response;
   const described = describe(inquiry, received);
-  if (selectReprDigest(described) !== undefined) return undefined;
+  const stated = selectReprDigest(described);
+  if (stated !== undefined && hash(stated.algorithm, bytes) !== stated.hex) return undefined;
   const place = { key, variant: variantName(described) };
   const sizeBytes = bytes.length;
   const writer = store.openWhole?.({ ...place, metadata: described, sizeBytes }, bytes);

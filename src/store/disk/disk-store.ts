@@ -30,7 +30,7 @@ import type { FileSystem } from './bodies/file-system.ts';
 import { BackgroundTasks, OpenBodies } from './bodies/open-bodies.ts';
 import { type QuickReadOptions, QuickReads, type QuickWriteOptions, QuickWrites } from './bodies/synchronous-io.ts';
 import { createDiskEntry, type DiskParts } from './disk-entry.ts';
-import { DiskWholeWriter, DiskWriter, reservedBytes } from './disk-writer.ts';
+import { DiskWholeWriter, DiskWriter } from './disk-writer.ts';
 import { createStoreDirectory, type DirectoryLock, joinDirectory, lockDirectory } from './index/directory-lock.ts';
 import { ChangeMessages, DiskIndex } from './index/disk-index.ts';
 import { type FreshReason, IndexConnection } from './index/index-connection.ts';
@@ -157,8 +157,8 @@ class DiskStore implements Store {
       return undefined;
     }
     const options = { parts: this.#parts, entry, bytes, place, onDisposed: this.#forgetWriter };
-    if (!space.take(reservedBytes(options))) return undefined;
     const writer = new DiskWholeWriter(this.#instances.generationOf(this.#options.randomId()), options);
+    if (!space.take(writer.reservedBytes)) return undefined;
     this.#writers.set(writer.generation, writer);
     return writer;
   }

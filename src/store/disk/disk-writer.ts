@@ -524,16 +524,13 @@ interface DiskWholeWriterOptions {
   readonly onDisposed: (generation: string) => void;
 }
 
-/** What has to be reserved before: what its metadata takes is added when that is final. */
-export function reservedBytes({ entry: { key, variant }, bytes, place, parts }: DiskWholeWriterOptions): number {
-  return rowBytes(key, variant, '') + bodyBytes(place, bytes.length, 1, parts.blockSizeBytes);
-}
-
-/** A writer whose room is reserved. */
+/** A writer. `reservedBytes` are to be reserved for it before anything else. */
 export class DiskWholeWriter implements WholeWriter {
   readonly generation: string;
   readonly #options: DiskWholeWriterOptions;
   #reservedBytes: number;
+  /** The metadata of the entry as its row holds it. */
+  readonly #text: string;
   #isCounted = false;
   #isRemoved = false;
   #hasFile = false;
@@ -543,7 +540,12 @@ export class DiskWholeWriter implements WholeWriter {
   constructor(generation: string, options: DiskWholeWriterOptions) {
     this.generation = generation;
     this.#options = options;
-    this.#reservedBytes = reservedBytes(options);
+    this.#text = encodeMetadata(options.entry.metadata);
+    this.#reservedBytes = this.#takes(options.entry.metadata, this.#text);
+  }
+
+  get reservedBytes(): number {
+    return this.#reservedBytes;
   }
 
   /** The generation is not the current one any more. */
@@ -567,12 +569,12 @@ export class DiskWholeWriter implements WholeWriter {
     const { key, variant } = given;
     const { index, storing, space, files, news } = parts;
     const { generation } = this;
-    const text = encodeMetadata(metadata);
-    const bodyTakes = bodyBytes(place, sizeBytes, 1, parts.blockSizeBytes);
-    const allocatedBytes = rowBytes(key, variant, text, metadata.tags) + bodyTakes;
+    // It may have been freshened since.
+    const text = metadata === given.metadata ? this.#text : encodeMetadata(metadata);
+    const allocatedBytes = this.#takes(metadata, text);
     const missingBytes = allocatedBytes - this.#reservedBytes;
-    if (!space.take(missingBytes)) await space.takeMore(missingBytes);
-    this.#reservedBytes = allocatedBytes;
+    if (missingBytes > 0 && !space.take(missingBytes)) await space.takeMore(missingBytes);
+    this.#reservedBytes = Math.max(allocatedBytes, this.#reservedBytes);
     try {
       this.#hasFile = place === 'lone';
       const blockChecksum = this.#hasFile ? await files.createLone(generation, bytes) : undefined;
@@ -594,6 +596,12 @@ export class DiskWholeWriter implements WholeWriter {
       if (fault.reason === 'no_room') await space.measure();
       throw fault;
     }
+  }
+
+  /** What the entry takes on the disk, in bytes. */
+  #takes({ tags }: StoredResponse, text: string): number {
+    const { entry, bytes, place, parts } = this.#options;
+    return rowBytes(entry.key, entry.variant, text, tags) + bodyBytes(place, bytes.length, 1, parts.blockSizeBytes);
   }
 
   #giveBack(): void {
