@@ -10,7 +10,7 @@ import type { Cache } from './cache/cache.ts';
 import type { CachePolicy } from './cache/inquiry.ts';
 import { bytesAtOnce } from './cache/read/read-ahead.ts';
 import { AT_ONCE_BYTES, SENT_FROM_FILE_BYTES, SENT_FROM_MEMORY_BYTES } from './delivery/pieces.ts';
-import { keptFields, ReuseFields } from './delivery/response-fields.ts';
+import { PresentedFields, ReuseFields, type ReuseKind } from './delivery/response-fields.ts';
 import { frameParts, type PartialSelection, type RangeRules, selectDelivery } from './delivery/selection.ts';
 import type { AdmissionContext } from './guard/admit.ts';
 import { clientName, plainAddress } from './guard/client.ts';
@@ -133,8 +133,6 @@ function hitRules(route: Route, gate: HitGate | undefined): HitRules | undefined
   return { route, gate, policy, ranges: { ...route.ranges, lengthWaitMs: route.lengthWaitMs } };
 }
 
-type FieldsKind = 'whole' | 'partial' | 'multipart' | 'head' | 'notModified';
-
 /** So many forms of the fields of one stored response are kept, for pages of so many origins. */
 const mostPresented = 8;
 
@@ -168,9 +166,9 @@ class PreparedHit {
   }
 
   /** The fields of one kind of response, as the client is to get them. */
-  fieldsFor(kind: FieldsKind, { method, origin }: PlainHead, { scheme }: PlainSource): KeptFields {
+  fieldsFor(kind: ReuseKind, { method, origin }: PlainHead, { scheme }: PlainSource): KeptFields {
     const { present, isSingledOut } = this.rules.gate;
-    const plain = this.fields[kind];
+    const plain = this.fields.of(kind);
     if (present === undefined) return plain;
     // Clients may invent any number of origins: those that the operator has not named are as none.
     const named = origin !== undefined && isSingledOut(origin) ? origin : undefined;
@@ -178,7 +176,7 @@ class PreparedHit {
     const known = this.#presented?.get(name);
     if (known !== undefined) return known;
     const fields: Fields = named === undefined ? noFields : [['origin', named]];
-    const presented = keptFields(present({ method, scheme, fields }, plain.lines));
+    const presented = new PresentedFields(present({ method, scheme, fields }, plain.lines()));
     if (this.#presented === undefined || this.#presented.size >= mostPresented) this.#presented = new Map();
     this.#presented.set(name, presented);
     return presented;
@@ -219,7 +217,7 @@ interface Found {
 /** What of the stored response a request gets. */
 interface Selected {
   readonly status: 200 | 206 | 304;
-  readonly kind: FieldsKind;
+  readonly kind: ReuseKind;
   readonly contentRange?: string;
   /** Of several parts. */
   readonly contentType?: string;

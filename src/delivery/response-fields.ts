@@ -52,65 +52,92 @@ export function representationFields(response: StoredResponse, terms: FieldTerms
   return fields;
 }
 
-/** The fields of the responses that reuse one stored response, without Age, Cache-Status and Content-Range; each made when it is asked for. */
+/** What decides these fields besides the stored ones: see `DeliveryContext`. */
+interface ReuseFieldTerms {
+  readonly forward: (fields: Fields) => Fields;
+  readonly sendsDigest: boolean;
+}
+
+/** The kinds of responses that reuse a stored one: 200, 206 with one part and with several (without its Content-Type), 200 to HEAD, 304. */
+export type ReuseKind = 'whole' | 'partial' | 'multipart' | 'head' | 'notModified';
+
+/** The fields of the responses that reuse one stored response, without Age, Cache-Status and Content-Range. */
 export class ReuseFields {
-  /** Of a 200. */
-  readonly whole: KeptFields;
   readonly #response: StoredResponse;
   readonly #terms: ReuseFieldTerms;
-  #partial: KeptFields | undefined;
-  #head: KeptFields | undefined;
-  #notModified: KeptFields | undefined;
-  #multipart: KeptFields | undefined;
+  #whole: KeptFields | undefined;
+  #others: Partial<Record<ReuseKind, KeptFields>> | undefined;
 
   constructor(response: StoredResponse, terms: ReuseFieldTerms) {
     this.#response = response;
     this.#terms = terms;
-    this.whole = keptFields(this.#forward(fieldsOfReuse(response)));
   }
 
-  /** Of a 206. */
-  get partial(): KeptFields {
-    this.#partial ??= keptFields(this.#forward(partialFields(fieldsOfReuse(this.#response))));
-    return this.#partial;
+  /** Those of one kind: the same object each time. */
+  of(kind: ReuseKind): KeptFields {
+    if (kind === 'whole') {
+      this.#whole ??= new FieldsOfKind(this, kind);
+      return this.#whole;
+    }
+    this.#others ??= {};
+    const kept = this.#others[kind] ?? new FieldsOfKind(this, kind);
+    this.#others[kind] = kept;
+    return kept;
   }
 
-  /** Of a 206 with several parts, without its Content-Type. */
-  get multipart(): KeptFields {
-    this.#multipart ??= keptFields(withoutFields(this.partial.lines, contentTypeOnly));
-    return this.#multipart;
-  }
-
-  /** Of a 200 to HEAD. */
-  get head(): KeptFields {
-    this.#head ??= keptFields(headFields(this.whole.lines));
-    return this.#head;
-  }
-
-  /** Of a 304. */
-  get notModified(): KeptFields {
-    this.#notModified ??= keptFields(selectNotModifiedFields(this.whole.lines));
-    return this.#notModified;
-  }
-
-  #forward(fields: Fields): Fields {
+  /** Makes those of one kind. */
+  make(kind: ReuseKind): Fields {
     const { forward, sendsDigest } = this.#terms;
     const { bodyDigest } = this.#response;
-    return sendsDigest && bodyDigest !== undefined ? withReprDigest(forward(fields), bodyDigest) : forward(fields);
+    const reused = ownFields(this.#response, fieldsReplacedInReuse);
+    const isPartial = kind === 'partial' || kind === 'multipart';
+    const forwarded = forward(isPartial ? withoutFields(reused, fieldsOfWhole) : reused);
+    const fields = sendsDigest && bodyDigest !== undefined ? withReprDigest(forwarded, bodyDigest) : forwarded;
+    switch (kind) {
+      case 'whole':
+      case 'partial':
+        return fields;
+      case 'multipart':
+        return withoutFields(fields, contentTypeOnly);
+      case 'head':
+        return headFields(fields);
+      case 'notModified':
+        return selectNotModifiedFields(fields);
+    }
   }
 }
 
 const contentTypeOnly = new Set(['content-type']);
 
-/** Fields of which nothing was made yet. */
-export function keptFields(lines: Fields): KeptFields {
-  return { lines, text: undefined, list: undefined };
+class FieldsOfKind implements KeptFields {
+  text: KeptFields['text'];
+  list: KeptFields['list'];
+  readonly #fields: ReuseFields;
+  readonly #kind: ReuseKind;
+
+  constructor(fields: ReuseFields, kind: ReuseKind) {
+    this.#fields = fields;
+    this.#kind = kind;
+  }
+
+  lines(): Fields {
+    return this.#fields.make(this.#kind);
+  }
 }
 
-/** What decides these fields besides the stored ones: see `DeliveryContext`. */
-export interface ReuseFieldTerms {
-  readonly forward: (fields: Fields) => Fields;
-  readonly sendsDigest: boolean;
+/** Fields as one client is to get them. */
+export class PresentedFields implements KeptFields {
+  text: KeptFields['text'];
+  list: KeptFields['list'];
+  readonly #lines: Fields;
+
+  constructor(lines: Fields) {
+    this.#lines = lines;
+  }
+
+  lines(): Fields {
+    return this.#lines;
+  }
 }
 
 /** What all responses have that are made from this one while it is reused: the same array for each of them. */

@@ -155,7 +155,8 @@ export interface PlainSource {
 
 /** The fields that all hits of one stored response have, and what a listener has made of them, for the next hit. */
 export interface KeptFields {
-  readonly lines: Fields;
+  /** Makes them: what a listener has made of them is kept instead. */
+  lines(): Fields;
   /** As HTTP/1.1 and as HTTP/2 write them; `false` where they cannot be written, undefined as long as nothing was made of them. */
   text: { readonly text: string; readonly hasDate: boolean } | false | undefined;
   list: readonly string[] | false | undefined;

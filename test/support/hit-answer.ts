@@ -35,7 +35,7 @@ export function responseOf(hit: Hit, now: () => number): ProxyResponse {
   return {
     status,
     fields: [
-      ...hit.fields.lines,
+      ...hit.fields.lines(),
       ['age', String(ageSeconds)],
       ['cache-status', cacheStatus],
       ...more,

@@ -541,7 +541,7 @@ const statusLines = new Map([200, 206, 304].map((status) => [status, formatStatu
  */
 function writeHit(connection: HitPlace, hit: Hit, now: number): boolean {
   const { status, fields, ageSeconds, cacheStatus, contentRange, more, sizeBytes, chunks } = hit;
-  fields.text ??= formatKept(fields.lines);
+  fields.text ??= formatKept(fields.lines());
   if (fields.text === false) return false;
   const { dateLine, keepAlive, writeBuffer, pace } = connection.context;
   let head = `${statusLines.get(status)}${fields.text.text}Age: ${ageSeconds}\r\nCache-Status: ${cacheStatus}\r\n`;
@@ -562,7 +562,9 @@ function writeHit(connection: HitPlace, hit: Hit, now: number): boolean {
 /** False where a field cannot be written. */
 function formatKept(lines: Fields): FieldLines | false {
   try {
-    return formatFieldLines(lines);
+    const { text, hasDate } = formatFieldLines(lines);
+    // One flat text: what it was put together from would be kept with it.
+    return { text: Buffer.from(text, 'latin1').toString('latin1'), hasDate };
   } catch {
     return false;
   }

@@ -223,7 +223,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   /** Writes a hit; false where its fields cannot be written, and nothing has happened then. */
   writeHit(hit: Hit, pace: Pace): boolean {
     const { status, fields, ageSeconds, cacheStatus, contentRange, more, sizeBytes: contentLength, chunks } = hit;
-    fields.list ??= listKept(fields.lines);
+    fields.list ??= listKept(fields.lines());
     if (fields.list === false) return false;
     hit.begin();
     const bytesSent = chunks.length === 0 ? 0 : (contentLength ?? 0);

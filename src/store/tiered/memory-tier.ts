@@ -26,7 +26,9 @@ interface Kept {
 
 interface KeptBody {
   readonly generation: string;
-  readonly blocks: Map<number, Kept>;
+  /** Most bodies have one block: a table for each would cost more than all else of it. */
+  first: Kept | undefined;
+  more: Map<number, Kept> | undefined;
 }
 
 /**
@@ -95,7 +97,8 @@ export class MemoryTier {
 
   /** A block of a generation, or undefined; counts as its use. */
   block(generation: string, index: number): Uint8Array | undefined {
-    const kept = this.#bodies.get(generation)?.blocks.get(index);
+    const body = this.#bodies.get(generation);
+    const kept = body?.first?.index === index ? body.first : body?.more?.get(index);
     if (kept === undefined) return undefined;
     kept.isUsed = true;
     return kept.bytes;
@@ -103,17 +106,23 @@ export class MemoryTier {
 
   /** Keeps a block, in place of an earlier one. One that is larger than all the room is not kept. */
   keepBlock(generation: string, index: number, bytes: Uint8Array): void {
-    const earlier = this.#bodies.get(generation)?.blocks.get(index);
+    const before = this.#bodies.get(generation);
+    const earlier = before?.first?.index === index ? before.first : before?.more?.get(index);
     if (earlier !== undefined) this.#remove(earlier);
     const weight = blockWeight(bytes.length);
     if (!this.#makeRoomFor(weight)) return;
     let body = this.#bodies.get(generation);
     if (body === undefined) {
-      body = { generation, blocks: new Map() };
+      body = { generation, first: undefined, more: undefined };
       this.#bodies.set(generation, body);
     }
     const own = withOwnBuffer(bytes);
-    body.blocks.set(index, this.#add({ key: '', entries: undefined, weight, body, index, bytes: own }));
+    const added = this.#add({ key: '', entries: undefined, weight, body, index, bytes: own });
+    if (body.first === undefined) body.first = added;
+    else {
+      body.more ??= new Map();
+      body.more.set(index, added);
+    }
     this.#blockCount += 1;
   }
 
@@ -175,9 +184,11 @@ export class MemoryTier {
       for (const entry of kept.entries ?? []) this.#byTag.delete(entry, entry.metadata.tags);
       return;
     }
-    body.blocks.delete(index);
+    if (body.first === kept) body.first = undefined;
+    else body.more?.delete(index);
     // A body of the same generation may have been begun anew since.
-    if (body.blocks.size === 0 && this.#bodies.get(body.generation) === body) this.#bodies.delete(body.generation);
+    const isEmpty = body.first === undefined && (body.more === undefined || body.more.size === 0);
+    if (isEmpty && this.#bodies.get(body.generation) === body) this.#bodies.delete(body.generation);
     this.#blockCount -= 1;
   }
 }
