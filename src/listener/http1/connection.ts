@@ -528,6 +528,7 @@ interface HitPlace {
   readonly socket: Socket;
   readonly context: Pick<ConnectionContext, 'writeBuffer' | 'dateLine' | 'keepAlive' | 'pace' | 'now'>;
   readonly movedBytes: number;
+  readonly takesMovable: boolean;
   begin(exchange: RunningExchange): void;
   cutAt(exchange: RunningExchange): void;
   settle(exchange: RunningExchange): void;
@@ -549,15 +550,24 @@ function writeHit(connection: HitPlace, hit: Hit, now: number): boolean {
   for (const [name, value] of more) head += formatLine(name, value);
   if (!fields.text.hasDate) head += dateLine.at(now);
   if (sizeBytes !== undefined) head += `Content-Length: ${sizeBytes}\r\n`;
-  if (writeBuffer.write(connection.socket, `${head}${keepAlive}\r\n`, chunks)) {
+  head += `${keepAlive}\r\n`;
+  if (!connection.takesMovable) {
+    // Over TLS nothing is known when the call is back.
+    const written = new WrittenHit(connection, hit, pace);
+    writeBuffer.write(connection.socket, head, chunks, (error) =>
+      written.settle(error === null || error === undefined),
+    );
+  } else if (writeBuffer.write(connection.socket, head, chunks)) {
     hit.giveBack();
     hit.onDelivered({ bytesSent: chunks.length === 0 ? 0 : (sizeBytes ?? 0), complete: true }, now);
   } else {
-    hit.begin();
-    connection.begin(new WrittenHit(connection, hit, pace));
+    new WrittenHit(connection, hit, pace).waitForEnd();
   }
   return true;
 }
+
+/** Less is hardly ever in the way of what follows; what a client does not take at all ends with its connection. In bytes. */
+const watchedBytes = 16 * 1024;
 
 /** False where a field cannot be written. */
 function formatKept(lines: Fields): FieldLines | false {
@@ -582,16 +592,23 @@ class WrittenHit implements RunningExchange, Pacer {
   readonly isBehind = true;
   readonly #connection: HitPlace;
   readonly #hit: Hit;
-  readonly #endWatch: () => void;
+  readonly #endWatch: (() => void) | undefined;
   #error: ProxyError | undefined;
   #isSettled = false;
 
   constructor(connection: HitPlace, hit: Hit, pace: Pace) {
-    const { socket } = connection;
     this.#connection = connection;
     this.#hit = hit;
-    this.#endWatch = pace.watch(this, (error) => this.#giveUp(error));
-    if (socket.writable) socket.write('', (error) => this.#settle(error === null || error === undefined));
+    const isWatched = (hit.sizeBytes ?? 0) > watchedBytes;
+    this.#endWatch = isWatched ? pace.watch(this, (error) => this.#giveUp(error)) : undefined;
+    hit.begin();
+    connection.begin(this);
+  }
+
+  /** Waits until the kernel has taken what was written. */
+  waitForEnd(): void {
+    const { socket } = this.#connection;
+    if (socket.writable) socket.write('', (error) => this.settle(error === null || error === undefined));
   }
 
   get isBroken(): boolean {
@@ -607,22 +624,24 @@ class WrittenHit implements RunningExchange, Pacer {
   breakBody(): void {}
 
   connectionClosed(): void {
-    this.#settle(false);
+    this.settle(false);
   }
 
-  #giveUp(error: ProxyError): void {
-    this.#error = error;
-    this.#connection.cutAt(this);
-  }
-
-  #settle(isWhole: boolean): void {
+  /** The client has all of it, or will not get more. */
+  settle(isWhole: boolean): void {
     if (this.#isSettled) return;
     this.#isSettled = true;
-    this.#endWatch();
+    this.#endWatch?.();
+    if (isWhole) this.#hit.giveBack();
     const { chunks, sizeBytes = 0 } = this.#hit;
     const error = isWhole ? undefined : (this.#error ?? new ProxyError('client_gone'));
     const delivery = { bytesSent: chunks.length === 0 ? 0 : sizeBytes, complete: isWhole, error };
     this.#hit.onDelivered(delivery, this.#connection.context.now());
     this.#connection.settle(this);
+  }
+
+  #giveUp(error: ProxyError): void {
+    this.#error = error;
+    this.#connection.cutAt(this);
   }
 }

@@ -248,25 +248,33 @@ export class WriteBuffer {
   #slab = Buffer.allocUnsafeSlow(slabBytes);
   #at = 0;
 
-  /** Writes a head, one byte per character, and all that comes after it. Returns whether the kernel has taken it at once. */
-  write(socket: Socket, head: string, chunks: readonly Uint8Array[]): boolean {
+  /**
+   * Writes a head, one byte per character, and all that comes after it. Returns whether the kernel has taken it at once. `onTaken` is
+   * called when it has taken all of it or will not: for those who cannot know it at once, as over TLS.
+   */
+  write(
+    socket: Socket,
+    head: string,
+    chunks: readonly Uint8Array[],
+    onTaken?: (error?: Error | null) => void,
+  ): boolean {
     if (!socket.writable) return false;
     let sizeBytes = head.length;
     for (const chunk of chunks) sizeBytes += chunk.length;
     if (sizeBytes === head.length) {
-      if (head !== '') socket.write(head, 'latin1');
+      if (head !== '') socket.write(head, 'latin1', onTaken);
       return hasTaken(socket);
     }
     if (sizeBytes <= joinedBytes) {
       const joined = this.join(head, chunks, sizeBytes);
-      socket.write(joined);
+      socket.write(joined, onTaken);
       const isTaken = hasTaken(socket);
       if (isTaken) this.takeBack(joined);
       return isTaken;
     }
     socket.cork();
     if (head !== '') socket.write(head, 'latin1');
-    for (const chunk of chunks) socket.write(chunk);
+    for (const [at, chunk] of chunks.entries()) socket.write(chunk, at + 1 === chunks.length ? onTaken : undefined);
     socket.uncork();
     return hasTaken(socket);
   }
