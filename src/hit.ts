@@ -9,17 +9,28 @@ import { hitStatus } from './cache/answers/answers.ts';
 import type { Cache } from './cache/cache.ts';
 import type { CachePolicy } from './cache/inquiry.ts';
 import { bytesAtOnce } from './cache/read/read-ahead.ts';
-import { AT_ONCE_BYTES, SENT_FROM_FILE_BYTES, SENT_FROM_MEMORY_BYTES } from './delivery/pieces.ts';
+import { AT_ONCE_BYTES, MovableSpan, SENT_FROM_FILE_BYTES, SENT_FROM_MEMORY_BYTES } from './delivery/pieces.ts';
 import { PresentedFields, ReuseFields, type ReuseKind } from './delivery/response-fields.ts';
 import { frameParts, type PartialSelection, type RangeRules, selectDelivery } from './delivery/selection.ts';
 import type { AdmissionContext } from './guard/admit.ts';
 import { clientName, plainAddress } from './guard/client.ts';
+import { forwardedRequestFields } from './guard/fields/forwarding.ts';
 import type { HitGate } from './guard/gate.ts';
 import { onceForEach } from './http/collections.ts';
 import { type Fields, fieldValue } from './http/fields.ts';
-import type { Delivery, Hit, HitRoad, KeptFields, PlainHead, PlainSource } from './http/message.ts';
+import type {
+  BodyStream,
+  Delivery,
+  Hit,
+  HitRoad,
+  KeptFields,
+  MovableBytes,
+  PlainHead,
+  PlainSource,
+  ProxyRequest,
+} from './http/message.ts';
 import type { StoredResponse } from './http/stored-response.ts';
-import { createPlainRouter, policyOf } from './routing/inquiry.ts';
+import { createInquiry, createPlainRouter, policyOf, routeRequest } from './routing/inquiry.ts';
 import type { Route } from './routing/router.ts';
 import { formatCacheStatus } from './semantics/cache-status.ts';
 import { isAnonymous } from './semantics/identity.ts';
@@ -34,8 +45,8 @@ const noChunks: readonly Uint8Array[] = [];
 const begun: BegunEvent = { kind: 'begun', what: 'request' };
 
 /** What the road needs from the proxy. */
-export interface HitContext extends Pick<AdmissionContext, 'router' | 'gateOf' | 'trust'> {
-  readonly cache: Pick<Cache, 'store'>;
+export interface HitContext extends Pick<AdmissionContext, 'router' | 'gateOf' | 'trust' | 'pseudonym'> {
+  readonly cache: Pick<Cache, 'store' | 'present'>;
   readonly emit: Emit;
   /** Random bytes, for boundaries. */
   readonly random: (size: number) => Uint8Array;
@@ -225,6 +236,8 @@ interface Selected {
   readonly chunks: readonly Uint8Array[];
   /** Whether some of the chunks may have to be given back. */
   readonly isLent?: boolean;
+  /** The bytes that the system sends from a file, in place of chunks. */
+  readonly file?: Span;
 }
 
 const notModified: Selected = { status: 304, kind: 'notModified', chunks: noChunks };
@@ -257,7 +270,11 @@ function select(found: Found): Selected | undefined {
   return selectSpan(found, { start: 0, end: sizeBytes }, undefined);
 }
 
-function selectSpan({ entry, client }: Found, span: Span, contentRange: string | undefined): Selected | undefined {
+function selectSpan(
+  { entry, client, prepared }: Found,
+  span: Span,
+  contentRange: string | undefined,
+): Selected | undefined {
   const { start, end } = span;
   const { blockSizeBytes } = client.context.cache.store;
   const sizeBytes = end - start;
@@ -266,16 +283,23 @@ function selectSpan({ entry, client }: Found, span: Span, contentRange: string |
   const mayMove = sizeBytes >= SENT_FROM_FILE_BYTES && client.source.takesMovable;
   const isInBlock = sizeBytes > 0 && end <= blockStart + blockSizeBytes;
   const block = isInBlock && !(mayMove && sizeBytes >= SENT_FROM_MEMORY_BYTES) ? entry.peekBlock(index) : undefined;
-  // What the system can send from the file by itself goes the whole road.
-  if (block === undefined && mayMove && entry.canMove?.(start, end) === true) return undefined;
+  const isMovable =
+    block === undefined && mayMove && sizeBytes <= AT_ONCE_BYTES && entry.canMove?.(start, end) === true;
+  // Behind a gate that takes credentials away the whole road has to read what the system leaves.
+  if (isMovable && prepared.rules.gate.pass !== undefined) return undefined;
+  if (isMovable) return selectedSpan(contentRange, { sizeBytes, chunks: noChunks, file: span });
   const isLent = block === undefined;
   const chunks = isLent
     ? readAtOnce(entry, blockSizeBytes, span)
     : [block.subarray(start - blockStart, end - blockStart)];
   if (chunks === undefined) return undefined;
+  return selectedSpan(contentRange, { sizeBytes, chunks, isLent });
+}
+
+function selectedSpan(contentRange: string | undefined, content: Omit<Selected, 'status' | 'kind'>): Selected {
   return contentRange === undefined
-    ? { status: 200, kind: 'whole', sizeBytes, chunks, isLent }
-    : { status: 206, kind: 'partial', contentRange, sizeBytes, chunks, isLent };
+    ? { status: 200, kind: 'whole', ...content }
+    : { status: 206, kind: 'partial', contentRange, ...content };
 }
 
 /** Bytes of several blocks, or of one that has to be read; undefined where that takes longer than this tick. */
@@ -312,6 +336,7 @@ class MemoryHit implements Hit {
   readonly cacheStatus: string;
   readonly #found: Found;
   readonly #selected: Selected;
+  readonly file: Hit['file'];
   #isAtOnce = true;
 
   constructor(found: Found, selected: Selected, limits: Fields) {
@@ -333,6 +358,9 @@ class MemoryHit implements Hit {
     this.cacheStatus = prepared.cacheStatus;
     this.#found = found;
     this.#selected = selected;
+    const { file } = selected;
+    const movable: Hit['file'] = file && ((owner) => new StoredSpan(found, file, owner));
+    this.file = movable;
   }
 
   begin(): void {
@@ -377,5 +405,54 @@ class MemoryHit implements Hit {
       errorDetail: error?.detail,
       isAtOnce: this.#isAtOnce,
     });
+  }
+}
+
+/** Bytes of an entry that the system sends from its file. What it leaves is read as on the whole road. */
+class StoredSpan implements MovableBytes {
+  readonly #found: Found;
+  readonly #span: Span;
+  readonly #owner: { readonly signal: AbortSignal };
+
+  constructor(found: Found, span: Span, owner: { readonly signal: AbortSignal }) {
+    this.#found = found;
+    this.#span = span;
+    this.#owner = owner;
+  }
+
+  moveTo(socket: number, head: Uint8Array): number {
+    return this.#found.entry.move?.(socket, head, this.#span.start, this.#span.end) ?? 0;
+  }
+
+  rest(offset: number): Promise<BodyStream> {
+    const { head, client, receivedAt, entry } = this.#found;
+    const { context, source } = client;
+    const { method, authority, target, version } = head;
+    const request: ProxyRequest = {
+      method,
+      scheme: source.scheme,
+      authority,
+      target,
+      version,
+      fields: head.readFields(),
+      body: undefined,
+      bodySizeBytes: undefined,
+      peer: source.peer,
+      receivedAt,
+      takesMovable: source.takesMovable,
+      signal: this.#owner.signal,
+      sendInterim: () => {},
+    };
+    const routed = routeRequest(request, context.router);
+    const { route } = routed;
+    const forwardedFor = { address: client.address, forwardedFor: [] };
+    const inquiry = createInquiry(request, routed, context.router, {
+      origin: context.gateOf(route).lend(routed, client.name).origin,
+      client: client.name,
+      originFields: () => forwardedRequestFields(request, forwardedFor, route, context.pseudonym),
+      onInterim: () => {},
+    });
+    const representation = context.cache.present(entry, inquiry);
+    return new MovableSpan(representation, this.#span, request).rest(offset);
   }
 }

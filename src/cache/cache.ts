@@ -8,7 +8,7 @@ import { hasField } from '../http/fields.ts';
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import { LogThrottle } from '../store/log-throttle.ts';
 import type { Store, StoredEntry } from '../store/store.ts';
-import type { Answer } from './answer.ts';
+import type { Answer, Representation } from './answer.ts';
 import { failedStatus } from './answers/answers.ts';
 import { Pass } from './answers/pass.ts';
 import { FetchedAnswers, StoredAnswers } from './answers/stored-answers.ts';
@@ -50,6 +50,8 @@ export interface Cache {
   answer(inquiry: Inquiry): Answer | Promise<Answer>;
   /** What it answers from. */
   readonly store: Pick<Store, 'peek' | 'blockSizeBytes'>;
+  /** Makes a stored entry readable for a request; a block that turns out to be damaged is fetched again. */
+  present(entry: StoredEntry, inquiry: Inquiry): Representation;
   /** What the origin says, for a request whose stored bytes cannot be read now. Rejects with `ProxyError`. */
   passBy(inquiry: Inquiry): Promise<Answer>;
   /** What `answer` would do now. Asks nothing of the origin and changes nothing. */
@@ -119,6 +121,10 @@ class StoreCache implements Cache {
     const entries = this.#context.store.peek(inquiry.key);
     if (entries !== undefined) return this.#answerFrom(entries, inquiry);
     return this.#context.store.find(inquiry.key).then((found) => this.#answerFrom(found, inquiry));
+  }
+
+  present(entry: StoredEntry, inquiry: Inquiry): Representation {
+    return this.#stored.present(entry, inquiry);
   }
 
   async passBy(inquiry: Inquiry): Promise<Answer> {

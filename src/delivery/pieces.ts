@@ -70,7 +70,7 @@ function fileBody(
 }
 
 /** A span of a stored file that the system can send. */
-class MovableSpan implements MovableBytes {
+export class MovableSpan implements MovableBytes {
   readonly #representation: Representation;
   readonly #span: Span;
   readonly #request: Pick<ProxyRequest, 'signal'>;

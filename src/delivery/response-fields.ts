@@ -112,6 +112,7 @@ const contentTypeOnly = new Set(['content-type']);
 class FieldsOfKind implements KeptFields {
   text: KeptFields['text'];
   list: KeptFields['list'];
+  kept: KeptFields['kept'];
   readonly #fields: ReuseFields;
   readonly #kind: ReuseKind;
 
@@ -129,6 +130,7 @@ class FieldsOfKind implements KeptFields {
 export class PresentedFields implements KeptFields {
   text: KeptFields['text'];
   list: KeptFields['list'];
+  kept: KeptFields['kept'];
   readonly #lines: Fields;
 
   constructor(lines: Fields) {

@@ -160,6 +160,8 @@ export interface KeptFields {
   /** As HTTP/1.1 and as HTTP/2 write them; `false` where they cannot be written, undefined as long as nothing was made of them. */
   text: { readonly text: string; readonly hasDate: boolean } | false | undefined;
   list: readonly string[] | false | undefined;
+  /** As `lines` made them, where they are wanted again and again. */
+  kept: Fields | undefined;
 }
 
 /** A response from memory that can be written at once. */
@@ -176,6 +178,11 @@ export interface Hit {
   readonly sizeBytes: number | undefined;
   /** The content; none for HEAD and in a 304. */
   readonly chunks: readonly Uint8Array[];
+  /**
+   * The content, where the system can send it from a file by itself; `chunks` are empty then. `owner` is asked for its signal where
+   * some of it has to be read. Undefined where the content is `chunks`.
+   */
+  readonly file: ((owner: { readonly signal: AbortSignal }) => MovableBytes) | undefined;
   /** Called where it takes time until the client has it: before `onDelivered`, in the tick in which it was written. */
   begin(): void;
   /** The system has taken every byte of the content, or a copy of it: the memory is used again. To be called once at most. */

@@ -51,6 +51,8 @@ const pipelinedRequests = 100;
 export interface ConnectionOwner extends ConnectionContext {
   /** Takes a request whose head has come. `rest` is what has come after it. */
   take(connection: Connection, parsed: ParsedHead, rest: Buffer): void;
+  /** Has the system send a hit from its file. */
+  sendFile(connection: Connection, head: PlainHead, hit: Hit, file: NonNullable<Hit['file']>): void;
   forget(connection: Connection): void;
 }
 
@@ -320,7 +322,9 @@ export class Connection implements SocketUser, PlainSource {
     if (handler.hit === undefined || this.socket.writableLength > 0) return false;
     const receivedAt = now();
     const hit = handler.hit(head, this, receivedAt);
-    return hit !== undefined && writeHit(this, hit, receivedAt);
+    if (hit?.file === undefined) return hit !== undefined && writeHit(this, hit, receivedAt);
+    this.context.sendFile(this, head, hit, hit.file);
+    return true;
   }
 
   /** Returns what comes after the body. */

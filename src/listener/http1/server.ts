@@ -5,8 +5,8 @@
 
 import type { Socket } from 'node:net';
 import { errorResponse } from '../../delivery/problem.ts';
-import { type Fields, fieldValue, listMembers } from '../../http/fields.ts';
-import type { Handler, Peer } from '../../http/message.ts';
+import { type Field, type Fields, fieldValue, listMembers } from '../../http/fields.ts';
+import type { Delivery, Handler, Hit, Peer, PlainHead } from '../../http/message.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import type { RequestHead, Tunnel } from '../listener.ts';
 import type { ConnectionServer, ProtocolOptions } from '../protocol.ts';
@@ -130,6 +130,19 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     const { head, framing } = reception;
     const request = exchange.receive(head, framing, limits);
     answer(exchange, request, this.#context);
+  }
+
+  sendFile(connection: Connection, { method, target }: PlainHead, hit: Hit, file: NonNullable<Hit['file']>): void {
+    const { status, fields, ageSeconds, cacheStatus, contentRange, more, sizeBytes = 0 } = hit;
+    fields.kept ??= fields.lines();
+    const lines: Field[] = [...fields.kept, ['age', String(ageSeconds)], ['cache-status', cacheStatus], ...more];
+    if (contentRange !== undefined) lines.push(['content-range', contentRange]);
+    // No body of a request is to come, and no trailers follow: nothing else is asked of its fields.
+    const exchange = new Exchange(connection, { method, target, version: '1.1', fields: [] });
+    hit.begin();
+    const onDelivered = (delivery: Delivery): void => hit.onDelivered(delivery, this.now());
+    const body = { kind: 'file', sizeBytes, bytes: file(exchange) } as const;
+    respond(exchange, { status, fields: lines, body, onDelivered }, this.#context);
   }
 
   forget(connection: Connection): void {
