@@ -360,7 +360,7 @@ const ROUND_MS = 1000;
 
 /**
  * Keys under which the store below was found to have nothing a moment ago: a miss looks its key up again before it is stored. Two
- * sets in turn, so that no key is removed by itself: see `http/short-lived.ts`.
+ * sets in turn, so that no key is removed by itself: see `http/collections.ts`.
  */
 class AbsentKeys {
   readonly #now: () => number;
