@@ -59,7 +59,7 @@ export function createHitRoad(context: HitContext): HitRoad {
   const { store } = context.cache;
   const findKey = createPlainRouter(context.router, (route) => hitRules(route, context.gateOf(route).hits));
   const preparedOf = onceForEach((_stored: StoredResponse): { last: PreparedHit | undefined } => ({ last: undefined }));
-  return (head, source, receivedAt) => {
+  const find: HitRoad = (head, source, receivedAt) => {
     const known = source.known instanceof Client ? source.known : undefined;
     const client = known?.context === context ? known : new Client(context, source);
     if (client.isProxy) return undefined;
@@ -77,6 +77,14 @@ export function createHitRoad(context: HitContext): HitRoad {
     const passed = client.pass(found.rules.gate, head);
     if (passed === undefined || !prepared.isFor(head, receivedAt)) return undefined;
     return selectHit({ head, client, user: passed.user, receivedAt, entry, prepared });
+  };
+  return (head, source, receivedAt) => {
+    try {
+      return find(head, source, receivedAt);
+    } catch {
+      // The whole road meets the same fault, and answers it.
+      return undefined;
+    }
   };
 }
 

@@ -1,7 +1,7 @@
 /** The road of a hit answers as the whole road does: what differs between the two is a fault of the shorter one. */
 
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import { type CredentialRules, createAccess } from '../src/guard/access/access.ts';
 import { createTokenTable } from '../src/guard/access/authorization.ts';
@@ -426,6 +426,16 @@ describe('the road of a hit', () => {
     await keep(proxy.store, plain, '');
     await purge('hard');
     expect(isHit()).toBe(false);
+    await proxy.close();
+  });
+
+  it('leaves a request at which it fails to the whole road', async () => {
+    const proxy = createWholeProxy();
+    await keep(proxy.store, plain, '');
+    vi.spyOn(proxy.store, 'peek').mockImplementation(() => {
+      throw new Error('the store is broken');
+    });
+    expect(hitOf(proxy.handler, requestOf({}, proxy.clock.now()))).toBeUndefined();
     await proxy.close();
   });
 });
