@@ -59,28 +59,25 @@ export function createHitRoad(context: HitContext): HitRoad {
   const { store } = context.cache;
   const findKey = createPlainRouter(context.router, (route) => hitRules(route, context.gateOf(route).hits));
   const preparedOf = onceForEach((_stored: StoredResponse): { last: PreparedHit | undefined } => ({ last: undefined }));
-  const find: HitRoad = (head, source, receivedAt) => {
-    const known = source.known instanceof Client ? source.known : undefined;
-    const client = known?.context === context ? known : new Client(context, source);
-    if (client.isProxy) return undefined;
-    const found = findKey(source.scheme, head.authority, head.target);
-    if (found?.rules === undefined) return undefined;
-    const entries = store.peek(found.key);
-    const entry = entries?.[0];
-    if (entry === undefined || entries?.length !== 1 || !entry.isComplete || entry.pinnedUntil !== undefined)
-      return undefined;
-    const kept = preparedOf(entry.metadata);
-    if (kept.last?.rules !== found.rules) {
-      kept.last = new PreparedHit(entry.metadata, found.rules, context.forward);
-    }
-    const prepared = kept.last;
-    const passed = client.pass(found.rules.gate, head);
-    if (passed === undefined || !prepared.isFor(head, receivedAt)) return undefined;
-    return selectHit({ head, client, user: passed.user, receivedAt, entry, prepared });
-  };
   return (head, source, receivedAt) => {
     try {
-      return find(head, source, receivedAt);
+      const known = source.known instanceof Client ? source.known : undefined;
+      const client = known?.context === context ? known : new Client(context, source);
+      if (client.isProxy) return undefined;
+      const found = findKey(source.scheme, head.authority, head.target);
+      if (found?.rules === undefined) return undefined;
+      const entries = store.peek(found.key);
+      const entry = entries?.[0];
+      if (entry === undefined || entries?.length !== 1 || !entry.isComplete || entry.pinnedUntil !== undefined)
+        return undefined;
+      const kept = preparedOf(entry.metadata);
+      if (kept.last?.rules !== found.rules) {
+        kept.last = new PreparedHit(entry.metadata, found.rules, context.forward);
+      }
+      const prepared = kept.last;
+      const passed = client.pass(found.rules.gate, head);
+      if (passed === undefined || !prepared.isFor(head, receivedAt)) return undefined;
+      return selectHit({ head, client, user: passed.user, receivedAt, entry, prepared });
     } catch {
       // The whole road meets the same fault, and answers it.
       return undefined;
