@@ -71,7 +71,8 @@ describe('ffprobe, in front of an origin with ranges, of a long video with its i
     const { code, stdout, stderr } = await runProgram('ffprobe', args, '/');
     expect(code, stderr).toBe(0);
     expect(stdout.toString().trim()).toBe('60.000000');
-    // It reads the first megabytes for the formats of its streams, and three places besides.
-    expect(origin.bytes).toBeLessThan(film.length / 5);
+    // It reads the first megabytes for the formats of its streams, and three places besides: a fifth of the file, and what comes
+    // from the origin before a busy ffprobe seeks. Without ranges of a bounded length it is more than two thirds.
+    expect(origin.bytes).toBeLessThan(film.length / 3);
   });
 });

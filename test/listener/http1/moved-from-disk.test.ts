@@ -208,18 +208,23 @@ describe.each(ways)('bytes from the disk, %s', (_way, move) => {
   });
 
   it('of less than 128 KiB are copied from memory, where it has them', async () => {
-    const { ground, reads } = await open(move, 'tcp', 2 * sizeBytes);
-    const ask = async (range: string) => {
-      const before = reads.bytes;
-      const { kind } = await ground.bodyFor({ fields: { range } });
-      return [kind, reads.bytes - before];
+    const openAsked = async () => {
+      const { ground, reads } = await open(move, 'tcp', 2 * sizeBytes);
+      const ask = async (range: string) => {
+        const before = reads.bytes;
+        const { kind } = await ground.bodyFor({ fields: { range } });
+        return [kind, reads.bytes - before];
+      };
+      await ask('bytes=100-199');
+      return ask;
     };
-    await ask('bytes=100-199');
+    const ask = await openAsked();
     expect([await ask('bytes=65536-131071'), await ask('bytes=2000000-2131070')]).toEqual([
       ['bytes', 0],
       ['bytes', 0],
     ]);
-    expect(await ask('bytes=2000000-2131071')).toEqual(['file', 139_264]);
+    // A file is closed after a second without use, which a busy machine may take between two requests.
+    await expect.poll(async () => (await openAsked())('bytes=2000000-2131071')).toEqual(['file', 139_264]);
   });
 
   it('are mended where a file was damaged, a minute after it was checked', async () => {
