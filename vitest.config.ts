@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
-import { wireNames } from './test/support/wire-names.ts';
+import { wireNames } from './test/support/wire/wire-names.ts';
 
 /** Chance is given fewer tries over wires, which are slow; a number that is asked for holds for them too. */
 const { RANGEWAY_TEST_RUNS = '30' } = process.env;

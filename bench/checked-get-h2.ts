@@ -3,8 +3,8 @@
 import { once } from 'node:events';
 import { type ClientHttp2Session, connect } from 'node:http2';
 import type { Span } from '../src/bytes/span.ts';
-import { isPeriodic } from '../test/support/periodic-body.ts';
-import { testAuthority } from '../test/support/tls-certificate.ts';
+import { isPeriodic } from '../test/support/values/periodic-body.ts';
+import { testAuthority } from '../test/support/values/tls-certificate.ts';
 import { BenchFault } from './fault.ts';
 import type { SampleFile } from './sample-file.ts';
 

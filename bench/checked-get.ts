@@ -3,8 +3,8 @@
 import { Agent, get, type IncomingMessage } from 'node:http';
 import { get as getSecurely, Agent as SecureAgent } from 'node:https';
 import type { Span } from '../src/bytes/span.ts';
-import { isPeriodic, periodicPiece } from '../test/support/periodic-body.ts';
-import { testAuthority } from '../test/support/tls-certificate.ts';
+import { isPeriodic, periodicPiece } from '../test/support/values/periodic-body.ts';
+import { testAuthority } from '../test/support/values/tls-certificate.ts';
 import { BenchFault } from './fault.ts';
 import type { Question } from './load/load.ts';
 import { etagOf } from './load/requests.ts';

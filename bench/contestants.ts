@@ -2,7 +2,7 @@
 
 import { mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { writeTestCertificate } from '../test/support/tls-certificate.ts';
+import { writeTestCertificate } from '../test/support/values/tls-certificate.ts';
 import type { CoreList } from './cores.ts';
 import type { LoadGenerator } from './load/load.ts';
 import type { Origin } from './origin/origin.ts';

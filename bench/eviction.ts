@@ -1,7 +1,7 @@
 /** Hit ratios of the order in which the store evicts, and of LRU, on traces that are the same in every run. */
 
-import { LruModel, type NameCache, SieveModel } from '../test/support/eviction-models.ts';
-import { type TraceOptions, trace } from '../test/support/traces.ts';
+import { LruModel, type NameCache, SieveModel } from '../test/support/stores/eviction-models.ts';
+import { type TraceOptions, trace } from '../test/support/stores/traces.ts';
 import { formatTable } from './table.ts';
 
 /** What `--only` calls it. */

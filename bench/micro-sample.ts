@@ -4,8 +4,8 @@ import type { CachePolicy } from '../src/cache/inquiry.ts';
 import type { Fields } from '../src/http/fields.ts';
 import type { ProxyRequest } from '../src/http/message.ts';
 import type { StoredResponse } from '../src/http/stored-response.ts';
-import { defaultCaching } from '../test/support/default-caching.ts';
-import { quietFillPolicy } from '../test/support/quiet-fill-policy.ts';
+import { defaultCaching } from '../test/support/proxies/default-caching.ts';
+import { quietFillPolicy } from '../test/support/proxies/quiet-fill-policy.ts';
 
 /** When it is asked for, in epoch milliseconds: a minute after it was stored. */
 export const now = Date.UTC(2026, 0, 2, 12, 1);

@@ -2,7 +2,7 @@
 
 import { get, type IncomingMessage } from 'node:http';
 import type { Span } from '../src/bytes/span.ts';
-import { isPeriodic } from '../test/support/periodic-body.ts';
+import { isPeriodic } from '../test/support/values/periodic-body.ts';
 import { BenchFault } from './fault.ts';
 
 /** A client to which nothing comes for so long gives up. */

@@ -24,12 +24,12 @@ import type { Origin } from '../src/origin/origin.ts';
 import { formatHttpDate } from '../src/semantics/http-date.ts';
 import type { Store, StoredEntry } from '../src/store/store.ts';
 import type { RequestEvent } from '../src/telemetry/events.ts';
-import { requestOf, type Sent } from './support/direct-client.ts';
-import { hitOf, responseOf } from './support/hit-answer.ts';
+import { requestOf, type Sent } from './support/clients/direct-client.ts';
+import { hitOf, responseOf } from './support/clients/hit-answer.ts';
 
-import { boundlessAllowances, noLimits, openAccess } from './support/open-gate.ts';
-import { patternBytes } from './support/pattern-body.ts';
-import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from './support/whole-proxy.ts';
+import { boundlessAllowances, noLimits, openAccess } from './support/proxies/open-gate.ts';
+import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from './support/proxies/whole-proxy.ts';
+import { patternBytes } from './support/values/pattern-body.ts';
 
 const { RANGEWAY_TEST_RUNS = '2000' } = process.env;
 const numRuns = Number(RANGEWAY_TEST_RUNS);

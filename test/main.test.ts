@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { checkConfig } from '../src/config/load.ts';
 import { type RunningServer, start } from '../src/main.ts';
 import type { FillEvent, ServerEvent } from '../src/telemetry/events.ts';
-import { patternBytes } from './support/pattern-body.ts';
+import { patternBytes } from './support/values/pattern-body.ts';
 
 const size = 300_000;
 const whole = patternBytes(0, size);

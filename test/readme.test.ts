@@ -4,8 +4,8 @@ import { dirname, join, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, describe, expect, it } from 'vitest';
 import { checkConfig } from '../src/config/load.ts';
-import { itWith, runProgram } from './support/programs.ts';
-import { projectDirectory, startLine } from './support/rangeway-process.ts';
+import { itWith, runProgram } from './support/processes/programs.ts';
+import { projectDirectory, startLine } from './support/processes/rangeway-process.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'rangeway-readme-'));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));

@@ -8,7 +8,12 @@ import type { LogLevel } from '../src/admin/operations.ts';
 import type { Config } from '../src/config/schema.ts';
 import { type RunningServer, type StartOptions, start } from '../src/main.ts';
 import type { ServerEvent } from '../src/telemetry/events.ts';
-import { configOf, openPlainOrigin, type PlainOrigin, type WrittenConfig } from './support/reloaded-server.ts';
+import {
+  configOf,
+  openPlainOrigin,
+  type PlainOrigin,
+  type WrittenConfig,
+} from './support/processes/reloaded-server.ts';
 
 let origin: PlainOrigin;
 let dir: string;

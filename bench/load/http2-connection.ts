@@ -5,7 +5,7 @@
 
 import { performance } from 'node:perf_hooks';
 import { connect, type TLSSocket } from 'node:tls';
-import { testAuthority } from '../../test/support/tls-certificate.ts';
+import { testAuthority } from '../../test/support/values/tls-certificate.ts';
 import { type ConnectionPlan, commonCipher } from './load-connection.ts';
 
 /** Requests under way on each connection. */

@@ -3,7 +3,7 @@
 import { connect, type Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import { connect as connectSecurely } from 'node:tls';
-import { testAuthority } from '../../test/support/tls-certificate.ts';
+import { testAuthority } from '../../test/support/values/tls-certificate.ts';
 
 /** The same for all servers, which prefer different ones. */
 export const commonCipher = 'TLS_AES_128_GCM_SHA256';

@@ -6,10 +6,10 @@ import { onceForEach } from '../../src/http/collections.ts';
 import type { Fields } from '../../src/http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { selectSpan } from '../../src/semantics/range.ts';
-import { createAnsweringOrigin } from '../../test/support/answering-origin.ts';
-import { defaultCaching } from '../../test/support/default-caching.ts';
-import { createFakeClock } from '../../test/support/fake-clock.ts';
-import { RoadGround } from '../../test/support/road-ground.ts';
+import { createFakeClock } from '../../test/support/clocks/fake-clock.ts';
+import { createAnsweringOrigin } from '../../test/support/origins/answering-origin.ts';
+import { defaultCaching } from '../../test/support/proxies/default-caching.ts';
+import { RoadGround } from '../../test/support/proxies/road-ground.ts';
 import type { MicroCase } from '../micro-case.ts';
 import { now, request, requestFields, sizeBytes, stored } from '../micro-sample.ts';
 

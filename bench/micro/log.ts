@@ -5,7 +5,7 @@ import { systemClock } from '../../src/setup/system.ts';
 import type { Emit } from '../../src/telemetry/events.ts';
 import { createLog } from '../../src/telemetry/log.ts';
 import { redact } from '../../src/telemetry/redact.ts';
-import { sampleRequest as event } from '../../test/support/sample-events.ts';
+import { sampleRequest as event } from '../../test/support/proxies/sample-events.ts';
 import type { MicroCase } from '../micro-case.ts';
 
 const stream = new LineBuffer({

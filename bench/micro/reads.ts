@@ -5,7 +5,7 @@ import { readFileInto } from '../../src/setup/store.ts';
 import { isOnTrace, pieceBytes, tracedSumOf } from '../../src/store/disk/bodies/block-sums.ts';
 import { LentBuffers, QuickReads } from '../../src/store/disk/bodies/synchronous-io.ts';
 import { MemoryTier } from '../../src/store/tiered/memory-tier.ts';
-import { patternBytes } from '../../test/support/pattern-body.ts';
+import { patternBytes } from '../../test/support/values/pattern-body.ts';
 import type { MicroCase } from '../micro-case.ts';
 
 const KiB = 1024;

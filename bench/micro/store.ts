@@ -3,9 +3,9 @@
 import { blockSum } from '../../src/store/disk/bodies/block-sums.ts';
 import { parseRow, rowSum } from '../../src/store/disk/index/index-rows.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
-import { patternBytes } from '../../test/support/pattern-body.ts';
-import { sequentialIds } from '../../test/support/sequential-ids.ts';
-import { storeSample } from '../../test/support/stored-sample.ts';
+import { sequentialIds } from '../../test/support/clocks/sequential-ids.ts';
+import { storeSample } from '../../test/support/stores/stored-sample.ts';
+import { patternBytes } from '../../test/support/values/pattern-body.ts';
 import type { MicroCase } from '../micro-case.ts';
 import { now, sizeBytes, stored } from '../micro-sample.ts';
 

@@ -7,7 +7,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Span } from '../../src/bytes/span.ts';
 import { createTokenBucket, paceBody } from '../../src/cli/demo/legacy-origin.ts';
-import { periodicPiece } from '../../test/support/periodic-body.ts';
+import { periodicPiece } from '../../test/support/values/periodic-body.ts';
 import type { OriginCounters, PeriodicOriginOptions } from './origin.ts';
 import { burstBytes, systemClock } from './pace.ts';
 

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createTokenBucket, paceBody, type TokenBucket } from '../../src/cli/demo/legacy-origin.ts';
-import { periodicPiece } from '../../test/support/periodic-body.ts';
+import { periodicPiece } from '../../test/support/values/periodic-body.ts';
 import { windowOf } from '../sample-file.ts';
 import type { OriginCounters, WindowOriginOptions } from './origin.ts';
 import { burstBytes, systemClock } from './pace.ts';

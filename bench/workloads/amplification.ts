@@ -2,7 +2,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import { type Span, SpanSet, spanSize } from '../../src/bytes/span.ts';
-import { seededRandom } from '../../test/support/traces.ts';
+import { seededRandom } from '../../test/support/stores/traces.ts';
 import type { Origin, OriginCounters, PeriodicOriginOptions } from '../origin/origin.ts';
 import { blockBytes } from '../peers/peer.ts';
 import { type PeriodicRead, readPeriodic } from '../periodic-read.ts';

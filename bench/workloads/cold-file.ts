@@ -2,7 +2,7 @@
 
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Span } from '../../src/bytes/span.ts';
-import { seededRandom } from '../../test/support/traces.ts';
+import { seededRandom } from '../../test/support/stores/traces.ts';
 import { checkedGet } from '../checked-get.ts';
 import { sampleFile } from '../sample-file.ts';
 import { type Measurement, type Metric, startTarget, type Target, type Workload } from './workload.ts';

@@ -8,8 +8,8 @@ import { openAdminListener } from '../../src/admin/admin-listener.ts';
 import type { Operations } from '../../src/admin/operations.ts';
 import { type BindPlace, openSocket } from '../../src/listener/accept/bind.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
-import { fakeOperations, type OperationCall } from '../support/fake-operations.ts';
-import { RawClient, type RawResponse, rawValues } from '../support/raw-client.ts';
+import { RawClient, type RawResponse, rawValues } from '../support/clients/raw-client.ts';
+import { fakeOperations, type OperationCall } from '../support/proxies/fake-operations.ts';
 
 export const rightToken = 'the-right-token-of-20';
 

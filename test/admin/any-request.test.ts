@@ -7,7 +7,7 @@ import { createAdminHandler } from '../../src/admin/admin-listener.ts';
 import { endpoints } from '../../src/admin/endpoints.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
-import { fakeOperations } from '../support/fake-operations.ts';
+import { fakeOperations } from '../support/proxies/fake-operations.ts';
 import { rightToken } from './admin-ground.ts';
 
 function createGround() {

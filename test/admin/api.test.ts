@@ -5,7 +5,7 @@ import { endpoints } from '../../src/admin/endpoints.ts';
 import { statusesOf } from '../../src/admin/openapi.ts';
 import { OperationFault, type WarmOrder } from '../../src/admin/operations.ts';
 import type { Explanation } from '../../src/delivery/explanation.ts';
-import { type OperationCall, someDetails, someEntry } from '../support/fake-operations.ts';
+import { type OperationCall, someDetails, someEntry } from '../support/proxies/fake-operations.ts';
 import { asOperator, openAdminGround, withJson } from './admin-ground.ts';
 
 const json = 'application/json';

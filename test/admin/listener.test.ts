@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 import { openAdmin } from '../../src/setup/admin.ts';
-import { fakeOperations } from '../support/fake-operations.ts';
-import { RawClient } from '../support/raw-client.ts';
-import { until } from '../support/until.ts';
+import { RawClient } from '../support/clients/raw-client.ts';
+import { until } from '../support/clocks/until.ts';
+import { fakeOperations } from '../support/proxies/fake-operations.ts';
 import { openAdminGround } from './admin-ground.ts';
 
 async function openAt(listen: string) {

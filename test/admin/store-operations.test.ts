@@ -6,9 +6,9 @@ import { createStoreOperations, type StoreParts } from '../../src/admin/store-op
 import { errorResponse } from '../../src/delivery/problem.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
-import { createRangeOrigin } from '../support/range-origin.ts';
-import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import { ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
+import { createRangeOrigin } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/proxies/whole-proxy.ts';
 
 const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { BlockAssembler, type SealedBlock } from '../../src/cache/fill/fill.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const blockSizeBytes = 64;
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { BodyHashes } from '../../src/cache/fill/blocks.ts';
 import type { Digest } from '../../src/semantics/digest.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const block = (index: number) => patternBytes(index * 10, index * 10 + 10);
 const hashOf = (algorithm: Digest['algorithm'], count: number) =>

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { isBehind, isWholeRange, selectFirstAsk, selectFirstPart } from '../../src/cache/fill/fetch-decision.ts';
 import { formatRange, parseRange, type RangeSpec, selectRanges } from '../../src/semantics/range.ts';
-import { fieldsOf, sentAt } from '../support/fields-of.ts';
+import { fieldsOf, sentAt } from '../support/values/fields-of.ts';
 
 const max = Number.MAX_SAFE_INTEGER;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { mayHaveOwnTag, type OwnTagPolicy } from '../../src/cache/inquiry.ts';
-import { sentAt, sentDate, storedWith } from '../support/fields-of.ts';
+import { sentAt, sentDate, storedWith } from '../support/values/fields-of.ts';
 
 const strongDate = 'Last-Modified: Thu, 01 Jan 2026 11:59:59 GMT';
 const weakDate = `Last-Modified: ${sentDate}`;

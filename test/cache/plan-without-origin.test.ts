@@ -5,7 +5,7 @@ import { policy, request } from '../../bench/micro-sample.ts';
 import { planAnswer } from '../../src/cache/lookup/lookup.ts';
 import type { Fields } from '../../src/http/fields.ts';
 import type { StoredEntry } from '../../src/store/store.ts';
-import { fieldsOf, sentAt, storedWith } from '../support/fields-of.ts';
+import { fieldsOf, sentAt, storedWith } from '../support/values/fields-of.ts';
 
 const lasting = ['Cache-Control: max-age=60'];
 

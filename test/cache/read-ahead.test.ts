@@ -3,8 +3,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ByteBudget, ReadAhead } from '../../src/cache/read/read-ahead.ts';
-import { HeldBlocks } from '../support/held-blocks.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { HeldBlocks } from '../support/stores/held-blocks.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const block = 100;
 const sizeBytes = 10 * block + 30;

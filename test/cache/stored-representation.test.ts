@@ -8,11 +8,11 @@ import { createStoredRepresentation } from '../../src/cache/read/stored-represen
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
-import { type DiskStoreInTest, openTestStore } from '../support/disk-store.ts';
-import { FailingFileSystem } from '../support/failing-file-system.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { SteeredReads } from '../support/quick-reads.ts';
-import { findFirst, storePart, storeSample } from '../support/stored-sample.ts';
+import { type DiskStoreInTest, openTestStore } from '../support/stores/disk-store.ts';
+import { FailingFileSystem } from '../support/stores/failing-file-system.ts';
+import { SteeredReads } from '../support/stores/quick-reads.ts';
+import { findFirst, storePart, storeSample } from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const block = 64 * 1024;
 const signal = new AbortController().signal;

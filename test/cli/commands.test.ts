@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { run } from '../../src/cli/main.ts';
 import { describeSending } from '../../src/setup/move-to-socket.ts';
-import { createFakeCliIo } from '../support/fake-cli-io.ts';
+import { createFakeCliIo } from '../support/proxies/fake-cli-io.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'rangeway-commands-test-'));
 afterAll(() => rmSync(dir, { recursive: true }));

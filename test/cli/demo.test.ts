@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import type { LegacyStats } from '../../src/cli/demo/legacy-origin.ts';
-import { startDemo, startRangeway } from '../support/rangeway-process.ts';
+import { startDemo, startRangeway } from '../support/processes/rangeway-process.ts';
 
 const video = fileURLToPath(new URL('../../assets/demo/range-test.mp4', import.meta.url));
 

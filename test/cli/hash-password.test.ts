@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { hashPassword, type PasswordInput } from '../../src/cli/hash-password.ts';
 import { run } from '../../src/cli/main.ts';
 import { isPassword, parsePasswordHash } from '../../src/guard/access/passwords.ts';
-import { createFakeCliIo } from '../support/fake-cli-io.ts';
+import { createFakeCliIo } from '../support/proxies/fake-cli-io.ts';
 
 const random = (size: number) => new Uint8Array(size).fill(7);
 

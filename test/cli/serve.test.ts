@@ -6,8 +6,8 @@ import { dirname, join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { run } from '../../src/cli/main.ts';
 import { describeSending } from '../../src/setup/move-to-socket.ts';
-import { createFakeCliIo } from '../support/fake-cli-io.ts';
-import { startRangeway } from '../support/rangeway-process.ts';
+import { startRangeway } from '../support/processes/rangeway-process.ts';
+import { createFakeCliIo } from '../support/proxies/fake-cli-io.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'rangeway-serve-test-'));
 afterAll(() => rmSync(dir, { recursive: true }));

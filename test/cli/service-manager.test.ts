@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { openServiceManager, type ServiceManagerParts } from '../../src/cli/service-manager.ts';
 import type { LifeEvent, ServerEvent } from '../../src/telemetry/events.ts';
-import { createFakeCliIo } from '../support/fake-cli-io.ts';
+import { createFakeCliIo } from '../support/proxies/fake-cli-io.ts';
 
 const life = (stage: LifeEvent['stage'], message: string = stage): LifeEvent => ({
   kind: 'life',

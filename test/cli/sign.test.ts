@@ -7,7 +7,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { run } from '../../src/cli/main.ts';
 import { type SignFlags, sign } from '../../src/cli/sign.ts';
 import { signTarget } from '../../src/guard/access/signed-url.ts';
-import { createFakeCliIo } from '../support/fake-cli-io.ts';
+import { createFakeCliIo } from '../support/proxies/fake-cli-io.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'rangeway-sign-test-'));
 afterAll(() => rmSync(dir, { recursive: true }));

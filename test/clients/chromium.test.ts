@@ -3,9 +3,9 @@ import { fileURLToPath } from 'node:url';
 import { chromium, type Page } from 'playwright-core';
 import { describe, expect } from 'vitest';
 import type { LegacyStats } from '../../src/cli/demo/legacy-origin.ts';
-import { findProgram, itWith } from '../support/programs.ts';
-import { startDemo } from '../support/rangeway-process.ts';
-import { wholeFileOrigins } from '../support/whole-file-origins.ts';
+import { wholeFileOrigins } from '../support/origins/whole-file-origins.ts';
+import { findProgram, itWith } from '../support/processes/programs.ts';
+import { startDemo } from '../support/processes/rangeway-process.ts';
 import { withProxyBefore } from './proxied-file.ts';
 
 const switches = [

@@ -1,8 +1,8 @@
 import { copyFile, readFile, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { itWith, runProgram } from '../support/programs.ts';
-import { wholeFileOrigins } from '../support/whole-file-origins.ts';
+import { wholeFileOrigins } from '../support/origins/whole-file-origins.ts';
+import { itWith, runProgram } from '../support/processes/programs.ts';
 import { fileSizeBytes, shareProxyBefore } from './proxied-file.ts';
 
 describe.each(wholeFileOrigins)('curl, in front of $name', ({ programs, open }) => {

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect } from 'vitest';
-import { openCountingOrigin } from '../support/counting-origin.ts';
-import { itWith, runProgram } from '../support/programs.ts';
-import { startProxy } from '../support/rangeway-process.ts';
-import { wholeFileOrigins } from '../support/whole-file-origins.ts';
+import { openCountingOrigin } from '../support/origins/counting-origin.ts';
+import { wholeFileOrigins } from '../support/origins/whole-file-origins.ts';
+import { itWith, runProgram } from '../support/processes/programs.ts';
+import { startProxy } from '../support/processes/rangeway-process.ts';
 import { withProxyBefore } from './proxied-file.ts';
 
 const video = fileURLToPath(new URL('../../assets/demo/range-test.mp4', import.meta.url));

@@ -4,9 +4,9 @@ import { link, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll } from 'vitest';
-import { patternBytes } from '../support/pattern-body.ts';
-import { startProxy } from '../support/rangeway-process.ts';
-import type { WholeFileOrigin } from '../support/whole-file-origins.ts';
+import type { WholeFileOrigin } from '../support/origins/whole-file-origins.ts';
+import { startProxy } from '../support/processes/rangeway-process.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 /** More than four blocks of 256 KiB, and no multiple of one. */
 export const fileSizeBytes = 1_300_001;

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 import { decideStoring } from '../../src/semantics/storing.ts';
-import { defaultCaching } from '../support/default-caching.ts';
+import { defaultCaching } from '../support/proxies/default-caching.ts';
 
 const check = (cache: unknown) => checkConfig({ routes: [{ origin: 'http://127.0.0.1:3000', cache }] }, '.');
 

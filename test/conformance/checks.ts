@@ -2,8 +2,8 @@
 
 import { expect } from 'vitest';
 import { type Fields, fieldLines, hasField } from '../../src/http/fields.ts';
-import type { RawResponse } from '../support/raw-client.ts';
-import type { ScriptedRequest } from '../support/scripted-origin.ts';
+import type { RawResponse } from '../support/clients/raw-client.ts';
+import type { ScriptedRequest } from '../support/origins/scripted-origin.ts';
 import type { Exchange, Source } from './rows.ts';
 
 /** What a body was, and with which status it came. */

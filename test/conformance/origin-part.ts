@@ -2,8 +2,8 @@
 
 import { fieldValue, hasField } from '../../src/http/fields.ts';
 import { formatHttpDate } from '../../src/semantics/http-date.ts';
-import { fieldsOf } from '../support/fields-of.ts';
-import type { Exchange, ScriptedRequest } from '../support/scripted-origin.ts';
+import type { Exchange, ScriptedRequest } from '../support/origins/scripted-origin.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 import type { Reply } from './rows.ts';
 
 /** A reply whose body is known. */

@@ -3,7 +3,7 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { startLine } from '../support/rangeway-process.ts';
+import { startLine } from '../support/processes/rangeway-process.ts';
 import type { Wait } from './public-suite.ts';
 import type { Verdict } from './verdicts.ts';
 

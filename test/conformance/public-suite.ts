@@ -4,7 +4,12 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { projectDirectory, type RangewayProcess, startLine, startRangeway } from '../support/rangeway-process.ts';
+import {
+  projectDirectory,
+  type RangewayProcess,
+  startLine,
+  startRangeway,
+} from '../support/processes/rangeway-process.ts';
 import type { TestKind, Verdict } from './verdicts.ts';
 
 const folder = 'test/conformance/suite';

@@ -9,7 +9,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { projectDirectory } from '../support/rangeway-process.ts';
+import { projectDirectory } from '../support/processes/rangeway-process.ts';
 import { runOwnRows } from './own-rows.ts';
 import { installSuite, publishedResults, runSuite, type SetCookie, suiteVersion, type Wait } from './public-suite.ts';
 import { addScores, type Expectations, findDifferences, formatScore, scoreOf, type Verdict } from './verdicts.ts';

@@ -2,8 +2,8 @@
 
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
-import { openTestStore } from '../support/disk-store.ts';
-import { SteeredReads } from '../support/quick-reads.ts';
+import { openTestStore } from '../support/stores/disk-store.ts';
+import { SteeredReads } from '../support/stores/quick-reads.ts';
 import { storeContract } from './store-contract.ts';
 
 const open: Parameters<typeof storeContract>[1] = async (limits) => (await openTestStore(limits)).store;

@@ -2,7 +2,7 @@
 
 import type { StoredResponse } from '../../src/http/stored-response.ts';
 import { maxPins } from '../../src/store/entry-rules.ts';
-import { type Sample, sampleMetadata, taggedMetadata } from '../support/stored-sample.ts';
+import { type Sample, sampleMetadata, taggedMetadata } from '../support/stores/stored-sample.ts';
 
 /** All tags that entries of the model have. */
 export const modelTags = ['red', 'green', 'blue'] as const;

@@ -1,7 +1,7 @@
 /** The memory store keeps the promises of a store. */
 
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
-import { sequentialIds } from '../support/sequential-ids.ts';
+import { sequentialIds } from '../support/clocks/sequential-ids.ts';
 import { storeContract } from './store-contract.ts';
 
 storeContract('memory store', async (limits) => createMemoryStore({ ...limits, randomId: sequentialIds() }));

@@ -6,7 +6,7 @@
 import type { EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
-import { createSharedDirectory } from '../support/shared-directory.ts';
+import { createSharedDirectory } from '../support/stores/shared-directory.ts';
 import { type CreateStore, storeContract } from './store-contract.ts';
 
 /** Takes turns with each call, but for those that tell at once what is in memory. */

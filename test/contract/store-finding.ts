@@ -2,7 +2,6 @@
 
 import { expect, it } from 'vitest';
 import type { StoredEntry } from '../../src/store/store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
 import {
   findFirst,
   openSampleWriter,
@@ -10,7 +9,8 @@ import {
   readKey,
   sampleMetadata,
   storeSample,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 import type { OpenStore } from './store-contract.ts';
 
 const key = 'https://example.org/film.mp4';

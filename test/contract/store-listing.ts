@@ -2,7 +2,6 @@
 
 import { describe, expect, it } from 'vitest';
 import type { EntryChoice, Store, StoredEntry } from '../../src/store/store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
 import {
   findFirst,
   openSampleWriter,
@@ -13,7 +12,8 @@ import {
   storeTagged,
   writeBlocks,
   writeSample,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 import type { OpenStore } from './store-contract.ts';
 
 /** Keys that are alike in one way or another, none of which has half a character. */

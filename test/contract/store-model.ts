@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { BlockSource, EntryReader, EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
-import { blockOf } from '../support/stored-sample.ts';
+import { blockOf } from '../support/stores/stored-sample.ts';
 import { EntryModel, type ModelBody, type ModelEntry, markedMetadata, modelTags } from './entry-model.ts';
 import type { CreateStore } from './store-contract.ts';
 

@@ -3,7 +3,6 @@
 import { expect, it } from 'vitest';
 import { maxPins } from '../../src/store/entry-rules.ts';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
 import {
   canOpen,
   findFirst,
@@ -17,7 +16,8 @@ import {
   storeSample,
   writeBlocks,
   writeSample,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 import type { OpenStore } from './store-contract.ts';
 
 const key = 'https://example.org/film.mp4';

@@ -2,8 +2,8 @@
 
 import { expect, it } from 'vitest';
 import type { Store, WholeWriter } from '../../src/store/store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { findFirst, readKey, sampleMetadata, storeSample } from '../support/stored-sample.ts';
+import { findFirst, readKey, sampleMetadata, storeSample } from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 import type { OpenStore } from './store-contract.ts';
 
 const key = 'https://example.org/image.png';

@@ -1,7 +1,6 @@
 /** What every store promises to those who write. */
 
 import { expect, it } from 'vitest';
-import { patternBytes } from '../support/pattern-body.ts';
 import {
   blockOf,
   findFirst,
@@ -12,7 +11,8 @@ import {
   storeSample,
   writeBlocks,
   writeSample,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 import type { OpenStore } from './store-contract.ts';
 
 const key = 'https://example.org/film.mp4';

@@ -3,7 +3,7 @@
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
-import { sequentialIds } from '../support/sequential-ids.ts';
+import { sequentialIds } from '../support/clocks/sequential-ids.ts';
 import { storeContract } from './store-contract.ts';
 
 for (const [size, maxSizeBytes] of [

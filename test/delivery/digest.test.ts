@@ -5,9 +5,9 @@ import { deliver } from '../../src/delivery/deliver.ts';
 import { type Fields, fieldLines } from '../../src/http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import type { StoredResponse } from '../../src/http/stored-response.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
-import { fieldsOf, storedWith } from '../support/fields-of.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { fieldsOf, storedWith } from '../support/values/fields-of.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const body = patternBytes(0, 1000);
 const sha256 = createHash('sha256').update(body);

@@ -5,15 +5,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { describe, expect } from 'vitest';
-import { faultRounds, faultSeed } from '../support/fault-rounds.ts';
-import { childrenOf, isRunning } from '../support/fleet-process.ts';
-import { itOnLinux } from '../support/process-status.ts';
-import { type RangewayProcess, startConfigured } from '../support/rangeway-process.ts';
-import { storeLines } from '../support/store-complaints.ts';
-import { seededRandom } from '../support/traces.ts';
-import { until } from '../support/until.ts';
-import { askVerified } from '../support/versioned-client.ts';
-import { openVersionedOrigin, pathOf } from '../support/versioned-origin.ts';
+import { askVerified } from '../support/clients/versioned-client.ts';
+import { until } from '../support/clocks/until.ts';
+import { openVersionedOrigin, pathOf } from '../support/origins/versioned-origin.ts';
+import { faultRounds, faultSeed } from '../support/processes/fault-rounds.ts';
+import { childrenOf, isRunning } from '../support/processes/fleet-process.ts';
+import { itOnLinux } from '../support/processes/process-status.ts';
+import { type RangewayProcess, startConfigured } from '../support/processes/rangeway-process.ts';
+import { storeLines } from '../support/stores/store-complaints.ts';
+import { seededRandom } from '../support/stores/traces.ts';
 
 const storeBytes = 20_000_000;
 /** What the index and its log take beyond the rows that are counted, and the directories. */

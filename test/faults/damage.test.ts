@@ -4,17 +4,22 @@ import { appendFile, copyFile, mkdir, mkdtemp, rename, rm, stat, truncate } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { flipBit, overwrite } from '../support/damage.ts';
-import { bodyFiles } from '../support/disk-store.ts';
-import { faultRounds, faultSeed } from '../support/fault-rounds.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { descriptorsOf, expectNothingKept, expectPromptEnd, untilBodiesClosed } from '../support/process-remains.ts';
-import { newPath, type Server, startSmall, untilHit, untilWhole } from '../support/small-memory-server.ts';
-import { storeLines } from '../support/store-complaints.ts';
-import { seededRandom } from '../support/traces.ts';
-import { recoversWithinMs } from '../support/until.ts';
-import { askVerified } from '../support/versioned-client.ts';
-import { openVersionedOrigin, type VersionedOrigin } from '../support/versioned-origin.ts';
+import { askVerified } from '../support/clients/versioned-client.ts';
+import { recoversWithinMs } from '../support/clocks/until.ts';
+import { openVersionedOrigin, type VersionedOrigin } from '../support/origins/versioned-origin.ts';
+import { faultRounds, faultSeed } from '../support/processes/fault-rounds.ts';
+import {
+  descriptorsOf,
+  expectNothingKept,
+  expectPromptEnd,
+  untilBodiesClosed,
+} from '../support/processes/process-remains.ts';
+import { newPath, type Server, startSmall, untilHit, untilWhole } from '../support/processes/small-memory-server.ts';
+import { flipBit, overwrite } from '../support/stores/damage.ts';
+import { bodyFiles } from '../support/stores/disk-store.ts';
+import { storeLines } from '../support/stores/store-complaints.ts';
+import { seededRandom } from '../support/stores/traces.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 /** Ten blocks of 256 KiB, the last one shorter: more than the memory in front of the disk has room for. */
 const sizeBytes = 2_500_001;

@@ -5,15 +5,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { flipBit, overwrite } from '../support/damage.ts';
-import { faultSeed } from '../support/fault-rounds.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { descriptorsOf, expectNothingKept, expectPromptEnd } from '../support/process-remains.ts';
-import { newPath, type Server, startSmall, untilHit } from '../support/small-memory-server.ts';
-import { storeLines } from '../support/store-complaints.ts';
-import { seededRandom } from '../support/traces.ts';
-import { recoversWithinMs } from '../support/until.ts';
-import { openVersionedOrigin, type VersionedOrigin } from '../support/versioned-origin.ts';
+import { recoversWithinMs } from '../support/clocks/until.ts';
+import { openVersionedOrigin, type VersionedOrigin } from '../support/origins/versioned-origin.ts';
+import { faultSeed } from '../support/processes/fault-rounds.ts';
+import { descriptorsOf, expectNothingKept, expectPromptEnd } from '../support/processes/process-remains.ts';
+import { newPath, type Server, startSmall, untilHit } from '../support/processes/small-memory-server.ts';
+import { flipBit, overwrite } from '../support/stores/damage.ts';
+import { storeLines } from '../support/stores/store-complaints.ts';
+import { seededRandom } from '../support/stores/traces.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const random = seededRandom(faultSeed);
 

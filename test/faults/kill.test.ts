@@ -4,15 +4,15 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { faultRounds, faultSeed } from '../support/fault-rounds.ts';
-import { descriptorsOf, expectNothingKept, expectPromptEnd } from '../support/process-remains.ts';
-import { startProxy } from '../support/rangeway-process.ts';
-import { storeLines } from '../support/store-complaints.ts';
-import { orphanedFiles } from '../support/store-directory.ts';
-import { seededRandom } from '../support/traces.ts';
-import { until } from '../support/until.ts';
-import { askVerified, type Verified } from '../support/versioned-client.ts';
-import { openVersionedOrigin, pathOf, type VersionedOrigin } from '../support/versioned-origin.ts';
+import { askVerified, type Verified } from '../support/clients/versioned-client.ts';
+import { until } from '../support/clocks/until.ts';
+import { openVersionedOrigin, pathOf, type VersionedOrigin } from '../support/origins/versioned-origin.ts';
+import { faultRounds, faultSeed } from '../support/processes/fault-rounds.ts';
+import { descriptorsOf, expectNothingKept, expectPromptEnd } from '../support/processes/process-remains.ts';
+import { startProxy } from '../support/processes/rangeway-process.ts';
+import { storeLines } from '../support/stores/store-complaints.ts';
+import { orphanedFiles } from '../support/stores/store-directory.ts';
+import { seededRandom } from '../support/stores/traces.ts';
 
 type Proxy = Awaited<ReturnType<typeof startProxy>>;
 

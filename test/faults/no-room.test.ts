@@ -4,15 +4,15 @@ import { chmod, chown, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { faultRounds } from '../support/fault-rounds.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { descriptorsOf, expectNothingKept, expectPromptEnd } from '../support/process-remains.ts';
-import { startProxy } from '../support/rangeway-process.ts';
-import { itAsRoot, mountSmallDisk, startUnprivilegedProxy, unprivilegedId } from '../support/root-only.ts';
-import { storeLines } from '../support/store-complaints.ts';
-import { recoversWithinMs, until } from '../support/until.ts';
-import { askVerified, type Verified } from '../support/versioned-client.ts';
-import { openVersionedOrigin, pathOf } from '../support/versioned-origin.ts';
+import { askVerified, type Verified } from '../support/clients/versioned-client.ts';
+import { recoversWithinMs, until } from '../support/clocks/until.ts';
+import { openVersionedOrigin, pathOf } from '../support/origins/versioned-origin.ts';
+import { faultRounds } from '../support/processes/fault-rounds.ts';
+import { descriptorsOf, expectNothingKept, expectPromptEnd } from '../support/processes/process-remains.ts';
+import { startProxy } from '../support/processes/rangeway-process.ts';
+import { itAsRoot, mountSmallDisk, startUnprivilegedProxy, unprivilegedId } from '../support/processes/root-only.ts';
+import { storeLines } from '../support/stores/store-complaints.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 type Proxy = Awaited<ReturnType<typeof startProxy>>;
 

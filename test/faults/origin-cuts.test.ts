@@ -4,19 +4,19 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { faultRounds, faultSeed } from '../support/fault-rounds.ts';
-import { type FaultServer, startFaultServer } from '../support/fault-server.ts';
+import { askVerified, type Verified } from '../support/clients/versioned-client.ts';
+import { until } from '../support/clocks/until.ts';
 import {
   type FaultyOrigin,
   type FileKind,
   faultyPath,
   openFaultyOrigin,
   type Twist,
-} from '../support/faulty-origin.ts';
-import { descriptorsOf, expectNothingKept, expectPromptEnd } from '../support/process-remains.ts';
-import { seededRandom } from '../support/traces.ts';
-import { until } from '../support/until.ts';
-import { askVerified, type Verified } from '../support/versioned-client.ts';
+} from '../support/origins/faulty-origin.ts';
+import { faultRounds, faultSeed } from '../support/processes/fault-rounds.ts';
+import { type FaultServer, startFaultServer } from '../support/processes/fault-server.ts';
+import { descriptorsOf, expectNothingKept, expectPromptEnd } from '../support/processes/process-remains.ts';
+import { seededRandom } from '../support/stores/traces.ts';
 
 const block = 16 * 1024;
 const sizeBytes = 9 * block + 5000;

@@ -7,8 +7,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { faultRounds, faultSeed } from '../support/fault-rounds.ts';
-import { type FaultServer, startFaultServer } from '../support/fault-server.ts';
+import { askVerified, type Verified } from '../support/clients/versioned-client.ts';
+import { recoversWithinMs, until } from '../support/clocks/until.ts';
 import {
   type Asked,
   contentRange,
@@ -19,12 +19,12 @@ import {
   openFaultyOrigin,
   type Reply,
   type Twist,
-} from '../support/faulty-origin.ts';
-import { descriptorsOf, expectNothingKept, expectPromptEnd } from '../support/process-remains.ts';
-import { seededRandom } from '../support/traces.ts';
-import { recoversWithinMs, until } from '../support/until.ts';
-import { askVerified, type Verified } from '../support/versioned-client.ts';
-import { type FileVersion, nameOf } from '../support/versioned-file.ts';
+} from '../support/origins/faulty-origin.ts';
+import { type FileVersion, nameOf } from '../support/origins/versioned-file.ts';
+import { faultRounds, faultSeed } from '../support/processes/fault-rounds.ts';
+import { type FaultServer, startFaultServer } from '../support/processes/fault-server.ts';
+import { descriptorsOf, expectNothingKept, expectPromptEnd } from '../support/processes/process-remains.ts';
+import { seededRandom } from '../support/stores/traces.ts';
 
 const block = 16 * 1024;
 const sizeBytes = 7 * block + 5000;

@@ -8,13 +8,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { BlockSums } from '../../src/store/disk/bodies/block-sums.ts';
-import { faultRounds, faultSeed } from '../support/fault-rounds.ts';
-import { type FaultServer, startFaultServer } from '../support/fault-server.ts';
-import { type FaultyOrigin, type FileKind, faultyPath, openFaultyOrigin } from '../support/faulty-origin.ts';
-import { storeLines } from '../support/store-complaints.ts';
-import { seededRandom } from '../support/traces.ts';
-import { until } from '../support/until.ts';
-import { askVerified, type Verified } from '../support/versioned-client.ts';
+import { askVerified, type Verified } from '../support/clients/versioned-client.ts';
+import { until } from '../support/clocks/until.ts';
+import { type FaultyOrigin, type FileKind, faultyPath, openFaultyOrigin } from '../support/origins/faulty-origin.ts';
+import { faultRounds, faultSeed } from '../support/processes/fault-rounds.ts';
+import { type FaultServer, startFaultServer } from '../support/processes/fault-server.ts';
+import { storeLines } from '../support/stores/store-complaints.ts';
+import { seededRandom } from '../support/stores/traces.ts';
 
 const block = 64 * 1024;
 /** Larger than what is completed for its own sake. */

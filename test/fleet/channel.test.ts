@@ -5,7 +5,7 @@ import { OperationFault } from '../../src/admin/operations.ts';
 import { type Calls, type ChannelEnd, ChannelGone, type Handle, openChannel } from '../../src/fleet/channel.ts';
 import { ListenFault } from '../../src/listener/accept/bind.ts';
 import { StoreFault } from '../../src/store/store.ts';
-import { turn } from '../support/turn.ts';
+import { turn } from '../support/clocks/turn.ts';
 
 /** Two ends of a channel that clones what it carries, as that of Node does. */
 function createPipe() {

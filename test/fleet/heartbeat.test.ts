@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { watchHeartbeat } from '../../src/fleet/worker-slot.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
-import { turn } from '../support/turn.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { turn } from '../support/clocks/turn.ts';
 
 /** Somebody who answers when the test says so. */
 function openPatient() {

@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createLeaseTable, type LeaseHolder } from '../../src/fleet/leases.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
 
 const [a, b, c] = ['a', 'b', 'c'].map((instance) => ({ instance, socket: `/peers/${instance}` })) as [
   LeaseHolder,

@@ -18,11 +18,11 @@ import type { ProxyRequest } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createInquiry, routeRequest } from '../../src/routing/inquiry.ts';
 import { createRouter, type Route } from '../../src/routing/router.ts';
-import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
-import { boundlessAllowances, openAccess } from '../support/open-gate.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { untilClosed } from '../support/until-closed.ts';
-import { createWholeProxy } from '../support/whole-proxy.ts';
+import { createFakeClock, type FakeClock } from '../support/clocks/fake-clock.ts';
+import { untilClosed } from '../support/clocks/until-closed.ts';
+import { boundlessAllowances, openAccess } from '../support/proxies/open-gate.ts';
+import { createWholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 type Answering = (inquiry: Inquiry, given: Version | undefined) => Promise<PeerAnswer | undefined>;
 

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type BoundPlace, bindPlace } from '../../src/fleet/supervisor-sockets.ts';
 import { createReceivedSockets, type ReceivedSockets } from '../../src/fleet/worker-sockets.ts';
 import { type BindPlace, ListenFault, type ListenSocket } from '../../src/listener/accept/bind.ts';
-import { until } from '../support/until.ts';
+import { until } from '../support/clocks/until.ts';
 
 const anyPort: BindPlace = { kind: 'tcp', host: '127.0.0.1', port: 0 };
 

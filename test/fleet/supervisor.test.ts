@@ -5,9 +5,9 @@ import { Supervisor } from '../../src/fleet/supervisor.ts';
 import { FleetSockets } from '../../src/fleet/supervisor-sockets.ts';
 import type { BindPlace } from '../../src/listener/accept/bind.ts';
 import type { FleetEvent, ServerEvent } from '../../src/telemetry/events.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
-import { createFakeWorkers, type Script } from '../support/fake-workers.ts';
-import { turn } from '../support/turn.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createFakeWorkers, type Script } from '../support/proxies/fake-workers.ts';
 
 const web: BindPlace = { kind: 'tcp', host: '127.0.0.1', port: 80 };
 const local: BindPlace = { kind: 'unix', path: '/run/web.sock', mode: undefined };

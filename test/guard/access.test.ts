@@ -6,9 +6,9 @@ import { createAccess, forOneClient } from '../../src/guard/access/access.ts';
 import { createPeerList, type PeerRange } from '../../src/guard/client.ts';
 import type { ProxyResponse } from '../../src/http/message.ts';
 import type { ProxyError } from '../../src/http/proxy-error.ts';
-import { createRules, requestWith, routedOf } from '../support/credential-ground.ts';
-import { fieldsOf } from '../support/fields-of.ts';
-import { openAccess } from '../support/open-gate.ts';
+import { createRules, requestWith, routedOf } from '../support/proxies/credential-ground.ts';
+import { openAccess } from '../support/proxies/open-gate.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const listOf = (texts: readonly string[] | undefined) =>
   texts === undefined ? undefined : createPeerList(texts.map((text) => parseAddressRange(text) as PeerRange));

@@ -7,8 +7,8 @@ import { type BodyStream, changedRequest, type ProxyRequest, type ProxyResponse 
 import { type ErrorCode, ProxyError } from '../../src/http/proxy-error.ts';
 import type { OriginRequest } from '../../src/origin/origin.ts';
 import { routeWith } from '../routing/route-sample.ts';
-import { createFakeOrigin } from '../support/fake-origin.ts';
-import { noLimits } from '../support/open-gate.ts';
+import { createFakeOrigin } from '../support/origins/fake-origin.ts';
+import { noLimits } from '../support/proxies/open-gate.ts';
 
 const over = { bytesSent: 0, complete: true };
 

@@ -1,11 +1,11 @@
 /** Readers of transfers for which more has come than their client may owe. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { settled } from '../support/conversation.ts';
-import { createLimitedGate } from '../support/limited-gate.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin, type Transfer } from '../support/range-origin.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { settled } from '../support/clients/conversation.ts';
+import { createRangeOrigin, type Transfer } from '../support/origins/range-origin.ts';
+import { createLimitedGate } from '../support/proxies/limited-gate.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 40_000;
 const whole = patternBytes(0, size);

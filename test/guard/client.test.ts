@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { parseAddressRange } from '../../src/config/address.ts';
 import { createPeerList, type ForwardingTrust, identify } from '../../src/guard/client.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
-import { fieldsOf } from '../support/fields-of.ts';
-import { codeOf } from '../support/origin-request.ts';
+import { codeOf } from '../support/origins/origin-request.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const trusted = ['10.0.0.0/8', '2001:db8:ffff::/48'].map(parseAddressRange).filter((range) => range !== undefined);
 

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 import { type CorsPolicy, createCors } from '../../src/guard/fields/presentation.ts';
 import { type Fields, fieldLines, fieldValue, listMembers } from '../../src/http/fields.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const app = 'https://app.test';
 const policy: CorsPolicy = {

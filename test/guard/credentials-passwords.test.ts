@@ -14,7 +14,7 @@ import {
   requestWith,
   routedOf,
   verdictOf,
-} from '../support/credential-ground.ts';
+} from '../support/proxies/credential-ground.ts';
 
 const basicChallenge = 'www-authenticate: Basic realm="Films", charset="UTF-8"';
 

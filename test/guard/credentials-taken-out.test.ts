@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import type { CredentialRules, PassedCredentials } from '../../src/guard/access/access.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
 import { splitTarget } from '../../src/routing/target.ts';
-import { base64, createRules, outcomeOf, requestWith, routedOf, signed } from '../support/credential-ground.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { base64, createRules, outcomeOf, requestWith, routedOf, signed } from '../support/proxies/credential-ground.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 describe('what goes on', () => {
   const kinds = ['basic', 'bearer', 'apiKey', 'signedUrls'] as const;

@@ -3,7 +3,15 @@
 import { describe, expect, it } from 'vitest';
 import type { CredentialRules } from '../../src/guard/access/access.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { base64, createRules, now, outcomeOf, requestWith, signed, verdictOf } from '../support/credential-ground.ts';
+import {
+  base64,
+  createRules,
+  now,
+  outcomeOf,
+  requestWith,
+  signed,
+  verdictOf,
+} from '../support/proxies/credential-ground.ts';
 
 const basicChallenge = 'www-authenticate: Basic realm="Films", charset="UTF-8"';
 const bearerChallenge = 'www-authenticate: Bearer realm="Films"';

@@ -7,7 +7,7 @@ import {
   plainPresentation,
 } from '../../src/guard/fields/presentation.ts';
 import type { BodyStream, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const nothing: FieldRules = { remove: [], set: {}, add: {} };
 const theirs = fieldsOf('Server: old', 'X-A: 1', 'X-A: 2', 'Set-Cookie: a', 'Set-Cookie: b');

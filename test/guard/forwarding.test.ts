@@ -10,7 +10,7 @@ import {
 } from '../../src/guard/fields/forwarding.ts';
 import { fieldLines } from '../../src/http/fields.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const rules: ForwardingRules = {
   host: 'origin',

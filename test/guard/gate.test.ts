@@ -8,9 +8,9 @@ import { createGate } from '../../src/guard/gate.ts';
 import type { Fields } from '../../src/http/fields.ts';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createRules } from '../support/credential-ground.ts';
-import { fieldsOf } from '../support/fields-of.ts';
-import { boundlessAllowances } from '../support/open-gate.ts';
+import { createRules } from '../support/proxies/credential-ground.ts';
+import { boundlessAllowances } from '../support/proxies/open-gate.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const forAll = {
   remove: ['x-accel-expires'],

@@ -5,9 +5,9 @@ import { createAccess } from '../../src/guard/access/access.ts';
 import { plainPresentation } from '../../src/guard/fields/presentation.ts';
 import { createGate, createInsideGate } from '../../src/guard/gate.ts';
 import { createAllowances } from '../../src/guard/limits/allowances.ts';
-import { ended, settled, storedBody } from '../support/conversation.ts';
-import { noLimits } from '../support/open-gate.ts';
-import { createWholeProxy } from '../support/whole-proxy.ts';
+import { ended, settled, storedBody } from '../support/clients/conversation.ts';
+import { noLimits } from '../support/proxies/open-gate.ts';
+import { createWholeProxy } from '../support/proxies/whole-proxy.ts';
 
 const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };
 const clock = { now: () => 0, after: () => () => {} };

@@ -8,7 +8,7 @@ import { ProxyError } from '../../src/http/proxy-error.ts';
 import { routeRequest } from '../../src/routing/inquiry.ts';
 import { createRouter } from '../../src/routing/router.ts';
 import { routeWith } from '../routing/route-sample.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 interface Asked {
   readonly method?: string;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createSecurityFields, type SecurityPolicy } from '../../src/guard/fields/presentation.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const nothing: SecurityPolicy = { contentTypeOptions: false };
 const theirs = fieldsOf(

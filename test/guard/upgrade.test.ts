@@ -10,10 +10,10 @@ import type { Allowances } from '../../src/guard/limits/allowances.ts';
 import type { Delivery } from '../../src/http/message.ts';
 import { createRouter } from '../../src/routing/router.ts';
 import { routeWith } from '../routing/route-sample.ts';
-import { base64, createRules, hashOf, key, signed } from '../support/credential-ground.ts';
-import { boundlessAllowances } from '../support/open-gate.ts';
-import { rawValues } from '../support/raw-client.ts';
-import { echoOrigin, openTunnelListener, plainOrigin, rawOrigin, upgradeRequest } from '../support/tunnels.ts';
+import { rawValues } from '../support/clients/raw-client.ts';
+import { echoOrigin, openTunnelListener, plainOrigin, rawOrigin, upgradeRequest } from '../support/clients/tunnels.ts';
+import { base64, createRules, hashOf, key, signed } from '../support/proxies/credential-ground.ts';
+import { boundlessAllowances } from '../support/proxies/open-gate.ts';
 
 const host = 'Host: media.example\r\n';
 const right = `Authorization: Basic ${base64('ada:love')}\r\n`;

@@ -8,7 +8,7 @@ import { request as openRequest } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 import { type RunningServer, start } from '../../src/main.ts';
-import { type CountingOrigin, openCountingOrigin, type RangeHabit } from '../support/counting-origin.ts';
+import { type CountingOrigin, openCountingOrigin, type RangeHabit } from '../support/origins/counting-origin.ts';
 
 const MiB = 2 ** 20;
 const block = 65_536;

@@ -5,11 +5,11 @@ import { type CredentialRules, createAccess } from '../../src/guard/access/acces
 import { createCors, createPresentation } from '../../src/guard/fields/presentation.ts';
 import { createGate, type Gate } from '../../src/guard/gate.ts';
 import { redact } from '../../src/telemetry/redact.ts';
-import { base64, createRules, now, signed } from '../support/credential-ground.ts';
-import { expectWhole } from '../support/expect-bytes.ts';
-import { boundlessAllowances } from '../support/open-gate.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
+import { base64, createRules, now, signed } from '../support/proxies/credential-ground.ts';
+import { boundlessAllowances } from '../support/proxies/open-gate.ts';
+import { createWholeProxy, type Sent, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { expectWhole } from '../support/values/expect-bytes.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 5000;
 const allKinds = ['basic', 'bearer', 'apiKey', 'signedUrls'] as const;

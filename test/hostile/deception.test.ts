@@ -4,7 +4,13 @@
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Asked, openSharedGround, requestOf, type Said, type SharedGround } from '../support/shared-ground.ts';
+import {
+  type Asked,
+  openSharedGround,
+  requestOf,
+  type Said,
+  type SharedGround,
+} from '../support/proxies/shared-ground.ts';
 
 /** What an origin says of its private pages, and whether the page may be had by others then. */
 const sayings: Readonly<Record<string, { fields: Said['fields']; isShared: boolean }>> = {

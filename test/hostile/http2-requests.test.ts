@@ -4,9 +4,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 import type { Field } from '../../src/http/fields.ts';
 import { type RunningServer, start } from '../../src/main.ts';
-import { errorCode, H2RawClient } from '../support/h2-raw-client.ts';
-import { readRecorded } from '../support/recorded-requests.ts';
-import { openRecordingOrigin } from '../support/recording-origin.ts';
+import { errorCode, H2RawClient } from '../support/clients/h2-raw-client.ts';
+import { readRecorded } from '../support/origins/recorded-requests.ts';
+import { openRecordingOrigin } from '../support/origins/recording-origin.ts';
 
 /** The stream is reset with a code, or answered with an error, and the origin sees nothing; or it sees this one request. */
 type Verdict =

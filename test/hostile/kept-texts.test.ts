@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
 import { ownText } from '../../src/bytes/own-memory.ts';
-import { openPlainOrigin, openReloadedServer } from '../support/reloaded-server.ts';
+import { openPlainOrigin, openReloadedServer } from '../support/processes/reloaded-server.ts';
 
 setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;

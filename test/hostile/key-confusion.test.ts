@@ -1,7 +1,7 @@
 /** Key confusion: which targets are one entry of the cache and which are two, and that the origin gets each of them as it was sent. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openSharedGround, requestOf, type SharedGround } from '../support/shared-ground.ts';
+import { openSharedGround, requestOf, type SharedGround } from '../support/proxies/shared-ground.ts';
 
 /** Both targets, whether they share an entry, and why. `@` is where a row puts what makes it its own. */
 const targets: readonly (readonly [a: string, b: string, kinship: 'one' | 'two', why: string])[] = [

@@ -6,8 +6,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 import { type RunningServer, start } from '../../src/main.ts';
-import { RawClient, rawValues } from '../support/raw-client.ts';
-import { openScriptedOrigin, type Play, type ScriptedOrigin } from '../support/scripted-origin.ts';
+import { RawClient, rawValues } from '../support/clients/raw-client.ts';
+import { openScriptedOrigin, type Play, type ScriptedOrigin } from '../support/origins/scripted-origin.ts';
 
 /**
  * What a client gets: status, body, and `cut` where that is visibly not all. Then what the same request gets afterwards: `stored`,

@@ -11,11 +11,11 @@ import {
 import { plainPresentation } from '../../src/guard/fields/presentation.ts';
 import { createGate } from '../../src/guard/gate.ts';
 import type { ProxyRequest } from '../../src/http/message.ts';
-import { base64, createRules, key, requestWith } from '../support/credential-ground.ts';
-import { expectWhole } from '../support/expect-bytes.ts';
-import { boundlessAllowances } from '../support/open-gate.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy } from '../support/whole-proxy.ts';
+import { base64, createRules, key, requestWith } from '../support/proxies/credential-ground.ts';
+import { boundlessAllowances } from '../support/proxies/open-gate.ts';
+import { createWholeProxy } from '../support/proxies/whole-proxy.ts';
+import { expectWhole } from '../support/values/expect-bytes.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 5000;
 const authorization = `Basic ${base64('ada:love')}`;

@@ -1,9 +1,9 @@
 /** Errors that one client provokes ("CPDoS"): another one gets what it would have got without that. */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { FakeExchange } from '../support/fake-origin.ts';
-import { openSharedGround, requestOf, type SharedGround } from '../support/shared-ground.ts';
-import { createWholeProxy } from '../support/whole-proxy.ts';
+import type { FakeExchange } from '../support/origins/fake-origin.ts';
+import { openSharedGround, requestOf, type SharedGround } from '../support/proxies/shared-ground.ts';
+import { createWholeProxy } from '../support/proxies/whole-proxy.ts';
 
 /** So long that an origin may refuse it, and short enough for us. */
 const oversized = 'x'.repeat(9000);

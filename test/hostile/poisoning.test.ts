@@ -9,7 +9,7 @@ import {
   requestOf,
   type Said,
   type SharedGround,
-} from '../support/shared-ground.ts';
+} from '../support/proxies/shared-ground.ts';
 
 /**
  * An origin that puts all that it gets of its client into its response, and lets it be shared; what Via, Connection and Range

@@ -8,10 +8,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 import { type RunningServer, start } from '../../src/main.ts';
 import { parseRange } from '../../src/semantics/range.ts';
-import { type CountingOrigin, openCountingOrigin, type RangeHabit } from '../support/counting-origin.ts';
-import { isPeriodic } from '../support/periodic-body.ts';
-import { RawClient, type RawResponse, rawValues } from '../support/raw-client.ts';
-import { countTextSteps } from '../support/text-steps.ts';
+import { RawClient, type RawResponse, rawValues } from '../support/clients/raw-client.ts';
+import { type CountingOrigin, openCountingOrigin, type RangeHabit } from '../support/origins/counting-origin.ts';
+import { isPeriodic } from '../support/values/periodic-body.ts';
+import { countTextSteps } from '../support/values/text-steps.ts';
 
 /** Larger than what is completed for its own sake. */
 const size = 1_500_000;

@@ -1,6 +1,6 @@
 /** Chunked bodies that are not what they seem, or end too early. */
 
-import { broken, ended, type HostileRow, judgeAll, passed, post } from '../support/hostile-ground.ts';
+import { broken, ended, type HostileRow, judgeAll, passed, post } from '../support/proxies/hostile-ground.ts';
 
 /** A POST with this chunked body. */
 const chunked = (body: string) => post('Transfer-Encoding: chunked\r\n', body);

@@ -1,6 +1,6 @@
 /** What a request says of its connection: fields to take away, upgrades, expectations, and what comes around requests. */
 
-import { get, type HostileRow, judgeAll, passed, passedLast, post } from '../support/hostile-ground.ts';
+import { get, type HostileRow, judgeAll, passed, passedLast, post } from '../support/proxies/hostile-ground.ts';
 
 const bad = 'malformed_request';
 

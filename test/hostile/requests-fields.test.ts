@@ -1,6 +1,6 @@
 /** Field sections: lines that recipients split differently, hosts that name two, and what is too much. */
 
-import { get, type HostileRow, judgeAll, passed, unroutable } from '../support/hostile-ground.ts';
+import { get, type HostileRow, judgeAll, passed, unroutable } from '../support/proxies/hostile-ground.ts';
 
 const bad = 'malformed_request';
 

@@ -1,6 +1,6 @@
 /** Requests whose end could be read in two ways: every mix and disguise of Content-Length and Transfer-Encoding. */
 
-import { ended, get, judgeAll, passed, post } from '../support/hostile-ground.ts';
+import { ended, get, judgeAll, passed, post } from '../support/proxies/hostile-ground.ts';
 
 const bad = 'malformed_request';
 const chunks = '3\r\nabc\r\n0\r\n\r\n';

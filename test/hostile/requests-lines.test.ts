@@ -1,6 +1,6 @@
 /** Request lines: methods, targets and versions that recipients read differently, and what is no HTTP/1 at all. */
 
-import { type HostileRow, judgeAll, passed, passedLast, unroutable } from '../support/hostile-ground.ts';
+import { type HostileRow, judgeAll, passed, passedLast, unroutable } from '../support/proxies/hostile-ground.ts';
 
 const bad = 'malformed_request';
 

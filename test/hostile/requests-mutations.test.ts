@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { get, type HostileGround, openHostileGround, post } from '../support/hostile-ground.ts';
+import { get, type HostileGround, openHostileGround, post } from '../support/proxies/hostile-ground.ts';
 
 /** More runs than usual find what is rare. */
 const { RANGEWAY_TEST_RUNS = '300' } = process.env;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { dnsNames, readCertificate } from '../../src/listener/accept/tls.ts';
-import { exactCertificate, testCertificate, writeTestCertificate } from '../support/tls-certificate.ts';
+import { exactCertificate, testCertificate, writeTestCertificate } from '../support/values/tls-certificate.ts';
 
 describe('dnsNames', () => {
   it.each<[text: string, names: string[]]>([

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
 import { headersOf, http2Head, http2Lines } from '../../src/listener/http2/exchange.ts';
-import { testNow } from '../support/open-listener.ts';
+import { testNow } from '../support/proxies/open-listener.ts';
 
 describe('fields', () => {
   it.each<[string, Fields, readonly string[]]>([

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createPace, createUploadPace, type Pacer } from '../../src/listener/timeouts.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
 
 interface Limits {
   readonly responseTimeoutMs?: number;

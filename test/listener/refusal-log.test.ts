@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createRefusalLog } from '../../src/listener/accept/open-listener.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
 
 describe('createRefusalLog', () => {
   const tooMany = new ProxyError('too_many_connections', { detail: 'all together' });

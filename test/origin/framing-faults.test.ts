@@ -4,10 +4,10 @@ import { setImmediate } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { OriginResponse } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
-import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { type Exchange, openScriptedOrigin, type Play } from '../support/scripted-origin.ts';
-import { testAuthority, testCertificate } from '../support/tls-certificate.ts';
+import { codeOf, originRequest, readBody } from '../support/origins/origin-request.ts';
+import { type Exchange, openScriptedOrigin, type Play } from '../support/origins/scripted-origin.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
+import { testAuthority, testCertificate } from '../support/values/tls-certificate.ts';
 import { originOptions } from './origin-options.ts';
 
 /** What a fetch comes to: `head` is its status and framing or the code it throws, `body` the bytes and the code that ends them. */

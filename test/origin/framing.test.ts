@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { readFraming } from '../../src/origin/exchange.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 /** Framing and size, or that there is none to trust. */
 function readingOf(method: string, status: number, ...lines: string[]): string {

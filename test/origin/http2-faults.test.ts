@@ -3,11 +3,18 @@
 import { describe, expect, it } from 'vitest';
 import { createHttp2Origin } from '../../src/origin/http2/http2-origin.ts';
 import type { OriginResponse } from '../../src/origin/origin.ts';
-import { uint32 } from '../support/h2-raw-client.ts';
-import { endHeaders, endStream, type FramePlay, frame, lines, openFrameOrigin } from '../support/http2-frames.ts';
-import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
-import { realClock } from '../support/real-clock.ts';
-import { testAuthority } from '../support/tls-certificate.ts';
+import { uint32 } from '../support/clients/h2-raw-client.ts';
+import { realClock } from '../support/clocks/real-clock.ts';
+import {
+  endHeaders,
+  endStream,
+  type FramePlay,
+  frame,
+  lines,
+  openFrameOrigin,
+} from '../support/origins/http2-frames.ts';
+import { codeOf, originRequest, readBody } from '../support/origins/origin-request.ts';
+import { testAuthority } from '../support/values/tls-certificate.ts';
 import { originOptions } from './origin-options.ts';
 
 /** Interim statuses, the head, the body, or the codes that end them; and over which connection the next request came. */

@@ -7,13 +7,20 @@ import { describe, expect, it } from 'vitest';
 import { createOriginGroup } from '../../src/origin/group/origin-group.ts';
 import { createHttp2Origin } from '../../src/origin/http2/http2-origin.ts';
 import type { Origin, OriginResponse } from '../../src/origin/origin.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
-import { uint32 } from '../support/h2-raw-client.ts';
-import { endHeaders, endStream, type FrameExchange, frame, lines, openFrameOrigin } from '../support/http2-frames.ts';
-import { openHttp2Server } from '../support/http2-server.ts';
-import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
-import { realClock } from '../support/real-clock.ts';
-import { testAuthority, testClientCertificate } from '../support/tls-certificate.ts';
+import { uint32 } from '../support/clients/h2-raw-client.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { realClock } from '../support/clocks/real-clock.ts';
+import {
+  endHeaders,
+  endStream,
+  type FrameExchange,
+  frame,
+  lines,
+  openFrameOrigin,
+} from '../support/origins/http2-frames.ts';
+import { openHttp2Server } from '../support/origins/http2-server.ts';
+import { codeOf, originRequest, readBody } from '../support/origins/origin-request.ts';
+import { testAuthority, testClientCertificate } from '../support/values/tls-certificate.ts';
 import { originOptions } from './origin-options.ts';
 
 const tls = { ca: testAuthority, rejectUnauthorized: true };

@@ -5,9 +5,9 @@ import type { BodyStream } from '../../src/http/message.ts';
 import { createOriginGroup } from '../../src/origin/group/origin-group.ts';
 import type { Origin, OriginRequest } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
-import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
-import { realClock } from '../support/real-clock.ts';
-import { openScriptedOrigin, type Play } from '../support/scripted-origin.ts';
+import { realClock } from '../support/clocks/real-clock.ts';
+import { codeOf, originRequest, readBody } from '../support/origins/origin-request.ts';
+import { openScriptedOrigin, type Play } from '../support/origins/scripted-origin.ts';
 import { originOptions } from './origin-options.ts';
 
 const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood';

@@ -5,7 +5,7 @@ import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createObservedOrigin, type ExchangeEnd, type ExchangeTracer } from '../../src/origin/observed-origin.ts';
 import type { OriginRequest, OriginResponse } from '../../src/origin/origin.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
-import { createFakeOrigin, type FakeExchange } from '../support/fake-origin.ts';
+import { createFakeOrigin, type FakeExchange } from '../support/origins/fake-origin.ts';
 
 const request: OriginRequest = {
   method: 'GET',

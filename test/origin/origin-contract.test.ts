@@ -16,10 +16,10 @@ import { ProxyError } from '../../src/http/proxy-error.ts';
 import { createHttp2Origin } from '../../src/origin/http2/http2-origin.ts';
 import type { Origin } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
-import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { realClock } from '../support/real-clock.ts';
-import { testAuthority, testCertificate } from '../support/tls-certificate.ts';
+import { realClock } from '../support/clocks/real-clock.ts';
+import { codeOf, originRequest, readBody } from '../support/origins/origin-request.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
+import { testAuthority, testCertificate } from '../support/values/tls-certificate.ts';
 import { originOptions } from './origin-options.ts';
 
 type Request = IncomingMessage | Http2ServerRequest;

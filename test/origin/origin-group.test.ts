@@ -6,8 +6,8 @@ import { type ErrorCode, ProxyError } from '../../src/http/proxy-error.ts';
 import { createOriginGroup, type OriginGroupOptions } from '../../src/origin/group/origin-group.ts';
 import type { Origin, OriginRequest, OriginResponse } from '../../src/origin/origin.ts';
 import { OriginError } from '../../src/origin/origin-error.ts';
-import { createFakeClock, type FakeClock } from '../support/fake-clock.ts';
-import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
+import { createFakeClock, type FakeClock } from '../support/clocks/fake-clock.ts';
+import { codeOf, originRequest, readBody } from '../support/origins/origin-request.ts';
 
 type Answer =
   | number

@@ -4,9 +4,9 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { createUndiciOrigin, type UndiciOriginOptions } from '../../src/origin/undici-origin.ts';
-import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
-import { openScriptedOrigin } from '../support/scripted-origin.ts';
-import { testAuthority, testCertificate } from '../support/tls-certificate.ts';
+import { codeOf, originRequest, readBody } from '../support/origins/origin-request.ts';
+import { openScriptedOrigin } from '../support/origins/scripted-origin.ts';
+import { testAuthority, testCertificate } from '../support/values/tls-certificate.ts';
 import { originOptions } from './origin-options.ts';
 
 const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood';

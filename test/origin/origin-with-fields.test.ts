@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createOriginWithFields, type Origin, type OriginRequest } from '../../src/origin/origin.ts';
-import { fieldsOf } from '../support/fields-of.ts';
-import { originRequest } from '../support/origin-request.ts';
+import { originRequest } from '../support/origins/origin-request.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 function recordingOrigin() {
   const asked: OriginRequest[] = [];

@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { type Flow, ReceivedBody } from '../../src/origin/exchange.ts';
-import { codeOf } from '../support/origin-request.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { codeOf } from '../support/origins/origin-request.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const kibibyte = 1024;
 

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, it } from 'vitest';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
-import { originRequest } from '../support/origin-request.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { originRequest } from '../support/origins/origin-request.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 import { originOptions } from './origin-options.ts';
 
 const kibibyte = 1024;

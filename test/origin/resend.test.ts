@@ -6,7 +6,7 @@ import { type ErrorCode, ProxyError } from '../../src/http/proxy-error.ts';
 import { type Attempt, mayResend } from '../../src/origin/group/resend.ts';
 import type { OriginResponse } from '../../src/origin/origin.ts';
 import { OriginError } from '../../src/origin/origin-error.ts';
-import { originRequest } from '../support/origin-request.ts';
+import { originRequest } from '../support/origins/origin-request.ts';
 
 const sent = (code: ErrorCode): Attempt => ({ kind: 'failed', error: new OriginError(code, { isUnsent: false }) });
 const unsent = (code: ErrorCode): Attempt => ({ kind: 'failed', error: new OriginError(code, { isUnsent: true }) });

@@ -9,8 +9,8 @@ import { createHttp2Origin } from '../../src/origin/http2/http2-origin.ts';
 import type { ConnectedOrigin } from '../../src/origin/origin.ts';
 import { createUndiciOrigin, type UndiciOriginOptions } from '../../src/origin/undici-origin.ts';
 import { backgroundClock } from '../../src/setup/system.ts';
-import { originRequest, readBody } from '../support/origin-request.ts';
-import { testAuthority, testCertificate } from '../support/tls-certificate.ts';
+import { originRequest, readBody } from '../support/origins/origin-request.ts';
+import { testAuthority, testCertificate } from '../support/values/tls-certificate.ts';
 
 interface Ground extends AsyncDisposable {
   readonly origin: ConnectedOrigin;

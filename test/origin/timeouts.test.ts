@@ -9,10 +9,10 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createHttp2Origin } from '../../src/origin/http2/http2-origin.ts';
 import type { Origin } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
-import { endHeaders, type FrameExchange, frame, lines, openFrameOrigin } from '../support/http2-frames.ts';
-import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
-import { realClock } from '../support/real-clock.ts';
-import { testAuthority } from '../support/tls-certificate.ts';
+import { realClock } from '../support/clocks/real-clock.ts';
+import { endHeaders, type FrameExchange, frame, lines, openFrameOrigin } from '../support/origins/http2-frames.ts';
+import { codeOf, originRequest, readBody } from '../support/origins/origin-request.ts';
+import { testAuthority } from '../support/values/tls-certificate.ts';
 import { originOptions } from './origin-options.ts';
 
 const tls = { ca: testAuthority, rejectUnauthorized: true };

@@ -9,9 +9,9 @@ import { ProxyError } from '../../src/http/proxy-error.ts';
 import { LentBody } from '../../src/origin/group/resend.ts';
 import type { OriginRequest } from '../../src/origin/origin.ts';
 import { createUndiciOrigin } from '../../src/origin/undici-origin.ts';
-import { codeOf, originRequest, readBody } from '../support/origin-request.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { openScriptedOrigin, type Play } from '../support/scripted-origin.ts';
+import { codeOf, originRequest, readBody } from '../support/origins/origin-request.ts';
+import { openScriptedOrigin, type Play } from '../support/origins/scripted-origin.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 import { originOptions } from './origin-options.ts';
 
 const good = 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ngood';

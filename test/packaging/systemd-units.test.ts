@@ -8,8 +8,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseListenPlace } from '../../src/config/address.ts';
 import { defaultStoreDirectory } from '../../src/config/default-places.ts';
 import { checkConfig } from '../../src/config/load.ts';
-import { itWith, runProgram } from '../support/programs.ts';
-import { projectDirectory } from '../support/rangeway-process.ts';
+import { itWith, runProgram } from '../support/processes/programs.ts';
+import { projectDirectory } from '../support/processes/rangeway-process.ts';
 
 const textOf = (name: string) => readFileSync(join(projectDirectory, 'packaging/systemd', name), 'utf8');
 const serviceText = textOf('rangeway.service');

@@ -5,8 +5,8 @@ import { type IncomingMessage, request as openRequest } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { signTarget } from '../../src/guard/access/signed-url.ts';
-import { type AccessGround, secrets, startAccessGround } from '../support/access-ground.ts';
-import { RawClient, rawValues } from '../support/raw-client.ts';
+import { RawClient, rawValues } from '../support/clients/raw-client.ts';
+import { type AccessGround, secrets, startAccessGround } from '../support/proxies/access-ground.ts';
 
 const base64 = (value: string) => Buffer.from(value).toString('base64');
 const basic = { authorization: `Basic ${base64(`ada:${secrets.password}`)}` };

@@ -4,10 +4,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { adminConfig, adminEnvironment, findAdmin } from '../support/admin-client.ts';
-import { startConfigured } from '../support/rangeway-process.ts';
-import { openScriptedOrigin } from '../support/scripted-origin.ts';
-import { until } from '../support/until.ts';
+import { adminConfig, adminEnvironment, findAdmin } from '../support/clients/admin-client.ts';
+import { until } from '../support/clocks/until.ts';
+import { openScriptedOrigin } from '../support/origins/scripted-origin.ts';
+import { startConfigured } from '../support/processes/rangeway-process.ts';
 
 const dir = await mkdtemp(join(tmpdir(), 'rangeway-admin-fleet-'));
 afterAll(() => rm(dir, { recursive: true, force: true }));

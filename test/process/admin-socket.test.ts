@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { canConnect } from '../../src/cli/admin/admin-server.ts';
-import { runCommand } from '../support/admin-commands-ground.ts';
-import { startConfigured } from '../support/rangeway-process.ts';
-import { openScriptedOrigin } from '../support/scripted-origin.ts';
+import { openScriptedOrigin } from '../support/origins/scripted-origin.ts';
+import { startConfigured } from '../support/processes/rangeway-process.ts';
+import { runCommand } from '../support/proxies/admin-commands-ground.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'rw-'));
 afterAll(() => rm(root, { recursive: true, force: true }));

@@ -6,11 +6,11 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { adminConfig, adminEnvironment, adminToken, findAdmin } from '../support/admin-client.ts';
-import { startConfigured, startRangeway } from '../support/rangeway-process.ts';
-import { RawClient } from '../support/raw-client.ts';
-import { openScriptedOrigin } from '../support/scripted-origin.ts';
-import { until } from '../support/until.ts';
+import { adminConfig, adminEnvironment, adminToken, findAdmin } from '../support/clients/admin-client.ts';
+import { RawClient } from '../support/clients/raw-client.ts';
+import { until } from '../support/clocks/until.ts';
+import { openScriptedOrigin } from '../support/origins/scripted-origin.ts';
+import { startConfigured, startRangeway } from '../support/processes/rangeway-process.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'rangeway-admin-process-'));
 afterAll(() => rm(root, { recursive: true, force: true }));

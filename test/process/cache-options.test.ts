@@ -4,8 +4,8 @@
  */
 
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type Ask, type OptionGround, type Reply, startOptionGround } from '../support/option-ground.ts';
-import { until } from '../support/until.ts';
+import { until } from '../support/clocks/until.ts';
+import { type Ask, type OptionGround, type Reply, startOptionGround } from '../support/proxies/option-ground.ts';
 
 /** What is asked of a path, one after another, and where the bodies come from: by these options, and by others or none. */
 type Row = readonly [

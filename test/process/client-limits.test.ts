@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { errorCode, frameType, getFields, H2RawClient, postFields, setting } from '../support/h2-raw-client.ts';
-import { startRangeway } from '../support/rangeway-process.ts';
-import { RawClient } from '../support/raw-client.ts';
+import { errorCode, frameType, getFields, H2RawClient, postFields, setting } from '../support/clients/h2-raw-client.ts';
+import { RawClient } from '../support/clients/raw-client.ts';
+import { startRangeway } from '../support/processes/rangeway-process.ts';
 
 const size = 4_000_000;
 let origin: Server;

@@ -9,8 +9,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { runCommand } from '../support/admin-commands-ground.ts';
-import { projectDirectory, type RangewayProcess, startConfigured, startRangeway } from '../support/rangeway-process.ts';
+import {
+  projectDirectory,
+  type RangewayProcess,
+  startConfigured,
+  startRangeway,
+} from '../support/processes/rangeway-process.ts';
+import { runCommand } from '../support/proxies/admin-commands-ground.ts';
 
 /** Runs the executable to its end, with this on its standard input. */
 async function execute(args: readonly string[], environment: NodeJS.ProcessEnv = {}, input = '') {

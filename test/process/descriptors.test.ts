@@ -7,11 +7,11 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
-import { itOnLinux, openDescriptors } from '../support/process-status.ts';
-import { itWith, runProgram } from '../support/programs.ts';
-import { type RangewayProcess, startLine } from '../support/rangeway-process.ts';
-import { RawClient, type RawResponse, rawValues } from '../support/raw-client.ts';
-import { until } from '../support/until.ts';
+import { RawClient, type RawResponse, rawValues } from '../support/clients/raw-client.ts';
+import { until } from '../support/clocks/until.ts';
+import { itOnLinux, openDescriptors } from '../support/processes/process-status.ts';
+import { itWith, runProgram } from '../support/processes/programs.ts';
+import { type RangewayProcess, startLine } from '../support/processes/rangeway-process.ts';
 
 let dir: string;
 let origin: Server;

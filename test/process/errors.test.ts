@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type RangewayProcess, startConfigured, startRangeway } from '../support/rangeway-process.ts';
+import { type RangewayProcess, startConfigured, startRangeway } from '../support/processes/rangeway-process.ts';
 
 const html = '<!doctype html>\n<title>Away</title>\n<p>Back in a minute – über alles hinweg.\n';
 const browser = 'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8';

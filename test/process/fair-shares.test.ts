@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type RangewayProcess, startConfigured } from '../support/rangeway-process.ts';
+import { type RangewayProcess, startConfigured } from '../support/processes/rangeway-process.ts';
 
 let dir: string;
 let origin: Server;

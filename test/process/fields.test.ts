@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type RangewayProcess, startRangeway } from '../support/rangeway-process.ts';
+import { type RangewayProcess, startRangeway } from '../support/processes/rangeway-process.ts';
 
 const app = 'https://app.test';
 

@@ -2,10 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect } from 'vitest';
-import { Download } from '../support/download.ts';
-import { openPeriodicOrigin, type PeriodicOrigin } from '../support/periodic-origin.ts';
-import { itOnLinux, peakMemoryBytes } from '../support/process-status.ts';
-import { type RangewayProcess, startProxy } from '../support/rangeway-process.ts';
+import { Download } from '../support/clients/download.ts';
+import { openPeriodicOrigin, type PeriodicOrigin } from '../support/origins/periodic-origin.ts';
+import { itOnLinux, peakMemoryBytes } from '../support/processes/process-status.ts';
+import { type RangewayProcess, startProxy } from '../support/processes/rangeway-process.ts';
 
 const mebibyte = 1024 * 1024;
 

@@ -6,12 +6,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { describe, expect } from 'vitest';
-import { Download } from '../support/download.ts';
-import { isPeriodic, periodicPiece } from '../support/periodic-body.ts';
-import { openPeriodicOrigin } from '../support/periodic-origin.ts';
-import { itOnLinux, openDescriptors } from '../support/process-status.ts';
-import { projectDirectory, startProxy } from '../support/rangeway-process.ts';
-import { RawClient } from '../support/raw-client.ts';
+import { Download } from '../support/clients/download.ts';
+import { RawClient } from '../support/clients/raw-client.ts';
+import { openPeriodicOrigin } from '../support/origins/periodic-origin.ts';
+import { itOnLinux, openDescriptors } from '../support/processes/process-status.ts';
+import { projectDirectory, startProxy } from '../support/processes/rangeway-process.ts';
+import { isPeriodic, periodicPiece } from '../support/values/periodic-body.ts';
 
 const sizeBytes = 8 * 1024 * 1024 + 1;
 /** What the origin sends while the first clients come and go. */
@@ -113,7 +113,9 @@ describe('clients that abort in the middle', () => {
       origin.listen(0, '127.0.0.1');
       await once(origin, 'listening');
       const { port } = origin.address() as AddressInfo;
-      const environment = { NODE_OPTIONS: `--import=${join(projectDirectory, 'test/support/report-memory.ts')}` };
+      const environment = {
+        NODE_OPTIONS: `--import=${join(projectDirectory, 'test/support/processes/report-memory.ts')}`,
+      };
       await using proxy = await startProxy(`http://127.0.0.1:${port}`, ['--dir', dir, '--memory', '1MB'], environment);
       const url = new URL(proxy.url);
       const descriptors = openDescriptors(proxy.pid);

@@ -12,9 +12,14 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import type { TLSSocket } from 'node:tls';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type RangewayProcess, startActivated, startRangeway } from '../support/rangeway-process.ts';
-import { RawClient, rawValues } from '../support/raw-client.ts';
-import { exactCertificate, testAuthority, testCertificate, writeTestCertificate } from '../support/tls-certificate.ts';
+import { RawClient, rawValues } from '../support/clients/raw-client.ts';
+import { type RangewayProcess, startActivated, startRangeway } from '../support/processes/rangeway-process.ts';
+import {
+  exactCertificate,
+  testAuthority,
+  testCertificate,
+  writeTestCertificate,
+} from '../support/values/tls-certificate.ts';
 
 let origin: Server;
 let originUrl: string;

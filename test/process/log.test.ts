@@ -10,9 +10,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { sampleOf } from '../support/metric-text.ts';
-import { projectDirectory } from '../support/rangeway-process.ts';
-import { until } from '../support/until.ts';
+import { until } from '../support/clocks/until.ts';
+import { projectDirectory } from '../support/processes/rangeway-process.ts';
+import { sampleOf } from '../support/values/metric-text.ts';
 
 /** So long are targets that 1100 lines are more than the log holds. */
 const longTarget = `/film?x=${'x'.repeat(7800)}`;

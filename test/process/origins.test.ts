@@ -11,10 +11,10 @@ import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import type { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { patternBytes } from '../support/pattern-body.ts';
-import { type RangewayProcess, startConfigured, startRangeway } from '../support/rangeway-process.ts';
-import { testAuthority, testCertificate, testClientCertificate } from '../support/tls-certificate.ts';
-import { until } from '../support/until.ts';
+import { until } from '../support/clocks/until.ts';
+import { type RangewayProcess, startConfigured, startRangeway } from '../support/processes/rangeway-process.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
+import { testAuthority, testCertificate, testClientCertificate } from '../support/values/tls-certificate.ts';
 
 const size = 400_000;
 const file = Buffer.from(patternBytes(0, size));

@@ -7,8 +7,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type RangewayProcess, startConfigured } from '../support/rangeway-process.ts';
-import { RawClient } from '../support/raw-client.ts';
+import { RawClient } from '../support/clients/raw-client.ts';
+import { type RangewayProcess, startConfigured } from '../support/processes/rangeway-process.ts';
 
 const size = 100_000;
 let version = 0;

@@ -7,8 +7,8 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type RangewayProcess, startConfigured } from '../support/rangeway-process.ts';
-import { RawClient, rawValues } from '../support/raw-client.ts';
+import { RawClient, rawValues } from '../support/clients/raw-client.ts';
+import { type RangewayProcess, startConfigured } from '../support/processes/rangeway-process.ts';
 
 const all = ['url', 'prefix', 'tag'];
 /** The options of the routes, by the first segment of their paths. */

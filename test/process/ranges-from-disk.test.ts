@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { loadMoveToSocket } from '../../src/setup/move-to-socket.ts';
-import { temporaryDirectory } from '../support/disk-store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { startConfigured } from '../support/rangeway-process.ts';
-import { seededRandom } from '../support/traces.ts';
+import { startConfigured } from '../support/processes/rangeway-process.ts';
+import { temporaryDirectory } from '../support/stores/disk-store.ts';
+import { seededRandom } from '../support/stores/traces.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const sizeBytes = 12 * 1024 * 1024 + 77;
 /** A slow reader asks for so many before it reads. */

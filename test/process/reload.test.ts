@@ -9,10 +9,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { startLoad } from '../support/constant-load.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { type RangewayProcess, startRangeway } from '../support/rangeway-process.ts';
-import { writeTestCertificate } from '../support/tls-certificate.ts';
+import { startLoad } from '../support/clients/constant-load.ts';
+import { type RangewayProcess, startRangeway } from '../support/processes/rangeway-process.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
+import { writeTestCertificate } from '../support/values/tls-certificate.ts';
 
 const smallBytes = 2000;
 const slowBytes = 600_000;

@@ -2,10 +2,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { patternBytes } from '../support/pattern-body.ts';
-import { type RangewayProcess, startProxy, startRangeway } from '../support/rangeway-process.ts';
-import { RawClient, type RawResponse, rawValues } from '../support/raw-client.ts';
-import { openScriptedOrigin, type Play, type ScriptedOrigin } from '../support/scripted-origin.ts';
+import { RawClient, type RawResponse, rawValues } from '../support/clients/raw-client.ts';
+import { openScriptedOrigin, type Play, type ScriptedOrigin } from '../support/origins/scripted-origin.ts';
+import { type RangewayProcess, startProxy, startRangeway } from '../support/processes/rangeway-process.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'rangeway-restart-'));
 afterAll(() => rm(root, { recursive: true, force: true }));

@@ -9,8 +9,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { patternBytes } from '../support/pattern-body.ts';
-import { type RangewayProcess, startConfigured } from '../support/rangeway-process.ts';
+import { type RangewayProcess, startConfigured } from '../support/processes/rangeway-process.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 400_000;
 const block = 16_384;

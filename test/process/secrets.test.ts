@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
-import { startRangeway } from '../support/rangeway-process.ts';
+import { startRangeway } from '../support/processes/rangeway-process.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'rangeway-secrets-test-'));
 afterAll(() => rmSync(dir, { recursive: true }));

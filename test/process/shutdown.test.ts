@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, describe, expect, it } from 'vitest';
-import { type RangewayProcess, startProxy } from '../support/rangeway-process.ts';
-import { RawClient } from '../support/raw-client.ts';
-import { openScriptedOrigin, type ScriptedOrigin } from '../support/scripted-origin.ts';
+import { RawClient } from '../support/clients/raw-client.ts';
+import { openScriptedOrigin, type ScriptedOrigin } from '../support/origins/scripted-origin.ts';
+import { type RangewayProcess, startProxy } from '../support/processes/rangeway-process.ts';
 
 const root = await mkdtemp(join(tmpdir(), 'rangeway-shutdown-'));
 afterAll(() => rm(root, { recursive: true, force: true }));

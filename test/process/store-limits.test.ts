@@ -7,9 +7,9 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { bodyFiles } from '../support/disk-store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { startRangeway } from '../support/rangeway-process.ts';
+import { startRangeway } from '../support/processes/rangeway-process.ts';
+import { bodyFiles } from '../support/stores/disk-store.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 200_000;
 const body = patternBytes(0, size);

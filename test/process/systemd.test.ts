@@ -8,10 +8,10 @@ import { type AddressInfo, createServer as createNetServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type NotifySocket, openNotifyFile, openNotifySocket } from '../support/notify-socket.ts';
-import { itOnLinux } from '../support/process-status.ts';
-import { itWith } from '../support/programs.ts';
-import { startActivated, startConfigured, startRangeway } from '../support/rangeway-process.ts';
+import { type NotifySocket, openNotifyFile, openNotifySocket } from '../support/processes/notify-socket.ts';
+import { itOnLinux } from '../support/processes/process-status.ts';
+import { itWith } from '../support/processes/programs.ts';
+import { startActivated, startConfigured, startRangeway } from '../support/processes/rangeway-process.ts';
 
 let origin: Server;
 let originUrl: string;

@@ -8,10 +8,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SpanKind } from '@opentelemetry/api';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startConfigured } from '../support/rangeway-process.ts';
-import type { RecordedSpan } from '../support/recorded-spans.ts';
+import { startConfigured } from '../support/processes/rangeway-process.ts';
+import type { RecordedSpan } from '../support/proxies/recorded-spans.ts';
 
-const sdk = new URL('../support/spans-to-output.ts', import.meta.url).href;
+const sdk = new URL('../support/processes/spans-to-output.ts', import.meta.url).href;
 const traceId = 'a'.repeat(32);
 const parentId = 'b'.repeat(16);
 let origin: Server;

@@ -4,12 +4,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
-import { type FleetProcess, startFleetProcess } from '../support/fleet-process.ts';
-import { PatternDownload } from '../support/pattern-download.ts';
-import { itOnLinux } from '../support/process-status.ts';
-import { type FileManners, SlowFileOrigin } from '../support/slow-file-origin.ts';
-import { ownerOf } from '../support/socket-owners.ts';
-import { until } from '../support/until.ts';
+import { PatternDownload } from '../support/clients/pattern-download.ts';
+import { until } from '../support/clocks/until.ts';
+import { type FileManners, SlowFileOrigin } from '../support/origins/slow-file-origin.ts';
+import { type FleetProcess, startFleetProcess } from '../support/processes/fleet-process.ts';
+import { itOnLinux } from '../support/processes/process-status.ts';
+import { ownerOf } from '../support/processes/socket-owners.ts';
 
 const sizeBytes = 2_000_000;
 const heldAt = sizeBytes / 2;

@@ -8,10 +8,10 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { childrenOf, isRunning, startFleetProcess } from '../support/fleet-process.ts';
-import { startActivated, startRangeway } from '../support/rangeway-process.ts';
-import { RawClient } from '../support/raw-client.ts';
-import { until } from '../support/until.ts';
+import { RawClient } from '../support/clients/raw-client.ts';
+import { until } from '../support/clocks/until.ts';
+import { childrenOf, isRunning, startFleetProcess } from '../support/processes/fleet-process.ts';
+import { startActivated, startRangeway } from '../support/processes/rangeway-process.ts';
 
 let origin: Server;
 let originUrl: string;

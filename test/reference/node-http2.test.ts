@@ -12,8 +12,8 @@ import {
   postFields,
   type StreamOutcome,
   setting,
-} from '../support/h2-raw-client.ts';
-import { untilQuiet } from '../support/until-quiet.ts';
+} from '../support/clients/h2-raw-client.ts';
+import { untilQuiet } from '../support/clocks/until-quiet.ts';
 
 interface Row {
   readonly name: string;

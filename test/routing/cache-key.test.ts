@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { type CacheKeyParts, cacheKey, originScope } from '../../src/routing/cache-key.ts';
 import type { Route } from '../../src/routing/router.ts';
 import type { QuerySelection } from '../../src/semantics/query.ts';
-import { defaultCaching } from '../support/default-caching.ts';
+import { defaultCaching } from '../support/proxies/default-caching.ts';
 import { routeWith } from './route-sample.ts';
 
 const parts: CacheKeyParts = {

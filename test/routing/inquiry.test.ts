@@ -9,7 +9,7 @@ import { splitKey } from '../../src/routing/cache-key.ts';
 import { createInquiry, routeRequest } from '../../src/routing/inquiry.ts';
 import { createRouter, type RouteCaching } from '../../src/routing/router.ts';
 import { normaliseTarget } from '../../src/routing/target.ts';
-import { defaultCaching } from '../support/default-caching.ts';
+import { defaultCaching } from '../support/proxies/default-caching.ts';
 import { routeWith } from './route-sample.ts';
 
 function requestFor(target: string): ProxyRequest {

@@ -11,7 +11,7 @@ import {
 } from '../../src/routing/cache-key.ts';
 import { createInquiry, routeRequest } from '../../src/routing/inquiry.ts';
 import { createRouter, type Route } from '../../src/routing/router.ts';
-import { defaultCaching } from '../support/default-caching.ts';
+import { defaultCaching } from '../support/proxies/default-caching.ts';
 import { routeWith } from './route-sample.ts';
 
 const plain = routeWith();

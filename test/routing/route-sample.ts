@@ -3,8 +3,8 @@
 import type { Origin } from '../../src/origin/origin.ts';
 import { createRangeAbility } from '../../src/origin/range-ability.ts';
 import type { Route, RouteMatch } from '../../src/routing/router.ts';
-import { defaultCaching } from '../support/default-caching.ts';
-import { quietFillPolicy } from '../support/quiet-fill-policy.ts';
+import { defaultCaching } from '../support/proxies/default-caching.ts';
+import { quietFillPolicy } from '../support/proxies/quiet-fill-policy.ts';
 
 const unusedOrigin: Origin = {
   fetch: () => Promise.reject(new Error('This origin is not asked.')),

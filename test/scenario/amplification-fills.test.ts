@@ -3,18 +3,18 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { AllowanceRules } from '../../src/guard/limits/allowances.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { fetched, settled, storedBody } from '../support/conversation.ts';
-import type { FakeExchange } from '../support/fake-origin.ts';
-import { createLimitedGate } from '../support/limited-gate.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin } from '../support/range-origin.ts';
+import { fetched, settled, storedBody } from '../support/clients/conversation.ts';
+import type { FakeExchange } from '../support/origins/fake-origin.ts';
+import { createRangeOrigin } from '../support/origins/range-origin.ts';
+import { createLimitedGate } from '../support/proxies/limited-gate.ts';
 import {
   type Client,
   createWholeProxy,
   type Sent,
   type WholeProxy,
   type WholeProxyOptions,
-} from '../support/whole-proxy.ts';
+} from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
 const whole = patternBytes(0, size);

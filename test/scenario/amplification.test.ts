@@ -1,12 +1,17 @@
 /** Clients for which more comes from the origin than they read: who is refused, who is not, and on whose account what comes. */
 
 import { afterEach, describe, expect, it } from 'vitest';
-import { settled } from '../support/conversation.ts';
-import type { FakeExchange, FakeHead } from '../support/fake-origin.ts';
-import { createLimitedGate } from '../support/limited-gate.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin } from '../support/range-origin.ts';
-import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import { settled } from '../support/clients/conversation.ts';
+import type { FakeExchange, FakeHead } from '../support/origins/fake-origin.ts';
+import { createRangeOrigin } from '../support/origins/range-origin.ts';
+import { createLimitedGate } from '../support/proxies/limited-gate.ts';
+import {
+  createWholeProxy,
+  type Sent,
+  type WholeProxy,
+  type WholeProxyOptions,
+} from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
 const whole = patternBytes(0, size);

@@ -1,11 +1,16 @@
 /** Groups that become invalid (RFC 9875) while something of them is under way, stored in part, or about to be freshened. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin } from '../support/range-origin.ts';
-import type { SteeredStore } from '../support/steered-store.ts';
-import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
+import { createRangeOrigin } from '../support/origins/range-origin.ts';
+import {
+  createWholeProxy,
+  type Sent,
+  type WholeProxy,
+  type WholeProxyOptions,
+} from '../support/proxies/whole-proxy.ts';
+import type { SteeredStore } from '../support/stores/steered-store.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };
 const grouped = { ...fresh, 'cache-groups': '"g"' };

@@ -2,9 +2,9 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { turn } from '../support/turn.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
 const whole = patternBytes(0, size);

@@ -2,10 +2,15 @@
 
 import { afterEach, describe, expect, it } from 'vitest';
 import type { FillPolicy } from '../../src/cache/inquiry.ts';
-import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
-import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
-import { turn } from '../support/turn.ts';
-import { type Client, createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
+import {
+  type Client,
+  createWholeProxy,
+  type WholeProxy,
+  type WholeProxyOptions,
+} from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
 
 const size = 10_000;
 const key = 'http://origin.example/ http://files.example/file';

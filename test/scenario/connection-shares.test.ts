@@ -3,10 +3,10 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { ConnectionQueue } from '../../src/origin/connection-queue.ts';
 import type { Origin } from '../../src/origin/origin.ts';
-import { createFakeOrigin, type FakeOrigin } from '../support/fake-origin.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { turn } from '../support/turn.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createFakeOrigin, type FakeOrigin } from '../support/origins/fake-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 8192;
 const whole = Buffer.from(patternBytes(0, size));

@@ -3,9 +3,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
-import type { FakeExchange } from '../support/fake-origin.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import type { FakeExchange } from '../support/origins/fake-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const fields = { etag: '"v1"', 'cache-control': 'max-age=60', 'content-length': '10000' };
 const body = patternBytes(0, 10_000);

@@ -2,10 +2,10 @@
 
 import { createHash } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
-import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin, type RangeOrigin, type Reply } from '../support/range-origin.ts';
-import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import { createRangeOrigin, type RangeOrigin, type Reply } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
 const key = 'http://origin.example/ http://files.example/file';

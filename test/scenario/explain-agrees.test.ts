@@ -5,11 +5,11 @@ import { describe, expect, it } from 'vitest';
 import type { Explanation } from '../../src/delivery/explanation.ts';
 import { type Field, type Fields, fieldValue, hasField } from '../../src/http/fields.ts';
 import type { OriginRequest } from '../../src/origin/origin.ts';
-import { createAnsweringOrigin } from '../support/answering-origin.ts';
-import { settled } from '../support/conversation.ts';
-import { defaultCaching } from '../support/default-caching.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
+import { settled } from '../support/clients/conversation.ts';
+import { createAnsweringOrigin } from '../support/origins/answering-origin.ts';
+import { defaultCaching } from '../support/proxies/default-caching.ts';
+import { createWholeProxy, type Sent, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const { RANGEWAY_TEST_RUNS = '400' } = process.env;
 const runs = Number(RANGEWAY_TEST_RUNS);

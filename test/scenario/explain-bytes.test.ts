@@ -2,9 +2,14 @@
 
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Explanation } from '../../src/delivery/explanation.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
-import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
+import {
+  createWholeProxy,
+  type Sent,
+  type WholeProxy,
+  type WholeProxyOptions,
+} from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 /** Blocks have 1024 bytes: ten of them, the last with 784. */
 const size = 10_000;

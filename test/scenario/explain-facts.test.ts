@@ -1,9 +1,9 @@
 /** What an explanation tells of what is stored: what selects it, how fresh it is, by what it is known. */
 
 import { afterEach, describe, expect, it } from 'vitest';
-import { fetched, storedBody } from '../support/conversation.ts';
-import { defaultCaching } from '../support/default-caching.ts';
-import { createWholeProxy, type RouteOptions, type WholeProxy } from '../support/whole-proxy.ts';
+import { fetched, storedBody } from '../support/clients/conversation.ts';
+import { defaultCaching } from '../support/proxies/default-caching.ts';
+import { createWholeProxy, type RouteOptions, type WholeProxy } from '../support/proxies/whole-proxy.ts';
 
 const modified = 'Wed, 01 Jan 2025 00:00:00 GMT';
 const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };

@@ -3,16 +3,16 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { StoreFault } from '../../src/store/store.ts';
-import type { FakeHead } from '../support/fake-origin.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createSteeredStore } from '../support/steered-store.ts';
+import type { FakeHead } from '../support/origins/fake-origin.ts';
 import {
   createWholeProxy,
   type RouteOptions,
   type Sent,
   type WholeProxy,
   type WholeProxyOptions,
-} from '../support/whole-proxy.ts';
+} from '../support/proxies/whole-proxy.ts';
+import { createSteeredStore } from '../support/stores/steered-store.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const body = patternBytes(0, 3000);
 const fresh = { 'cache-control': 'max-age=100' };

@@ -3,9 +3,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Explanation } from '../../src/delivery/explanation.ts';
 import { fieldValue } from '../../src/http/fields.ts';
-import { fetched, storedBody } from '../support/conversation.ts';
-import { requestOf } from '../support/direct-client.ts';
-import { createWholeProxy, type RouteOptions, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
+import { fetched, storedBody } from '../support/clients/conversation.ts';
+import { requestOf } from '../support/clients/direct-client.ts';
+import { createWholeProxy, type RouteOptions, type Sent, type WholeProxy } from '../support/proxies/whole-proxy.ts';
 
 const modified = 'Wed, 01 Jan 2025 00:00:00 GMT';
 const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };

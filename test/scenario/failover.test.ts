@@ -3,12 +3,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createOriginGroup } from '../../src/origin/group/origin-group.ts';
 import { OriginError } from '../../src/origin/origin-error.ts';
-import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
-import { createFakeOrigin, type FakeOrigin } from '../support/fake-origin.ts';
-import { createRangeOrigin, type OriginFile, type RangeOrigin } from '../support/range-origin.ts';
-import { turn } from '../support/turn.ts';
-import { type Client, createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createFakeOrigin, type FakeOrigin } from '../support/origins/fake-origin.ts';
+import { createRangeOrigin, type OriginFile, type RangeOrigin } from '../support/origins/range-origin.ts';
+import { type Client, createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
 
 /** An origin of the group, and the file that it has. */
 interface Replica {

@@ -1,10 +1,10 @@
 /** An origin that answers a range with the part or with the whole, as it likes: who wants more than comes asks for it, once. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { expectPart } from '../support/expect-bytes.ts';
-import { asWhole, createRangeOrigin, type RangeOrigin, type Twist } from '../support/range-origin.ts';
-import { turn } from '../support/turn.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { asWhole, createRangeOrigin, type RangeOrigin, type Twist } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { expectPart } from '../support/values/expect-bytes.ts';
 
 /** Ten blocks of 1024 bytes, and a short one. */
 const size = 10_500;

@@ -2,12 +2,12 @@
 
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { peersQuiet, watchPeers } from '../support/peer-quiet.ts';
-import { runTraffic } from '../support/traffic.ts';
-import { MemoryGround } from '../support/traffic-ground.ts';
-import { plans } from '../support/traffic-plan.ts';
-import { processStep } from '../support/traffic-steps.ts';
-import { noteUnhandled } from '../support/traffic-unhandled.ts';
+import { peersQuiet, watchPeers } from '../support/clocks/peer-quiet.ts';
+import { runTraffic } from '../support/traffic/traffic.ts';
+import { MemoryGround } from '../support/traffic/traffic-ground.ts';
+import { plans } from '../support/traffic/traffic-plan.ts';
+import { processStep } from '../support/traffic/traffic-steps.ts';
+import { noteUnhandled } from '../support/traffic/traffic-unhandled.ts';
 
 /** More runs than usual find what is rare. */
 const { RANGEWAY_TEST_RUNS = '200' } = process.env;

@@ -2,12 +2,17 @@
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import type { Sent } from '../support/direct-client.ts';
-import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
-import { turn } from '../support/turn.ts';
-import { type Client, createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import type { Sent } from '../support/clients/direct-client.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
+import {
+  type Client,
+  createWholeProxy,
+  type WholeProxy,
+  type WholeProxyOptions,
+} from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
 const whole = patternBytes(0, size);

@@ -2,11 +2,16 @@
 
 import { createHash } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { expectPart, expectWhole } from '../support/expect-bytes.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin, type RangeOrigin, type Reply, withContentRange } from '../support/range-origin.ts';
-import { turn } from '../support/turn.ts';
-import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createRangeOrigin, type RangeOrigin, type Reply, withContentRange } from '../support/origins/range-origin.ts';
+import {
+  createWholeProxy,
+  type Sent,
+  type WholeProxy,
+  type WholeProxyOptions,
+} from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectWhole } from '../support/values/expect-bytes.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 /** Blocks have 1024 bytes: ten of them, the last with 784. */
 const size = 10_000;

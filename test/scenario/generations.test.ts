@@ -1,16 +1,16 @@
 /** Content that changes at the origin, between transfers and in the middle of them: nobody gets a mix of two versions. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
-import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
-import { turn } from '../support/turn.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
 import {
   type Client,
   createWholeProxy,
   type Sent,
   type WholeProxy,
   type WholeProxyOptions,
-} from '../support/whole-proxy.ts';
+} from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
 
 const size = 10_000;
 const key = 'http://origin.example/ http://files.example/file';

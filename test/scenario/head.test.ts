@@ -3,13 +3,13 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
-import { defaultCaching } from '../support/default-caching.ts';
-import type { FakeHead } from '../support/fake-origin.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin } from '../support/range-origin.ts';
-import type { SteeredStore } from '../support/steered-store.ts';
-import type { Sent, WholeProxy, WholeProxyOptions } from '../support/whole-proxy.ts';
+import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
+import type { FakeHead } from '../support/origins/fake-origin.ts';
+import { createRangeOrigin } from '../support/origins/range-origin.ts';
+import { defaultCaching } from '../support/proxies/default-caching.ts';
+import type { Sent, WholeProxy, WholeProxyOptions } from '../support/proxies/whole-proxy.ts';
+import type { SteeredStore } from '../support/stores/steered-store.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const stored = { 'cache-control': 'max-age=100', etag: '"v1"', 'last-modified': 'Wed, 01 Jan 2025 00:00:00 GMT' };
 const reload = { 'cache-control': 'no-cache' };

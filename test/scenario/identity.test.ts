@@ -4,17 +4,17 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { formatHttpDate } from '../../src/semantics/http-date.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
-import { ended, fetched, reused, settled } from '../support/conversation.ts';
-import type { defaultCaching } from '../support/default-caching.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
-import type { FakeHead } from '../support/fake-origin.ts';
+import { ended, fetched, reused, settled } from '../support/clients/conversation.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import type { FakeHead } from '../support/origins/fake-origin.ts';
+import type { defaultCaching } from '../support/proxies/default-caching.ts';
 import {
   type Client,
   createWholeProxy,
   type Sent,
   type WholeProxy,
   type WholeProxyOptions,
-} from '../support/whole-proxy.ts';
+} from '../support/proxies/whole-proxy.ts';
 
 const dateAt = (seconds: number) => formatHttpDate(Date.UTC(2026, 0, 1) + seconds * 1000);
 /** An hour ago: fresh for six minutes by heuristics (RFC 9111 §4.2.2). */

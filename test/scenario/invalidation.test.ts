@@ -1,9 +1,9 @@
 /** What an unsafe method invalidates while something is under way (RFC 9111 §4.4), and which of two fills is kept. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { createSteeredStore, type SteeredStore } from '../support/stores/steered-store.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const body = patternBytes(0, 3000);
 const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };

@@ -1,10 +1,10 @@
 /** Clients that leave, and fills that end with their last reader (fill.onAbort). */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
-import { turn } from '../support/turn.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { createSteeredStore, type SteeredStore } from '../support/stores/steered-store.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
 const whole = patternBytes(0, size);

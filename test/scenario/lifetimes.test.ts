@@ -2,8 +2,8 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { RouteCaching } from '../../src/routing/router.ts';
-import { ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
-import { createWholeProxy, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
+import { ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
+import { createWholeProxy, type Sent, type WholeProxy } from '../support/proxies/whole-proxy.ts';
 
 const noBytes = new Uint8Array();
 const etag = '"v1"';

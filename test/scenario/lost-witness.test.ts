@@ -2,9 +2,9 @@
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { createSteeredStore, type SteeredStore } from '../support/stores/steered-store.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
 const blockSizeBytes = 1024;

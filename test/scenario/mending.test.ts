@@ -4,12 +4,12 @@ import { createHash } from 'node:crypto';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { flipBit } from '../support/damage.ts';
-import { openTestStore } from '../support/disk-store.ts';
-import { expectPart, expectWhole } from '../support/expect-bytes.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { asWhole, createRangeOrigin, retagged, type Twist } from '../support/range-origin.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { asWhole, createRangeOrigin, retagged, type Twist } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { flipBit } from '../support/stores/damage.ts';
+import { openTestStore } from '../support/stores/disk-store.ts';
+import { expectPart, expectWhole } from '../support/values/expect-bytes.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const blockSizeBytes = 16 * 1024;
 const sizeBytes = 20 * blockSizeBytes;

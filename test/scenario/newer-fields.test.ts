@@ -1,9 +1,9 @@
 /** The fields of a newer part take the place of the older ones (RFC 9110 §15.3.7.3, RFC 9111 §3.4). */
 
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { expectPart } from '../support/expect-bytes.ts';
-import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { expectPart } from '../support/values/expect-bytes.ts';
 
 let proxy: WholeProxy;
 let origin: RangeOrigin;

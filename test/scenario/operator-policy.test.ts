@@ -3,9 +3,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import type { RouteCaching } from '../../src/routing/router.ts';
-import { defaultCaching } from '../support/default-caching.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
+import { defaultCaching } from '../support/proxies/default-caching.ts';
+import { createWholeProxy, type Sent, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const body = patternBytes(0, 3000);
 const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };

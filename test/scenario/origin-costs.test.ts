@@ -1,10 +1,10 @@
 /** What an origin with ranges is asked for when downloaders and players read a file that is not stored: little more than they read. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { expectPart, expectUntil } from '../support/expect-bytes.ts';
-import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
-import { selectedWire } from '../support/wire.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectUntil } from '../support/values/expect-bytes.ts';
+import { selectedWire } from '../support/wire/wire.ts';
 
 const block = 1024;
 /** 256 blocks. */

@@ -3,11 +3,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
-import type { SteeredStore } from '../support/steered-store.ts';
-import type { Sent, WholeProxy, WholeProxyOptions } from '../support/whole-proxy.ts';
+import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
+import type { Sent, WholeProxy, WholeProxyOptions } from '../support/proxies/whole-proxy.ts';
+import type { SteeredStore } from '../support/stores/steered-store.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const stored = { 'cache-control': 'max-age=100, stale-while-revalidate=1000', etag: '"v1"' };
 const reload: Sent = { fields: { 'cache-control': 'no-cache' } };

@@ -2,9 +2,9 @@
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
-import { expectPart, expectWhole } from '../support/expect-bytes.ts';
-import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
-import { createWholeProxy, type RouteOptions, type WholeProxy } from '../support/whole-proxy.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type RouteOptions, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectWhole } from '../support/values/expect-bytes.ts';
 
 const size = 10_000;
 const soonStale = { 'cache-control': 'max-age=60' };

@@ -1,10 +1,10 @@
 /** Ranges that are absent, at an origin with ranges: what is asked for, how parts join, and when the entry is complete. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
-import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
-import { turn } from '../support/turn.ts';
-import { createWholeProxy, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type Sent, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
 
 /** Blocks have 1024 bytes: ten of them, the last with 784. */
 const size = 10_000;

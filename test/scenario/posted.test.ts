@@ -3,11 +3,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import type { SteeredStore } from '../support/steered-store.ts';
-import { noteUnhandled } from '../support/traffic-unhandled.ts';
-import type { Sent, WholeProxy, WholeProxyOptions } from '../support/whole-proxy.ts';
+import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
+import type { Sent, WholeProxy, WholeProxyOptions } from '../support/proxies/whole-proxy.ts';
+import type { SteeredStore } from '../support/stores/steered-store.ts';
+import { noteUnhandled } from '../support/traffic/traffic-unhandled.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const post: Sent = { method: 'POST' };
 const own = { 'cache-control': 'max-age=100', 'content-location': '/file' };

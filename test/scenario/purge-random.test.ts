@@ -7,11 +7,11 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { namesOfResource, prefixesOf } from '../../src/routing/cache-key.ts';
 import { storedTag } from '../../src/semantics/invalidation.ts';
-import { createSteeredProxy, settled } from '../support/conversation.ts';
-import type { FakeExchange } from '../support/fake-origin.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import type { Held, SteeredStore, Step } from '../support/steered-store.ts';
-import type { WholeProxy } from '../support/whole-proxy.ts';
+import { createSteeredProxy, settled } from '../support/clients/conversation.ts';
+import type { FakeExchange } from '../support/origins/fake-origin.ts';
+import type { WholeProxy } from '../support/proxies/whole-proxy.ts';
+import type { Held, SteeredStore, Step } from '../support/stores/steered-store.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 type Mode = 'hard' | 'soft';
 type By = 'key' | 'prefix' | 'tag';

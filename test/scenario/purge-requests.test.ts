@@ -4,9 +4,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createAccess } from '../../src/guard/access/access.ts';
 import { plainPresentation } from '../../src/guard/fields/presentation.ts';
 import { createGate } from '../../src/guard/gate.ts';
-import { ended, fetched, reused } from '../support/conversation.ts';
-import { boundlessAllowances } from '../support/open-gate.ts';
-import { createWholeProxy, type Sent, type WholeProxy } from '../support/whole-proxy.ts';
+import { ended, fetched, reused } from '../support/clients/conversation.ts';
+import { boundlessAllowances } from '../support/proxies/open-gate.ts';
+import { createWholeProxy, type Sent, type WholeProxy } from '../support/proxies/whole-proxy.ts';
 
 const fresh = { 'cache-control': 'max-age=100, stale-if-error=100', etag: '"v1"', 'surrogate-key': 'red' };
 const noBytes = new Uint8Array();

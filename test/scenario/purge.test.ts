@@ -5,12 +5,12 @@ import { type InvalidationMessage, noFleet } from '../../src/cache/fleet.ts';
 import type { PurgeChoice } from '../../src/cache/invalidate/purge.ts';
 import { namesOfResource, prefixesOf } from '../../src/routing/cache-key.ts';
 import { storedTag } from '../../src/semantics/invalidation.ts';
-import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin } from '../support/range-origin.ts';
-import type { SteeredStore, Step } from '../support/steered-store.ts';
-import { turn } from '../support/turn.ts';
-import type { WholeProxy, WholeProxyOptions } from '../support/whole-proxy.ts';
+import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createRangeOrigin } from '../support/origins/range-origin.ts';
+import type { WholeProxy, WholeProxyOptions } from '../support/proxies/whole-proxy.ts';
+import type { SteeredStore, Step } from '../support/stores/steered-store.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const tagged = { 'cache-control': 'max-age=100', etag: '"v1"', 'surrogate-key': 'red blue', 'cache-tag': 'a b,c' };
 const newer = { ...tagged, etag: '"v2"' };

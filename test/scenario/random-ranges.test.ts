@@ -3,9 +3,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatRange, type RangeSpec } from '../../src/semantics/range.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { rangeSpec } from '../support/range-arbitraries.ts';
-import { type Client, createWholeProxy } from '../support/whole-proxy.ts';
+import { type Client, createWholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
+import { rangeSpec } from '../support/values/range-arbitraries.ts';
 
 const maxSize = 4000;
 

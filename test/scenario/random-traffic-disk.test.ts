@@ -4,11 +4,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { temporaryDirectory } from '../support/disk-store.ts';
-import { runTraffic } from '../support/traffic.ts';
-import { DiskGround } from '../support/traffic-disk.ts';
-import { diskPlans } from '../support/traffic-plan.ts';
-import { noteUnhandled } from '../support/traffic-unhandled.ts';
+import { temporaryDirectory } from '../support/stores/disk-store.ts';
+import { runTraffic } from '../support/traffic/traffic.ts';
+import { DiskGround } from '../support/traffic/traffic-disk.ts';
+import { diskPlans } from '../support/traffic/traffic-plan.ts';
+import { noteUnhandled } from '../support/traffic/traffic-unhandled.ts';
 
 /** More runs than usual find what is rare. */
 const { RANGEWAY_TEST_RUNS = '150' } = process.env;

@@ -2,10 +2,10 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { runTraffic } from '../support/traffic.ts';
-import { MemoryGround } from '../support/traffic-ground.ts';
-import { plans } from '../support/traffic-plan.ts';
-import { noteUnhandled } from '../support/traffic-unhandled.ts';
+import { runTraffic } from '../support/traffic/traffic.ts';
+import { MemoryGround } from '../support/traffic/traffic-ground.ts';
+import { plans } from '../support/traffic/traffic-plan.ts';
+import { noteUnhandled } from '../support/traffic/traffic-unhandled.ts';
 
 /** More runs than usual find what is rare. */
 const { RANGEWAY_TEST_RUNS = '500' } = process.env;

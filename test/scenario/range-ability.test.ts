@@ -2,7 +2,6 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { RangeMode } from '../../src/origin/range-ability.ts';
-import { expectPart, expectWhole } from '../support/expect-bytes.ts';
 import {
   asWhole,
   createRangeOrigin,
@@ -12,8 +11,9 @@ import {
   unsatisfied,
   withContentRange,
   without,
-} from '../support/range-origin.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+} from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectWhole } from '../support/values/expect-bytes.ts';
 
 const size = 10_000;
 /** How long an origin that has disappointed is not asked for parts. */

@@ -1,9 +1,7 @@
 /** An origin that lies about ranges: its clients get the right bytes or are cut, and it is treated as having none. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { settled } from '../support/conversation.ts';
-import { expectPart, expectWhole } from '../support/expect-bytes.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { settled } from '../support/clients/conversation.ts';
 import {
   asWhole,
   createRangeOrigin,
@@ -14,8 +12,10 @@ import {
   withContentRange,
   without,
   withSpan,
-} from '../support/range-origin.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+} from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectWhole } from '../support/values/expect-bytes.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
 /** How long an origin that has disappointed is not asked for parts. */

@@ -1,8 +1,8 @@
 /** Ranges of a representation that the origin can only send whole. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 5000;
 const whole = patternBytes(0, size);

@@ -1,13 +1,13 @@
 /** Reading ahead in what is not there as a whole: entries that are stored in part, and bodies that are still arriving. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
-import { createReadingStore, type ReadingStore } from '../support/reading-store.ts';
-import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
-import { turn } from '../support/turn.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { createReadingStore, type ReadingStore } from '../support/stores/reading-store.ts';
+import { createSteeredStore, type SteeredStore } from '../support/stores/steered-store.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 /** Blocks have 1024 bytes: ten of them, the last with 784. */
 const block = 1024;

@@ -1,9 +1,9 @@
 /** Responses that are passed on without being stored: ranges cut on their way, conditions, clients that leave. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
-import { selectedWire } from '../support/wire.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
+import { selectedWire } from '../support/wire/wire.ts';
 
 const size = 3000;
 const body = patternBytes(0, size);

@@ -1,10 +1,10 @@
 /** What is stored in part, after the proxy was closed and opened again over the same store: it is completed, not fetched anew. */
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
-import { createRangeOrigin, type RangeOrigin } from '../support/range-origin.ts';
-import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { createRangeOrigin, type RangeOrigin } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { createSteeredStore, type SteeredStore } from '../support/stores/steered-store.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
 
 const size = 10_000;
 const key = 'http://origin.example/ http://files.example/file';

@@ -2,11 +2,11 @@
 
 import { afterEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { settled } from '../support/conversation.ts';
-import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin, type RangeOrigin, type Twist } from '../support/range-origin.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { settled } from '../support/clients/conversation.ts';
+import { createRangeOrigin, type RangeOrigin, type Twist } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
 const key = 'http://origin.example/ http://files.example/file';

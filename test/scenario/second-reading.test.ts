@@ -6,12 +6,12 @@ import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { formatReprDigest } from '../../src/semantics/digest.ts';
 import { StoreFault } from '../../src/store/store.ts';
-import { expectPart, expectWhole } from '../support/expect-bytes.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin, type RangeOrigin, type Twist, withContentRange } from '../support/range-origin.ts';
-import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
-import { turn } from '../support/turn.ts';
-import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createRangeOrigin, type RangeOrigin, type Twist, withContentRange } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/proxies/whole-proxy.ts';
+import { createSteeredStore, type SteeredStore } from '../support/stores/steered-store.ts';
+import { expectPart, expectWhole } from '../support/values/expect-bytes.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
 const whole = patternBytes(0, size);

@@ -1,10 +1,15 @@
 /** Readers far ahead of a transfer: who gets one of its own, who waits, and what becomes of transfers that meet. */
 
 import { afterEach, describe, expect, it } from 'vitest';
-import { expectPart, expectUntil, expectWhole } from '../support/expect-bytes.ts';
-import { createRangeOrigin, type RangeOrigin, type Transfer } from '../support/range-origin.ts';
-import { turn } from '../support/turn.ts';
-import { type Client, createWholeProxy, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { createRangeOrigin, type RangeOrigin, type Transfer } from '../support/origins/range-origin.ts';
+import {
+  type Client,
+  createWholeProxy,
+  type WholeProxy,
+  type WholeProxyOptions,
+} from '../support/proxies/whole-proxy.ts';
+import { expectPart, expectUntil, expectWhole } from '../support/values/expect-bytes.ts';
 
 /** A hundred blocks of 1024 bytes. */
 const size = 102_400;

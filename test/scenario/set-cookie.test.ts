@@ -3,8 +3,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { fieldLines } from '../../src/http/fields.ts';
 import type { RouteCaching } from '../../src/routing/router.ts';
-import { ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
-import { type Client, createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
+import { type Client, createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
 
 const stored = { 'cache-control': 'max-age=100', etag: '"v1"' };
 const noBytes = new Uint8Array();

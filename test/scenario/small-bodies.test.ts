@@ -2,9 +2,9 @@
 
 import { afterEach, expect, it, vi } from 'vitest';
 import { namesOfResource } from '../../src/routing/cache-key.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
-import { selectedWire } from '../support/wire.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
+import { selectedWire } from '../support/wire/wire.ts';
 
 const blockSizeBytes = 1024;
 const place = { authority: 'files.example', target: '/file' };

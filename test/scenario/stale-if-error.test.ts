@@ -2,11 +2,16 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin } from '../support/range-origin.ts';
-import { noteUnhandled } from '../support/traffic-unhandled.ts';
-import { createWholeProxy, type Sent, type WholeProxy, type WholeProxyOptions } from '../support/whole-proxy.ts';
+import { ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
+import { createRangeOrigin } from '../support/origins/range-origin.ts';
+import {
+  createWholeProxy,
+  type Sent,
+  type WholeProxy,
+  type WholeProxyOptions,
+} from '../support/proxies/whole-proxy.ts';
+import { noteUnhandled } from '../support/traffic/traffic-unhandled.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const directives = 'max-age=100, stale-if-error=50';
 const stored = { 'cache-control': directives, etag: '"v1"' };

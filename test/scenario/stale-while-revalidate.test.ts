@@ -3,12 +3,12 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/conversation.ts';
-import type { FakeHead } from '../support/fake-origin.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import type { SteeredStore } from '../support/steered-store.ts';
-import { noteUnhandled } from '../support/traffic-unhandled.ts';
-import type { WholeProxy } from '../support/whole-proxy.ts';
+import { createSteeredProxy, ended, fetched, reused, settled, storedBody } from '../support/clients/conversation.ts';
+import type { FakeHead } from '../support/origins/fake-origin.ts';
+import type { WholeProxy } from '../support/proxies/whole-proxy.ts';
+import type { SteeredStore } from '../support/stores/steered-store.ts';
+import { noteUnhandled } from '../support/traffic/traffic-unhandled.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const directives = 'max-age=100, stale-while-revalidate=50';
 const first = { 'cache-control': directives, etag: '"v1"' };

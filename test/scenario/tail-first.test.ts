@@ -1,9 +1,9 @@
 /** The first request is for the end of a large file that nothing is stored of: what that costs the origin. */
 
 import { describe, expect, it } from 'vitest';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin } from '../support/range-origin.ts';
-import { createWholeProxy } from '../support/whole-proxy.ts';
+import { createRangeOrigin } from '../support/origins/range-origin.ts';
+import { createWholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const MiB = 1024 * 1024;
 const blockSizeBytes = 256 * 1024;

@@ -4,8 +4,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { OriginRequest } from '../../src/origin/origin.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const mine = { traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`, tracestate: 'v=1', baggage: 'user=7' };
 const head = { fields: { etag: '"v1"', 'content-length': '10000', 'cache-control': 'max-age=60' } };

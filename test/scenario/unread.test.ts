@@ -1,17 +1,17 @@
 /** Transfers that no client reads any more: how many of one client go on (fill.finishMaxPerClient). */
 
 import { afterEach, describe, expect, it } from 'vitest';
-import { settled } from '../support/conversation.ts';
-import type { FakeExchange } from '../support/fake-origin.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin } from '../support/range-origin.ts';
+import { settled } from '../support/clients/conversation.ts';
+import type { FakeExchange } from '../support/origins/fake-origin.ts';
+import { createRangeOrigin } from '../support/origins/range-origin.ts';
 import {
   type Client,
   createWholeProxy,
   type Sent,
   type WholeProxy,
   type WholeProxyOptions,
-} from '../support/whole-proxy.ts';
+} from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 10_000;
 const whole = patternBytes(0, size);

@@ -4,9 +4,9 @@ import { expect, it } from 'vitest';
 import { ProxyError, toProxyError } from '../../src/http/proxy-error.ts';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { EntryWriter, Store } from '../../src/store/store.ts';
-import { createRangeOrigin } from '../support/range-origin.ts';
-import { createReadingStore } from '../support/reading-store.ts';
-import { createWholeProxy } from '../support/whole-proxy.ts';
+import { createRangeOrigin } from '../support/origins/range-origin.ts';
+import { createWholeProxy } from '../support/proxies/whole-proxy.ts';
+import { createReadingStore } from '../support/stores/reading-store.ts';
 
 const blockSizeBytes = 1024;
 

@@ -2,12 +2,12 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { StoreFault } from '../../src/store/store.ts';
-import { settled } from '../support/conversation.ts';
-import type { FakeExchange } from '../support/fake-origin.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createRangeOrigin } from '../support/range-origin.ts';
-import { createSteeredStore, type SteeredStore } from '../support/steered-store.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { settled } from '../support/clients/conversation.ts';
+import type { FakeExchange } from '../support/origins/fake-origin.ts';
+import { createRangeOrigin } from '../support/origins/range-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { createSteeredStore, type SteeredStore } from '../support/stores/steered-store.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const size = 100_000;
 const whole = patternBytes(0, size);

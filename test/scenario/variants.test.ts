@@ -3,9 +3,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { fieldValue } from '../../src/http/fields.ts';
 import { formatHttpDate } from '../../src/semantics/http-date.ts';
-import { ended, fetched, reused, settled } from '../support/conversation.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import { ended, fetched, reused, settled } from '../support/clients/conversation.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const fresh = { 'cache-control': 'max-age=100' };
 const german = { 'accept-language': 'de' };

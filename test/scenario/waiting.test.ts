@@ -2,9 +2,9 @@
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import type { FakeExchange } from '../support/fake-origin.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createWholeProxy, type WholeProxy } from '../support/whole-proxy.ts';
+import type { FakeExchange } from '../support/origins/fake-origin.ts';
+import { createWholeProxy, type WholeProxy } from '../support/proxies/whole-proxy.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const body = patternBytes(0, 3000);
 const fresh = { 'cache-control': 'max-age=100', etag: '"v1"' };

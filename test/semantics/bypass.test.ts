@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { type BypassConditions, meetsBypass } from '../../src/semantics/bypass.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const none: BypassConditions = { fields: [], cookies: [], queryParameters: [] };
 

@@ -7,7 +7,7 @@ import {
   frameByteranges,
   parseContentRange,
 } from '../../src/semantics/range.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const boundary = '00112233445566778899aabbccddeeff';
 

@@ -6,7 +6,7 @@ import {
   parseRequestDirectives,
   type RequestDirectives,
 } from '../../src/semantics/cache-control.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const silent: CacheControl = {
   field: 'cache-control',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseCacheDirectives, parseDeltaSeconds } from '../../src/semantics/cache-control.ts';
-import { inShort } from '../support/directives-in-short.ts';
+import { inShort } from '../support/values/directives-in-short.ts';
 
 const directivesIn = (lines: readonly string[]): string[] => parseCacheDirectives(lines).map(inShort);
 

@@ -7,7 +7,7 @@ import {
   maxGroups,
   parseCacheGroups,
 } from '../../src/semantics/invalidation.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 describe('parseCacheGroups, RFC 9875 §2', () => {
   const rows: readonly (readonly [lines: readonly string[], groups: readonly string[]])[] = [

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type CacheStatus, formatCacheStatus, withCacheStatus } from '../../src/semantics/cache-status.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 describe('formatCacheStatus, RFC 9211 §2', () => {
   const rows: readonly (readonly [status: CacheStatus, member: string])[] = [

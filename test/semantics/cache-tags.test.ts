@@ -11,7 +11,7 @@ import {
   storedTag,
   tagOfStored,
 } from '../../src/semantics/invalidation.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 describe('parseTags', () => {
   const rows: readonly (readonly [lines: readonly string[], tags: readonly string[]])[] = [

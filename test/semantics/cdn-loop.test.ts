@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { isCdnLoop, isLoop, withCdnLoop } from '../../src/semantics/message-forwarding.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 describe('withCdnLoop, RFC 8586 §2', () => {
   it('appends a member after all others', () => {

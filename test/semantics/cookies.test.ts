@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 import { parseCookies } from '../../src/semantics/cookies.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 describe('parseCookies', () => {
   it.each<[lines: readonly string[], ...want: (readonly [name: string, pair: string])[]]>([

@@ -8,7 +8,7 @@ import {
   selectReprDigest,
   withReprDigest,
 } from '../../src/semantics/digest.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const bytes = '{"hello": "world"}\n';
 const sha256: Digest = { algorithm: 'sha256', hex: createHash('sha256').update(bytes).digest('hex') };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { withoutConnectionFields } from '../../src/semantics/message-forwarding.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 describe('withoutConnectionFields, RFC 9110 §7.6.1', () => {
   const rows: readonly (readonly [name: string, lines: readonly string[], left: readonly string[]])[] = [

@@ -8,8 +8,8 @@ import {
   validityFields,
 } from '../../src/semantics/freshen.ts';
 import { currentAgeMs } from '../../src/semantics/freshness.ts';
-import { defaultCaching } from '../support/default-caching.ts';
-import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
+import { defaultCaching } from '../support/proxies/default-caching.ts';
+import { fieldsOf, sentAt, sentDate, storedWith } from '../support/values/fields-of.ts';
 
 const policy = { ...defaultCaching, setCookie: 'strip' } as const;
 

@@ -12,8 +12,8 @@ import {
   mayServeStale,
   staleBan,
 } from '../../src/semantics/freshness.ts';
-import { defaultCaching as policy } from '../support/default-caching.ts';
-import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
+import { defaultCaching as policy } from '../support/proxies/default-caching.ts';
+import { fieldsOf, sentAt, sentDate, storedWith } from '../support/values/fields-of.ts';
 
 const date = `Date: ${sentDate}`;
 const dayBefore = 'Wed, 31 Dec 2025 12:00:00 GMT';

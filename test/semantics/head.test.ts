@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { decideHeadEffect } from '../../src/semantics/freshen.ts';
-import { fieldsOf, storedWith } from '../support/fields-of.ts';
+import { fieldsOf, storedWith } from '../support/values/fields-of.ts';
 
 const tag = 'ETag: "a"';
 const modified = 'Last-Modified: Wed, 31 Dec 2025 12:00:00 GMT';

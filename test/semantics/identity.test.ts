@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { defaultIdentityRules, identityParts, isAnonymous, permitsSharing } from '../../src/semantics/identity.ts';
-import { defaultCaching } from '../support/default-caching.ts';
-import { fieldsOf, sentDate, storedWith } from '../support/fields-of.ts';
+import { defaultCaching } from '../support/proxies/default-caching.ts';
+import { fieldsOf, sentDate, storedWith } from '../support/values/fields-of.ts';
 
 const rules = defaultIdentityRules;
 const namesOf = (lines: readonly string[], own = rules) => identityParts(fieldsOf(...lines), own).map(([name]) => name);

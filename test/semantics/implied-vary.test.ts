@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { echoesOrigin, impliedVary, originEcho, withoutOriginEcho } from '../../src/semantics/vary.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const page = 'Origin: https://a.test';
 const echo = 'Access-Control-Allow-Origin: https://a.test';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { targetsToInvalidate } from '../../src/semantics/invalidation.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 interface Case {
   readonly method?: string;

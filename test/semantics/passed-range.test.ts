@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseRange, passedRange } from '../../src/semantics/range.ts';
-import { nearlyRangeText } from '../support/range-arbitraries.ts';
+import { nearlyRangeText } from '../support/values/range-arbitraries.ts';
 
 describe('a Range is passed on as', () => {
   const many = (count: number) => Array.from({ length: count }, (_, index) => `${3 * index}-${3 * index}`).join(',');

@@ -10,7 +10,7 @@ import {
   selectRanges,
   selectSpan,
 } from '../../src/semantics/range.ts';
-import { nearlyRangeText, rangeSpec } from '../support/range-arbitraries.ts';
+import { nearlyRangeText, rangeSpec } from '../support/values/range-arbitraries.ts';
 
 const max = Number.MAX_SAFE_INTEGER;
 

@@ -8,8 +8,8 @@ import {
   type RangeSpec,
   selectBeforeLength,
 } from '../../src/semantics/range.ts';
-import { nearlyRangeText } from '../support/range-arbitraries.ts';
-import { countTextSteps } from '../support/text-steps.ts';
+import { nearlyRangeText } from '../support/values/range-arbitraries.ts';
+import { countTextSteps } from '../support/values/text-steps.ts';
 
 const max = Number.MAX_SAFE_INTEGER;
 const limits = { maxRanges: 5 };

@@ -7,8 +7,8 @@ import {
   type ReuseTerms,
   reuseTerms,
 } from '../../src/semantics/reuse.ts';
-import { defaultCaching as policy } from '../support/default-caching.ts';
-import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
+import { defaultCaching as policy } from '../support/proxies/default-caching.ts';
+import { fieldsOf, sentAt, sentDate, storedWith } from '../support/values/fields-of.ts';
 
 interface Case {
   readonly response: readonly string[];

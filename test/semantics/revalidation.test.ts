@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { conditionalFields } from '../../src/semantics/validator.ts';
-import { fieldsOf, storedWith } from '../support/fields-of.ts';
+import { fieldsOf, storedWith } from '../support/values/fields-of.ts';
 
 describe('conditionalFields, RFC 9111 §4.3.1', () => {
   const modified = 'Wed, 31 Dec 2025 12:00:00 GMT';

@@ -6,8 +6,8 @@ import {
   type StoringRefusal,
   storableFields,
 } from '../../src/semantics/storing.ts';
-import { defaultCaching } from '../support/default-caching.ts';
-import { fieldsOf, sentAt, sentDate, storedWith } from '../support/fields-of.ts';
+import { defaultCaching } from '../support/proxies/default-caching.ts';
+import { fieldsOf, sentAt, sentDate, storedWith } from '../support/values/fields-of.ts';
 
 const policy: StoringPolicy = { ...defaultCaching, setCookie: 'store' };
 const fresh = 'Cache-Control: max-age=60';

@@ -6,7 +6,7 @@ import {
   surrogateCapability,
   surrogateControlField,
 } from '../../src/semantics/cache-control.ts';
-import { inShort } from '../support/directives-in-short.ts';
+import { inShort } from '../support/values/directives-in-short.ts';
 
 describe('parseSurrogateControl', () => {
   const rows: readonly (readonly [value: string, directives: readonly string[] | undefined])[] = [

@@ -6,8 +6,8 @@ import {
   readCacheControl,
   selectTargetedDirectives,
 } from '../../src/semantics/cache-control.ts';
-import { inShort } from '../support/directives-in-short.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { inShort } from '../support/values/directives-in-short.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const names = ['rangeway-cache-control', 'cdn-cache-control'];
 

@@ -12,7 +12,7 @@ import {
   variantDifferences,
   variantName,
 } from '../../src/semantics/vary.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 const nothing: VariantPolicy = { fields: [], cookies: [] };
 

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { NominatedField } from '../../src/http/stored-response.ts';
 import { formatVariant, matchesNominated, nominatedFields, varyNames } from '../../src/semantics/vary.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 describe('varyNames, RFC 9110 §12.5.5', () => {
   const rows: readonly (readonly [lines: readonly string[], names: readonly string[]])[] = [

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { formatVia, isLoop, withVia } from '../../src/semantics/message-forwarding.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 describe('withVia, RFC 9110 §7.6.3', () => {
   it('appends a member after all others', () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 import { type Admin, openAdmin } from '../../src/setup/admin.ts';
-import { fakeOperations } from '../support/fake-operations.ts';
+import { fakeOperations } from '../support/proxies/fake-operations.ts';
 
 const dir = await mkdtemp(join(tmpdir(), 'rangeway-admin-token-'));
 afterAll(() => rm(dir, { recursive: true, force: true }));

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { describeFixedChanges, findFixedChanges } from '../../src/setup/reload.ts';
-import { configOf, type WrittenConfig } from '../support/reloaded-server.ts';
+import { configOf, type WrittenConfig } from '../support/processes/reloaded-server.ts';
 
 const routes = [{ origin: 'http://127.0.0.1:3000' }];
 const token = 'env:TOKEN';

@@ -7,9 +7,9 @@ import type { AddressInfo, Socket } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 import { type RunningServer, start } from '../../src/main.ts';
-import { sumOf } from '../support/metric-text.ts';
-import { RawClient } from '../support/raw-client.ts';
-import { handshake } from '../support/tunnels.ts';
+import { RawClient } from '../support/clients/raw-client.ts';
+import { handshake } from '../support/clients/tunnels.ts';
+import { sumOf } from '../support/values/metric-text.ts';
 
 const gauges = [
   'rangeway_connections_open',

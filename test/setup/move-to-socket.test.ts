@@ -17,9 +17,9 @@ import {
 } from '../../src/setup/move-to-socket.ts';
 import type { MoveToSocket } from '../../src/store/disk/bodies/file-system.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
-import { temporaryDirectory } from '../support/disk-store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { untilClosed } from '../support/until-closed.ts';
+import { untilClosed } from '../support/clocks/until-closed.ts';
+import { temporaryDirectory } from '../support/stores/disk-store.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const available = loadMoveToSocket();
 const move: MoveToSocket = () => 0;

@@ -6,7 +6,7 @@ import { checkConfig } from '../../src/config/load.ts';
 import { createRangeAbility } from '../../src/origin/range-ability.ts';
 import type { Route } from '../../src/routing/router.ts';
 import { createOperations, type ServerParts } from '../../src/setup/operations.ts';
-import { fakeOperations, someEntry } from '../support/fake-operations.ts';
+import { fakeOperations, someEntry } from '../support/proxies/fake-operations.ts';
 
 const url = (text: string) => new URL(text);
 

@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } 
 import { checkConfig } from '../../src/config/load.ts';
 import type { OriginFieldRules } from '../../src/routing/router.ts';
 import { readOriginFieldRules } from '../../src/setup/origin.ts';
-import { fieldsOf } from '../support/fields-of.ts';
+import { fieldsOf } from '../support/values/fields-of.ts';
 
 let dir: string;
 beforeAll(async () => {

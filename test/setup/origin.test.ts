@@ -7,7 +7,7 @@ import { expect, it } from 'vitest';
 import { routeSchema } from '../../src/config/route-schema.ts';
 import { createRouteOrigins } from '../../src/setup/origin.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
-import { originRequest } from '../support/origin-request.ts';
+import { originRequest } from '../support/origins/origin-request.ts';
 
 async function listen(server: Server): Promise<string> {
   server.listen(0, '127.0.0.1');

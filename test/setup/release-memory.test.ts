@@ -2,7 +2,7 @@
 
 import { expect, it } from 'vitest';
 import { loadMallocTrim, releaseMemoryWhenIdle } from '../../src/setup/system.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
 
 const MB = 1024 * 1024;
 

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { RawClient, rawValues } from '../support/raw-client.ts';
+import { RawClient, rawValues } from '../support/clients/raw-client.ts';
 import {
   configOf,
   openPlainOrigin,
@@ -13,7 +13,7 @@ import {
   type PlainOrigin,
   type ReloadedServer,
   type WrittenConfig,
-} from '../support/reloaded-server.ts';
+} from '../support/processes/reloaded-server.ts';
 
 let origin: PlainOrigin;
 let dir: string;

@@ -8,17 +8,17 @@ import { connect as connectTls } from 'node:tls';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { patternBytes } from '../support/pattern-body.ts';
-import { RawClient, type RawResponse, rawValues } from '../support/raw-client.ts';
+import { RawClient, type RawResponse, rawValues } from '../support/clients/raw-client.ts';
+import { openScriptedOrigin } from '../support/origins/scripted-origin.ts';
 import {
   openPlainOrigin,
   openReloadedServer,
   type PlainOrigin,
   type ReloadedServer,
   type WrittenConfig,
-} from '../support/reloaded-server.ts';
-import { openScriptedOrigin } from '../support/scripted-origin.ts';
-import { exactCertificate, testCertificate, writeTestCertificate } from '../support/tls-certificate.ts';
+} from '../support/processes/reloaded-server.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
+import { exactCertificate, testCertificate, writeTestCertificate } from '../support/values/tls-certificate.ts';
 
 let origin: PlainOrigin;
 let dir: string;

@@ -9,7 +9,7 @@ import { checkConfig } from '../../src/config/load.ts';
 import { type RunningServer, start } from '../../src/main.ts';
 import type { RequestEvent, ServerEvent } from '../../src/telemetry/events.ts';
 import { openTracing } from '../../src/telemetry/tracing.ts';
-import { type RecordedSpan, recordSpans } from '../support/recorded-spans.ts';
+import { type RecordedSpan, recordSpans } from '../support/proxies/recorded-spans.ts';
 
 const traceId = 'a'.repeat(32);
 const clientSpan = 'b'.repeat(16);

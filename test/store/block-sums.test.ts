@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { BlockSums, encodeSum, isSameSum, sumOf, sumsSizeBytes } from '../../src/store/disk/bodies/block-sums.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const bytes = patternBytes(0, 100);
 

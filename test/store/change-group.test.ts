@@ -5,8 +5,8 @@ import { DiskIndex } from '../../src/store/disk/index/disk-index.ts';
 import { IndexConnection } from '../../src/store/disk/index/index-connection.ts';
 import { encodeMetadata, type PutEntry } from '../../src/store/disk/index/index-rows.ts';
 import { StoreFault } from '../../src/store/store.ts';
-import { openTestStore, temporaryDirectory } from '../support/disk-store.ts';
-import { findFirst, openSampleWriter, readKey, sampleMetadata, storeSample } from '../support/stored-sample.ts';
+import { openTestStore, temporaryDirectory } from '../support/stores/disk-store.ts';
+import { findFirst, openSampleWriter, readKey, sampleMetadata, storeSample } from '../support/stores/stored-sample.ts';
 
 /** An index, and what it tells of generations. */
 async function openIndex(dir?: string) {

@@ -2,7 +2,7 @@ import * as promises from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { createDirectory } from '../../src/store/disk/bodies/file-system.ts';
-import { temporaryDirectory } from '../support/disk-store.ts';
+import { temporaryDirectory } from '../support/stores/disk-store.ts';
 
 describe('createDirectory', () => {
   it('creates what is missing, for this user alone, and leaves what is there', async () => {

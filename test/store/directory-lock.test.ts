@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { joinDirectory, lockDirectory, withIndexLock } from '../../src/store/disk/index/directory-lock.ts';
-import { openTestStore, temporaryDirectory } from '../support/disk-store.ts';
+import { openTestStore, temporaryDirectory } from '../support/stores/disk-store.ts';
 
-const program = fileURLToPath(new URL('../support/lock-holder.ts', import.meta.url));
+const program = fileURLToPath(new URL('../support/processes/lock-holder.ts', import.meta.url));
 
 /** Another process that has the directory; it is gone when the test ends. */
 async function holdElsewhere(dir: string, how: Holder): Promise<ChildProcess> {

@@ -6,10 +6,10 @@ import { DatabaseSync } from 'node:sqlite';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
-import { flipBit, overwrite, trashTable } from '../support/damage.ts';
-import { bodyFiles, openTestStore } from '../support/disk-store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { findFirst, readKey, sampleMetadata, storePart, storeSample } from '../support/stored-sample.ts';
+import { flipBit, overwrite, trashTable } from '../support/stores/damage.ts';
+import { bodyFiles, openTestStore } from '../support/stores/disk-store.ts';
+import { findFirst, readKey, sampleMetadata, storePart, storeSample } from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const block = 16 * 1024;
 const sizeBytes = 4 * block + 100;

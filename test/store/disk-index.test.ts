@@ -5,8 +5,8 @@ import { DiskIndex } from '../../src/store/disk/index/disk-index.ts';
 import { IndexConnection } from '../../src/store/disk/index/index-connection.ts';
 import { encodeMetadata, type PutEntry } from '../../src/store/disk/index/index-rows.ts';
 import { StoreFault } from '../../src/store/store.ts';
-import { temporaryDirectory } from '../support/disk-store.ts';
-import { sampleMetadata, taggedMetadata } from '../support/stored-sample.ts';
+import { temporaryDirectory } from '../support/stores/disk-store.ts';
+import { sampleMetadata, taggedMetadata } from '../support/stores/stored-sample.ts';
 
 const entry = { key: 'k', variant: '', generation: 'ab-1', sizeBytes: 100_000, isInline: false, isComplete: true };
 const indexed = { ...entry, metadata: sampleMetadata() };

@@ -3,9 +3,9 @@
 import { describe, expect, it } from 'vitest';
 import { BackgroundTasks } from '../../src/store/disk/bodies/open-bodies.ts';
 import { DiskSpace, type DiskSpaceOptions } from '../../src/store/disk/space/disk-space.ts';
-import { openTestStore } from '../support/disk-store.ts';
-import { FailingFileSystem } from '../support/failing-file-system.ts';
-import { canOpen, storeSample } from '../support/stored-sample.ts';
+import { openTestStore } from '../support/stores/disk-store.ts';
+import { FailingFileSystem } from '../support/stores/failing-file-system.ts';
+import { canOpen, storeSample } from '../support/stores/stored-sample.ts';
 
 const block = 16 * 1024;
 

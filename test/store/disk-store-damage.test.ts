@@ -9,9 +9,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { readFileInto } from '../../src/setup/store.ts';
 import type { Store } from '../../src/store/store.ts';
-import { flipBit } from '../support/damage.ts';
-import { bodyFiles, openTestStore, temporaryDirectory } from '../support/disk-store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { flipBit } from '../support/stores/damage.ts';
+import { bodyFiles, openTestStore, temporaryDirectory } from '../support/stores/disk-store.ts';
 import {
   blockOf,
   findFirst,
@@ -20,7 +19,8 @@ import {
   sampleMetadata,
   storePart,
   storeSample,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const block = 16 * 1024;
 const sizeBytes = 4 * block + 100;

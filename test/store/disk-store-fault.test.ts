@@ -3,9 +3,8 @@
 import { readdir } from 'node:fs/promises';
 import { describe, expect, it } from 'vitest';
 import { type Store, StoreFault } from '../../src/store/store.ts';
-import { bodyFiles, openTestStore } from '../support/disk-store.ts';
-import { FailingFileSystem } from '../support/failing-file-system.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { bodyFiles, openTestStore } from '../support/stores/disk-store.ts';
+import { FailingFileSystem } from '../support/stores/failing-file-system.ts';
 import {
   openSampleWriter,
   readKey,
@@ -13,7 +12,8 @@ import {
   storePart,
   storeSample,
   writeBlocks,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const block = 16 * 1024;
 const sizeBytes = 4 * block;

@@ -5,11 +5,18 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { bodyFiles, openTestStore, temporaryDirectory } from '../support/disk-store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { blockOf, findFirst, readEntry, readKey, type Sample, sampleMetadata } from '../support/stored-sample.ts';
+import { bodyFiles, openTestStore, temporaryDirectory } from '../support/stores/disk-store.ts';
+import {
+  blockOf,
+  findFirst,
+  readEntry,
+  readKey,
+  type Sample,
+  sampleMetadata,
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
-const program = fileURLToPath(new URL('../support/store-until-killed.ts', import.meta.url));
+const program = fileURLToPath(new URL('../support/processes/store-until-killed.ts', import.meta.url));
 
 /** What the program tells: an entry that it has stored, and a block that it has added to the one that is in parts. */
 type Told = Required<Pick<Sample, 'key' | 'sizeBytes' | 'seed'>> & { readonly partBlock: number };

@@ -5,10 +5,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import type { EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
-import { overwrite } from '../support/damage.ts';
-import { bodyFiles, openTestStore, temporaryDirectory } from '../support/disk-store.ts';
-import { FailingFileSystem } from '../support/failing-file-system.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { overwrite } from '../support/stores/damage.ts';
+import { bodyFiles, openTestStore, temporaryDirectory } from '../support/stores/disk-store.ts';
+import { FailingFileSystem } from '../support/stores/failing-file-system.ts';
 import {
   blockOf,
   canOpen,
@@ -19,7 +18,8 @@ import {
   storePart,
   storeSample,
   writeBlocks,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const block = 16 * 1024;
 const sample = { key: 'k', sizeBytes: 64 * block - 5, seed: 3 };

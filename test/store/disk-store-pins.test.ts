@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
-import { bodyFiles, openTestStore } from '../support/disk-store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { bodyFiles, openTestStore } from '../support/stores/disk-store.ts';
 import {
   canOpen,
   openSampleWriter,
@@ -13,7 +12,8 @@ import {
   sampleMetadata,
   storeSample,
   writeSample,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const block = 16 * 1024;
 const pinMs = 60_000;

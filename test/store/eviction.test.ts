@@ -9,9 +9,9 @@ import { IndexConnection } from '../../src/store/disk/index/index-connection.ts'
 import { Instances } from '../../src/store/disk/index/instances.ts';
 import { Eviction } from '../../src/store/disk/space/eviction.ts';
 import type { Sharing } from '../../src/store/store.ts';
-import { temporaryDirectory } from '../support/disk-store.ts';
-import { SieveModel } from '../support/eviction-models.ts';
-import { sampleMetadata } from '../support/stored-sample.ts';
+import { temporaryDirectory } from '../support/stores/disk-store.ts';
+import { SieveModel } from '../support/stores/eviction-models.ts';
+import { sampleMetadata } from '../support/stores/stored-sample.ts';
 
 /** An index that entries of one byte are put into, with the eviction over it. */
 class EvictedIndex {

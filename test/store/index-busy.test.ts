@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect, it, onTestFinished } from 'vitest';
-import { createSharedDirectory } from '../support/shared-directory.ts';
+import { createSharedDirectory } from '../support/stores/shared-directory.ts';
 import {
   findFirst,
   openSampleWriter,
@@ -11,7 +11,7 @@ import {
   sampleMetadata,
   storeSample,
   writeSample,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
 
 const block = 16 * 1024;
 

@@ -4,14 +4,13 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
-import { openTestStore } from '../support/disk-store.ts';
+import { openTestStore } from '../support/stores/disk-store.ts';
 import {
   storeOfFormatFour,
   storeOfFormatOne,
   storeOfFormatThree,
   storeOfFormatTwo,
-} from '../support/earlier-formats.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+} from '../support/stores/earlier-formats.ts';
 import {
   canOpen,
   findFirst,
@@ -20,7 +19,8 @@ import {
   sampleMetadata,
   storeSample,
   taggedMetadata,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const block = 16 * 1024;
 

@@ -3,8 +3,7 @@
 import { join } from 'node:path';
 import { DatabaseSync, StatementSync } from 'node:sqlite';
 import { expect, it, onTestFinished, vi } from 'vitest';
-import { openTestStore } from '../support/disk-store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { openTestStore } from '../support/stores/disk-store.ts';
 import {
   canOpen,
   openSampleWriter,
@@ -14,7 +13,8 @@ import {
   storeSample,
   storeTagged,
   taggedMetadata,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const rowCount = 200_000;
 const block = 16 * 1024;

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { blockWeight } from '../../src/store/memory/memory-shelf.ts';
 import { MemoryTier } from '../../src/store/tiered/memory-tier.ts';
-import { SieveModel } from '../support/eviction-models.ts';
+import { SieveModel } from '../support/stores/eviction-models.ts';
 
 const size = 100;
 const bytesOf = (mark: number) => new Uint8Array(size).fill(mark);

@@ -3,11 +3,11 @@
 import { describe, expect, it } from 'vitest';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
-import { flipBit } from '../support/damage.ts';
-import { bodyFiles, openTestStore } from '../support/disk-store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { SteeredReads } from '../support/quick-reads.ts';
-import { findFirst, openSampleWriter, sampleMetadata, storeSample } from '../support/stored-sample.ts';
+import { flipBit } from '../support/stores/damage.ts';
+import { bodyFiles, openTestStore } from '../support/stores/disk-store.ts';
+import { SteeredReads } from '../support/stores/quick-reads.ts';
+import { findFirst, openSampleWriter, sampleMetadata, storeSample } from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const KiB = 1024;
 const block = 256 * KiB;

@@ -6,11 +6,10 @@ import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
 import type { DiskStoreOptions } from '../../src/store/disk/disk-store.ts';
-import { flipBit } from '../support/damage.ts';
-import { bodyFiles, openTestStore } from '../support/disk-store.ts';
-import { FailingFileSystem } from '../support/failing-file-system.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createSharedDirectory } from '../support/shared-directory.ts';
+import { flipBit } from '../support/stores/damage.ts';
+import { bodyFiles, openTestStore } from '../support/stores/disk-store.ts';
+import { FailingFileSystem } from '../support/stores/failing-file-system.ts';
+import { createSharedDirectory } from '../support/stores/shared-directory.ts';
 import {
   canOpen,
   findFirst,
@@ -21,7 +20,8 @@ import {
   sampleMetadata,
   storePart,
   storeSample,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const KiB = 1024;
 const blockSizeBytes = 256 * KiB;

@@ -3,8 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { EntryWriter, Store, StoredEntry } from '../../src/store/store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { sequentialIds } from '../support/sequential-ids.ts';
+import { sequentialIds } from '../support/clocks/sequential-ids.ts';
 import {
   openSampleWriter,
   readAll,
@@ -12,7 +11,8 @@ import {
   storePart,
   storeSample,
   writeSample,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const block = 1024;
 const maxSizeBytes = 64 * block;

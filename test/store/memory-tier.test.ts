@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { blockWeight, entryWeight } from '../../src/store/memory/memory-shelf.ts';
 import type { StoredEntry } from '../../src/store/store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
-import { sampleMetadata } from '../support/stored-sample.ts';
+import { sampleMetadata } from '../support/stores/stored-sample.ts';
 
 const size = 1000;
 const bytes = new Uint8Array(size);

@@ -5,9 +5,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
-import { flipBit } from '../support/damage.ts';
-import { openTestStore } from '../support/disk-store.ts';
-import { SteeredMoves } from '../support/moves.ts';
+import { untilQuiet } from '../support/clocks/until-quiet.ts';
+import { flipBit } from '../support/stores/damage.ts';
+import { openTestStore } from '../support/stores/disk-store.ts';
+import { SteeredMoves } from '../support/stores/moves.ts';
 import {
   block,
   found,
@@ -18,11 +19,10 @@ import {
   sample,
   sizeBytes,
   storeThatWasRead,
-} from '../support/moving-store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { SteeredReads } from '../support/quick-reads.ts';
-import { sampleMetadata, storePart, storeSample, writeBlocks } from '../support/stored-sample.ts';
-import { untilQuiet } from '../support/until-quiet.ts';
+} from '../support/stores/moving-store.ts';
+import { SteeredReads } from '../support/stores/quick-reads.ts';
+import { sampleMetadata, storePart, storeSample, writeBlocks } from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 describe('bytes that are moved', () => {
   it('are those of the span, behind the head, however little is taken at once', async () => {

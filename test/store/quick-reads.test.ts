@@ -5,13 +5,20 @@ import { describe, expect, it } from 'vitest';
 import type { Store, StoredEntry } from '../../src/store/store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
-import { CountedFileSystem } from '../support/counted-file-system.ts';
-import { flipBit } from '../support/damage.ts';
-import { bodyFiles, openTestStore } from '../support/disk-store.ts';
-import { FailingFileSystem } from '../support/failing-file-system.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { SteeredReads } from '../support/quick-reads.ts';
-import { findFirst, readKey, sampleMetadata, storePart, storeSample, writeBlocks } from '../support/stored-sample.ts';
+import { CountedFileSystem } from '../support/stores/counted-file-system.ts';
+import { flipBit } from '../support/stores/damage.ts';
+import { bodyFiles, openTestStore } from '../support/stores/disk-store.ts';
+import { FailingFileSystem } from '../support/stores/failing-file-system.ts';
+import { SteeredReads } from '../support/stores/quick-reads.ts';
+import {
+  findFirst,
+  readKey,
+  sampleMetadata,
+  storePart,
+  storeSample,
+  writeBlocks,
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const piece = 8 * 1024;
 const block = 4 * piece;

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { openTestStore, temporaryDirectory } from '../support/disk-store.ts';
-import { sharedBlockBytes, sharedSizeBytes } from '../support/sharing-messages.ts';
-import { SharingProcesses } from '../support/sharing-processes.ts';
-import { orphanedFiles } from '../support/store-directory.ts';
+import { sharedBlockBytes, sharedSizeBytes } from '../support/processes/sharing-messages.ts';
+import { SharingProcesses } from '../support/processes/sharing-processes.ts';
+import { openTestStore, temporaryDirectory } from '../support/stores/disk-store.ts';
+import { orphanedFiles } from '../support/stores/store-directory.ts';
 
 /** Whether the account of a closed index is right, and what it says of processes. */
 function accountOf(dir: string) {

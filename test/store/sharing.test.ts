@@ -7,11 +7,11 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { Store, StoreChange, StoredEntry } from '../../src/store/store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
-import { overwrite, trashTable } from '../support/damage.ts';
-import { bodyFiles, openTestStore } from '../support/disk-store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { createSharedDirectory } from '../support/shared-directory.ts';
-import { orphanedFiles } from '../support/store-directory.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { overwrite, trashTable } from '../support/stores/damage.ts';
+import { bodyFiles, openTestStore } from '../support/stores/disk-store.ts';
+import { createSharedDirectory } from '../support/stores/shared-directory.ts';
+import { orphanedFiles } from '../support/stores/store-directory.ts';
 import {
   blockOf,
   findFirst,
@@ -25,8 +25,8 @@ import {
   taggedMetadata,
   writeBlocks,
   writeSample,
-} from '../support/stored-sample.ts';
-import { turn } from '../support/turn.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const block = 16 * 1024;
 const sizeBytes = 3 * block;

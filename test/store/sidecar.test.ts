@@ -4,9 +4,9 @@ import { truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { encodeSum, Sidecar, sumOf } from '../../src/store/disk/bodies/block-sums.ts';
-import { temporaryDirectory } from '../support/disk-store.ts';
-import { FailingFileSystem } from '../support/failing-file-system.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { temporaryDirectory } from '../support/stores/disk-store.ts';
+import { FailingFileSystem } from '../support/stores/failing-file-system.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const sumAt = (index: number) => sumOf('generation', index, patternBytes(index, index + 10));
 

@@ -3,8 +3,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Sieved, sieve } from '../../src/store/disk/space/eviction.ts';
-import { LruModel, type NameCache, SieveModel } from '../support/eviction-models.ts';
-import { type TraceOptions, trace } from '../support/traces.ts';
+import { LruModel, type NameCache, SieveModel } from '../support/stores/eviction-models.ts';
+import { type TraceOptions, trace } from '../support/stores/traces.ts';
 
 /** A queue written as names, each with its weight, `*` when it was used and `!` when it is held. */
 function queueOf(text: string): Sieved<string>[] {

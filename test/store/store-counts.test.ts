@@ -3,10 +3,10 @@
 import { expect, it } from 'vitest';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { StoreEvent } from '../../src/telemetry/events.ts';
-import { flipBit } from '../support/damage.ts';
-import { bodyFiles, openTestStore } from '../support/disk-store.ts';
-import { sequentialIds } from '../support/sequential-ids.ts';
-import { findFirst, readKey, storeSample } from '../support/stored-sample.ts';
+import { sequentialIds } from '../support/clocks/sequential-ids.ts';
+import { flipBit } from '../support/stores/damage.ts';
+import { bodyFiles, openTestStore } from '../support/stores/disk-store.ts';
+import { findFirst, readKey, storeSample } from '../support/stores/stored-sample.ts';
 
 const block = 16 * 1024;
 

@@ -4,10 +4,10 @@ import { describe, expect, it } from 'vitest';
 import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
-import { openTestStore } from '../support/disk-store.ts';
-import { FailingFileSystem } from '../support/failing-file-system.ts';
-import { sequentialIds } from '../support/sequential-ids.ts';
-import { readKey, storeSample } from '../support/stored-sample.ts';
+import { sequentialIds } from '../support/clocks/sequential-ids.ts';
+import { openTestStore } from '../support/stores/disk-store.ts';
+import { FailingFileSystem } from '../support/stores/failing-file-system.ts';
+import { readKey, storeSample } from '../support/stores/stored-sample.ts';
 
 const sizeBytes = 64 * 1024;
 const maxSizeBytes = 1024 * 1024;

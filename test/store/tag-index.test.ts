@@ -6,7 +6,7 @@ import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
-import { sequentialIds } from '../support/sequential-ids.ts';
+import { sequentialIds } from '../support/clocks/sequential-ids.ts';
 import {
   findFirst,
   openSampleWriter,
@@ -16,7 +16,7 @@ import {
   storeTagged,
   taggedMetadata,
   writeSample,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
 
 it('knows a tag as long as something has it', () => {
   const index = new TagIndex<object>();

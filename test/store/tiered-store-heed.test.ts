@@ -5,8 +5,8 @@ import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { StoreChange } from '../../src/store/store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
-import { sequentialIds } from '../support/sequential-ids.ts';
-import { storeTagged } from '../support/stored-sample.ts';
+import { sequentialIds } from '../support/clocks/sequential-ids.ts';
+import { storeTagged } from '../support/stores/stored-sample.ts';
 
 const keys = ['a/1', 'a/2', 'b/1'] as const;
 

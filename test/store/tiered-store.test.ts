@@ -6,9 +6,8 @@ import { createMemoryStore } from '../../src/store/memory/memory-store.ts';
 import type { EntryReader, Store, StoredEntry } from '../../src/store/store.ts';
 import { createMemoryTier } from '../../src/store/tiered/memory-tier.ts';
 import { createTieredStore } from '../../src/store/tiered/tiered-store.ts';
-import { openTestStore } from '../support/disk-store.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { sequentialIds } from '../support/sequential-ids.ts';
+import { sequentialIds } from '../support/clocks/sequential-ids.ts';
+import { openTestStore } from '../support/stores/disk-store.ts';
 import {
   blockOf,
   findFirst,
@@ -19,7 +18,8 @@ import {
   storePart,
   storeSample,
   writeBlocks,
-} from '../support/stored-sample.ts';
+} from '../support/stores/stored-sample.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const block = 1024;
 const sizeBytes = 3 * block + 10;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { LineBuffer } from '../../src/cli/process-log.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
 
 const MiB = 1024 * 1024;
 /** Longer than lines are gathered, and than a write that failed waits at most. */

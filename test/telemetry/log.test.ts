@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestEvent, ServerEvent } from '../../src/telemetry/events.ts';
 import { createLog, fieldsOf, type LogOptions, levelOf } from '../../src/telemetry/log.ts';
-import { sampleRequest } from '../support/sample-events.ts';
+import { sampleRequest } from '../support/proxies/sample-events.ts';
 
 const request: RequestEvent = { ...sampleRequest, route: undefined, headMs: 0.4321, durationMs: 1.0444 };
 

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { metricKinds, secondsBounds } from '../../src/telemetry/counters.ts';
 import { createMetrics, formatMetrics } from '../../src/telemetry/metrics.ts';
-import { readMetricText } from '../support/metric-text.ts';
+import { readMetricText } from '../support/values/metric-text.ts';
 
 const kinds = Object.values(metricKinds);
 const metrics = createMetrics({ version: '1', role: { kind: 'alone' }, now: () => 0 });

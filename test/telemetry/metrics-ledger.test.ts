@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { MetricReading } from '../../src/telemetry/counters.ts';
 import { createFleetFormat, createMetrics, createProcessMark, type Metrics } from '../../src/telemetry/metrics.ts';
-import { readMetricText, sampleOf, sumOf } from '../support/metric-text.ts';
-import { sampleRequest } from '../support/sample-events.ts';
+import { sampleRequest } from '../support/proxies/sample-events.ts';
+import { readMetricText, sampleOf, sumOf } from '../support/values/metric-text.ts';
 
 const now = () => 0;
 const worker = (id: number): Metrics => createMetrics({ version: '1', role: { kind: 'worker', id }, now });

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import type { ProcessRole } from '../../src/telemetry/counters.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { createMetrics, formatMetrics, type MetricSources } from '../../src/telemetry/metrics.ts';
-import { readMetricText, sampleOf } from '../support/metric-text.ts';
-import { sampleExchange, sampleFill, sampleRequest, sampleTunnel } from '../support/sample-events.ts';
+import { sampleExchange, sampleFill, sampleRequest, sampleTunnel } from '../support/proxies/sample-events.ts';
+import { readMetricText, sampleOf } from '../support/values/metric-text.ts';
 
 const now = () => 1_700_000_000_500;
 

@@ -3,8 +3,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
-import { openListener, streamResponse, textResponse } from '../support/open-listener.ts';
-import { type RawClient, rawValues } from '../support/raw-client.ts';
+import { type RawClient, rawValues } from '../support/clients/raw-client.ts';
+import { openListener, streamResponse, textResponse } from '../support/proxies/open-listener.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const graceMs = 10_000;

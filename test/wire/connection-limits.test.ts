@@ -3,8 +3,8 @@
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { createConnectionLimits } from '../../src/listener/accept/connection-limits.ts';
-import { openListener, type TestListener, textResponse } from '../support/open-listener.ts';
-import { untilClosed } from '../support/until-closed.ts';
+import { untilClosed } from '../support/clocks/until-closed.ts';
+import { openListener, type TestListener, textResponse } from '../support/proxies/open-listener.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const noLimits = { connections: 0, connectionsPerClient: 0, isExempt: () => false };

@@ -2,9 +2,9 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
-import { expectRefusal } from '../support/expect-refusal.ts';
-import { openListener, textResponse } from '../support/open-listener.ts';
-import { rawValues } from '../support/raw-client.ts';
+import { rawValues } from '../support/clients/raw-client.ts';
+import { openListener, textResponse } from '../support/proxies/open-listener.ts';
+import { expectRefusal } from '../support/values/expect-refusal.ts';
 
 const next = 'GET /next HTTP/1.1\r\nHost: a\r\n\r\n';
 

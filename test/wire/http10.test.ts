@@ -1,8 +1,8 @@
 /** Clients of HTTP/1.0, one after the other on a connection: how long it lasts (RFC 9112 §9.3). */
 
 import { describe, expect, it } from 'vitest';
-import { openListener, textResponse } from '../support/open-listener.ts';
-import { rawValues } from '../support/raw-client.ts';
+import { rawValues } from '../support/clients/raw-client.ts';
+import { openListener, textResponse } from '../support/proxies/open-listener.ts';
 
 type Row = readonly [head: string, connection: 'keep-alive' | 'close'];
 

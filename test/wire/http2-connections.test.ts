@@ -2,10 +2,10 @@
 
 import { connect } from 'node:http2';
 import { describe, expect, it } from 'vitest';
-import { openH2Server } from '../support/h2-listener.ts';
-import { errorCode, frameType, getFields, setting } from '../support/h2-raw-client.ts';
-import { textResponse } from '../support/open-listener.ts';
-import { testAuthority } from '../support/tls-certificate.ts';
+import { errorCode, frameType, getFields, setting } from '../support/clients/h2-raw-client.ts';
+import { openH2Server } from '../support/proxies/h2-listener.ts';
+import { textResponse } from '../support/proxies/open-listener.ts';
+import { testAuthority } from '../support/values/tls-certificate.ts';
 
 describe('a connection', () => {
   it.each<[string, boolean, boolean]>([

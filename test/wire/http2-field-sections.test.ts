@@ -1,8 +1,8 @@
 /** Field sections that HTTP/2 clients must not send (RFC 9113 §4.3, RFC 7541), what they may send, and how they begin. */
 
 import { describe, expect, it } from 'vitest';
-import { begin, block, expectRows, open, openFrameServer, type Row, whole } from '../support/h2-frame-rows.ts';
-import { encodeFields, encodeInteger, encodeText } from '../support/h2-hpack.ts';
+import { begin, block, expectRows, open, openFrameServer, type Row, whole } from '../support/clients/h2-frame-rows.ts';
+import { encodeFields, encodeInteger, encodeText } from '../support/clients/h2-hpack.ts';
 import {
   errorCode as code,
   flag,
@@ -12,7 +12,7 @@ import {
   postFields,
   preface,
   uint32,
-} from '../support/h2-raw-client.ts';
+} from '../support/clients/h2-raw-client.ts';
 
 const sections: readonly Row[] = [
   {

@@ -1,8 +1,7 @@
 /** Clients of HTTP/2 that make a server work for nothing: how far they get, and that others do not notice. */
 
 import { describe, expect, it } from 'vitest';
-import { encodeFields, encodeIndexed, encodeInteger } from '../support/h2-hpack.ts';
-import { openH2Server, type TestH2Server } from '../support/h2-listener.ts';
+import { encodeFields, encodeIndexed, encodeInteger } from '../support/clients/h2-hpack.ts';
 import {
   errorCode,
   flag,
@@ -13,8 +12,9 @@ import {
   postFields,
   settingsPayload,
   uint32,
-} from '../support/h2-raw-client.ts';
-import { textResponse } from '../support/open-listener.ts';
+} from '../support/clients/h2-raw-client.ts';
+import { openH2Server, type TestH2Server } from '../support/proxies/h2-listener.ts';
+import { textResponse } from '../support/proxies/open-listener.ts';
 
 const block = encodeFields(getFields('/never'));
 const headers = (stream: number, bytes: Uint8Array = block) =>

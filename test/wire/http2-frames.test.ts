@@ -1,6 +1,6 @@
 /** Frames that HTTP/2 clients must not send (RFC 9113 §5 and §6): one row per frame. */
 
-import { begin, block, expectRows, open, type Row, whole } from '../support/h2-frame-rows.ts';
+import { begin, block, expectRows, open, type Row, whole } from '../support/clients/h2-frame-rows.ts';
 import {
   errorCode as code,
   flag,
@@ -9,7 +9,7 @@ import {
   setting,
   settingsPayload,
   uint32,
-} from '../support/h2-raw-client.ts';
+} from '../support/clients/h2-raw-client.ts';
 
 const largest = 2 ** 31 - 1;
 

@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 import { type RunningServer, start } from '../../src/main.ts';
-import { encodeFields } from '../support/h2-hpack.ts';
+import { encodeFields } from '../support/clients/h2-hpack.ts';
 import {
   errorCode,
   flag,
@@ -12,9 +12,9 @@ import {
   getFields,
   H2RawClient,
   postFields,
-} from '../support/h2-raw-client.ts';
-import { readRecorded } from '../support/recorded-requests.ts';
-import { openRecordingOrigin } from '../support/recording-origin.ts';
+} from '../support/clients/h2-raw-client.ts';
+import { readRecorded } from '../support/origins/recorded-requests.ts';
+import { openRecordingOrigin } from '../support/origins/recording-origin.ts';
 
 /** The content of each DATA frame in turn. */
 const contents: readonly (readonly string[])[] = [[], [''], ['abc'], ['', 'abc'], ['abc', ''], ['', ''], ['a', 'bc']];

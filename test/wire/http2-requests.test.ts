@@ -5,11 +5,11 @@ import { connect } from 'node:http2';
 import { describe, expect, it } from 'vitest';
 import type { ProxyError } from '../../src/http/proxy-error.ts';
 import { streamWindowBytes } from '../../src/listener/http2/connection.ts';
-import { encodeFields } from '../support/h2-hpack.ts';
-import { openH2Server } from '../support/h2-listener.ts';
-import { errorCode, flag, frameBytes, frameType, getFields, postFields } from '../support/h2-raw-client.ts';
-import { testNow, textResponse } from '../support/open-listener.ts';
-import { untilQuiet } from '../support/until-quiet.ts';
+import { encodeFields } from '../support/clients/h2-hpack.ts';
+import { errorCode, flag, frameBytes, frameType, getFields, postFields } from '../support/clients/h2-raw-client.ts';
+import { untilQuiet } from '../support/clocks/until-quiet.ts';
+import { openH2Server } from '../support/proxies/h2-listener.ts';
+import { testNow, textResponse } from '../support/proxies/open-listener.ts';
 
 const mebibyte = 1024 * 1024;
 

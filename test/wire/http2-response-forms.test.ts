@@ -6,9 +6,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 import { type RunningServer, start } from '../../src/main.ts';
-import { errorCode, getFields, H2RawClient, setting } from '../support/h2-raw-client.ts';
-import { openScriptedOrigin, type ScriptedOrigin } from '../support/scripted-origin.ts';
-import { untilQuiet } from '../support/until-quiet.ts';
+import { errorCode, getFields, H2RawClient, setting } from '../support/clients/h2-raw-client.ts';
+import { untilQuiet } from '../support/clocks/until-quiet.ts';
+import { openScriptedOrigin, type ScriptedOrigin } from '../support/origins/scripted-origin.ts';
 
 /** What is left of a window when nothing of it was used. */
 const wholeWindow = 65_535;

@@ -3,11 +3,11 @@
 import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { openH2Server } from '../support/h2-listener.ts';
-import { errorCode, getFields, postFields, setting } from '../support/h2-raw-client.ts';
-import { streamResponse, testNow, textResponse } from '../support/open-listener.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { untilQuiet } from '../support/until-quiet.ts';
+import { errorCode, getFields, postFields, setting } from '../support/clients/h2-raw-client.ts';
+import { untilQuiet } from '../support/clocks/until-quiet.ts';
+import { openH2Server } from '../support/proxies/h2-listener.ts';
+import { streamResponse, testNow, textResponse } from '../support/proxies/open-listener.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const mebibyte = 1024 * 1024;
 

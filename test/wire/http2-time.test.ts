@@ -4,10 +4,10 @@ import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
 import type { ListenerLimits } from '../../src/listener/listener.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
-import { openH2Server } from '../support/h2-listener.ts';
-import { errorCode, frameType, getFields, H2RawClient, postFields } from '../support/h2-raw-client.ts';
-import { streamResponse, textResponse } from '../support/open-listener.ts';
+import { errorCode, frameType, getFields, H2RawClient, postFields } from '../support/clients/h2-raw-client.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { openH2Server } from '../support/proxies/h2-listener.ts';
+import { streamResponse, textResponse } from '../support/proxies/open-listener.ts';
 
 const second = 1_000;
 

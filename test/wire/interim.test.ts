@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from 'vitest';
 import type { InterimResponse } from '../../src/http/message.ts';
-import { openListener, textResponse } from '../support/open-listener.ts';
-import { rawValues } from '../support/raw-client.ts';
+import { rawValues } from '../support/clients/raw-client.ts';
+import { openListener, textResponse } from '../support/proxies/open-listener.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const hints: InterimResponse = {

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { Agent, type IncomingMessage, request } from 'node:http';
 import { buffer, text } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
-import { openListener, streamResponse, type TestListener, textResponse } from '../support/open-listener.ts';
-import { patternBytes } from '../support/pattern-body.ts';
+import { openListener, streamResponse, type TestListener, textResponse } from '../support/proxies/open-listener.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 async function* pattern(count: number): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < count; at += 1) yield patternBytes(at * 65_536, (at + 1) * 65_536);

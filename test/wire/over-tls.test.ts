@@ -1,8 +1,8 @@
 /** All that holds of HTTP/1 on the wire holds over TLS. */
 
 import { describe } from 'vitest';
-import { declareHttp1Suites } from '../support/http1-suites.ts';
-import { carryBy } from '../support/open-listener.ts';
+import { declareHttp1Suites } from '../support/proxies/http1-suites.ts';
+import { carryBy } from '../support/proxies/open-listener.ts';
 
 carryBy('tls');
 

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { errorResponse } from '../../src/delivery/problem.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { openListener, streamResponse, textResponse } from '../support/open-listener.ts';
-import { rawValues } from '../support/raw-client.ts';
+import { rawValues } from '../support/clients/raw-client.ts';
+import { openListener, streamResponse, textResponse } from '../support/proxies/open-listener.ts';
 
 interface Step {
   readonly request: string;

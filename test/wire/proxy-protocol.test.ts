@@ -6,9 +6,9 @@ import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { connect as connectTls } from 'node:tls';
 import { describe, expect, it } from 'vitest';
-import { openListener, type TestListener, textResponse } from '../support/open-listener.ts';
-import { testAuthority } from '../support/tls-certificate.ts';
-import { untilClosed } from '../support/until-closed.ts';
+import { untilClosed } from '../support/clocks/until-closed.ts';
+import { openListener, type TestListener, textResponse } from '../support/proxies/open-listener.ts';
+import { testAuthority } from '../support/values/tls-certificate.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
 const v1 = 'PROXY TCP4 192.0.2.9 198.51.100.7 56324 443\r\n';

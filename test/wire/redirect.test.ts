@@ -3,10 +3,10 @@
 import { describe, expect, it } from 'vitest';
 import { createHttpsRedirect } from '../../src/listener/https-redirect.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
-import { openListener } from '../support/open-listener.ts';
-import { rawValues } from '../support/raw-client.ts';
-import { upgradeRequest } from '../support/tunnels.ts';
+import { rawValues } from '../support/clients/raw-client.ts';
+import { upgradeRequest } from '../support/clients/tunnels.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { openListener } from '../support/proxies/open-listener.ts';
 
 async function openRedirect(port = 443) {
   const told: ServerEvent[] = [];

@@ -5,10 +5,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { errorResponse } from '../../src/delivery/problem.ts';
 import type { Handler } from '../../src/http/message.ts';
 import { toProxyError } from '../../src/http/proxy-error.ts';
-import { openListener, type TestListener, textResponse } from '../support/open-listener.ts';
-import { rawValues } from '../support/raw-client.ts';
-import { streamText } from '../support/request-arbitraries.ts';
-import { turn } from '../support/turn.ts';
+import { rawValues } from '../support/clients/raw-client.ts';
+import { turn } from '../support/clocks/turn.ts';
+import { openListener, type TestListener, textResponse } from '../support/proxies/open-listener.ts';
+import { streamText } from '../support/values/request-arbitraries.ts';
 
 /** More runs than usual find what is rare. */
 const { RANGEWAY_TEST_RUNS = '300' } = process.env;

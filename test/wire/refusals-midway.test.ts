@@ -1,8 +1,8 @@
 /** What goes wrong after a request has begun, or behind one that was well: nothing of it may become a request. */
 
 import { describe, expect, it } from 'vitest';
-import { expectRefusal } from '../support/expect-refusal.ts';
-import { openListener, textResponse } from '../support/open-listener.ts';
+import { openListener, textResponse } from '../support/proxies/open-listener.ts';
+import { expectRefusal } from '../support/values/expect-refusal.ts';
 
 const chunkedPost = 'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n';
 

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Field } from '../../src/http/fields.ts';
 import { type ErrorCode, errorKinds } from '../../src/http/proxy-error.ts';
-import { openListener, testLimits, testNow, textResponse, usually } from '../support/open-listener.ts';
+import { openListener, testLimits, testNow, textResponse, usually } from '../support/proxies/open-listener.ts';
 
 type Row = readonly [code: ErrorCode, bytes: string, fields: readonly Field[]];
 

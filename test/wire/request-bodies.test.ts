@@ -2,10 +2,10 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
-import { openListener, textResponse } from '../support/open-listener.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { rawValues } from '../support/raw-client.ts';
-import { untilQuiet } from '../support/until-quiet.ts';
+import { rawValues } from '../support/clients/raw-client.ts';
+import { untilQuiet } from '../support/clocks/until-quiet.ts';
+import { openListener, textResponse } from '../support/proxies/open-listener.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const next = 'GET /next HTTP/1.1\r\nHost: a\r\n\r\n';
 const mebibyte = 1024 * 1024;

@@ -2,9 +2,9 @@
 
 import { describe, expect, it } from 'vitest';
 import type { ProxyRequest } from '../../src/http/message.ts';
-import { openListener, testLimits, testNow, textResponse, usually } from '../support/open-listener.ts';
-import { rawValues } from '../support/raw-client.ts';
-import { untilQuiet } from '../support/until-quiet.ts';
+import { rawValues } from '../support/clients/raw-client.ts';
+import { untilQuiet } from '../support/clocks/until-quiet.ts';
+import { openListener, testLimits, testNow, textResponse, usually } from '../support/proxies/open-listener.ts';
 
 interface Seen {
   readonly method?: string;

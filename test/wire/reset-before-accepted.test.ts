@@ -2,7 +2,7 @@
 
 import { spawnSync } from 'node:child_process';
 import { expect, it } from 'vitest';
-import { openListener, textResponse } from '../support/open-listener.ts';
+import { openListener, textResponse } from '../support/proxies/open-listener.ts';
 
 /** Sends a request and resets the connection, many times. */
 const script = `

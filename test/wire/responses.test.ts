@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Body, Delivery, ProxyResponse } from '../../src/http/message.ts';
-import { openListener, streamResponse, testNow, textResponse } from '../support/open-listener.ts';
-import { type RawResponse, rawValues } from '../support/raw-client.ts';
+import { type RawResponse, rawValues } from '../support/clients/raw-client.ts';
+import { openListener, streamResponse, testNow, textResponse } from '../support/proxies/open-listener.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 

@@ -4,8 +4,8 @@ import { connect as connectHttp2 } from 'node:http2';
 import { describe, expect, it } from 'vitest';
 import { type ListenSocket, openSocket } from '../../src/listener/accept/bind.ts';
 import { openListener as open } from '../../src/listener/accept/open-listener.ts';
-import { openListener, testLimits, testNow, textResponse } from '../support/open-listener.ts';
-import { RawClient, rawValues } from '../support/raw-client.ts';
+import { RawClient, rawValues } from '../support/clients/raw-client.ts';
+import { openListener, testLimits, testNow, textResponse } from '../support/proxies/open-listener.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const connectionOf = (response: Parameters<typeof rawValues>[0]) => rawValues(response, 'connection');

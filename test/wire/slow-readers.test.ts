@@ -5,11 +5,11 @@ import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../../src/http/message.ts';
 import type { ListenerLimits } from '../../src/listener/listener.ts';
-import { createFakeClock } from '../support/fake-clock.ts';
-import { openListener, streamResponse, textResponse } from '../support/open-listener.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import type { RawClient } from '../support/raw-client.ts';
-import { untilQuiet } from '../support/until-quiet.ts';
+import type { RawClient } from '../support/clients/raw-client.ts';
+import { createFakeClock } from '../support/clocks/fake-clock.ts';
+import { untilQuiet } from '../support/clocks/until-quiet.ts';
+import { openListener, streamResponse, textResponse } from '../support/proxies/open-listener.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const mebibyte = 1024 * 1024;

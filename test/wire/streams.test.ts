@@ -3,9 +3,9 @@
 import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { itWithResets, openListener, streamResponse, textResponse, usually } from '../support/open-listener.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { untilQuiet } from '../support/until-quiet.ts';
+import { untilQuiet } from '../support/clocks/until-quiet.ts';
+import { itWithResets, openListener, streamResponse, textResponse, usually } from '../support/proxies/open-listener.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const chunkBytes = 256 * 1024;

@@ -13,14 +13,14 @@ import { type ConnectionLimits, createConnectionLimits } from '../../src/listene
 import { type CertificateFiles, openCertificates } from '../../src/listener/accept/tls.ts';
 import type { ListenerLimits } from '../../src/listener/listener.ts';
 import type { ServerEvent } from '../../src/telemetry/events.ts';
-import { openListener, type TestListener, testNow, textResponse } from '../support/open-listener.ts';
+import { untilClosed } from '../support/clocks/until-closed.ts';
+import { openListener, type TestListener, testNow, textResponse } from '../support/proxies/open-listener.ts';
 import {
   exactCertificate,
   expiredCertificate,
   testAuthority,
   writeTestCertificate,
-} from '../support/tls-certificate.ts';
-import { untilClosed } from '../support/until-closed.ts';
+} from '../support/values/tls-certificate.ts';
 
 let dir: string;
 beforeEach(async () => {

@@ -6,8 +6,8 @@ import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { checkConfig } from '../../src/config/load.ts';
 import { type RunningServer, start } from '../../src/main.ts';
-import { getFields, H2RawClient } from '../support/h2-raw-client.ts';
-import { RawClient } from '../support/raw-client.ts';
+import { getFields, H2RawClient } from '../support/clients/h2-raw-client.ts';
+import { RawClient } from '../support/clients/raw-client.ts';
 
 let origin: Server;
 let server: RunningServer;

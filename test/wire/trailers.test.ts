@@ -1,7 +1,7 @@
 /** Trailer fields of responses over HTTP/1 (RFC 9112 §7.1.2): who gets them. */
 
 import { expect, it } from 'vitest';
-import { openListener } from '../support/open-listener.ts';
+import { openListener } from '../support/proxies/open-listener.ts';
 
 const trailers = [
   ['x-sum', '1'],

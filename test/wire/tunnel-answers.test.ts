@@ -4,10 +4,8 @@ import type { ServerResponse } from 'node:http';
 import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
-import { itWithResets } from '../support/open-listener.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { rawValues } from '../support/raw-client.ts';
-import type { RouteOf } from '../support/tunnels.ts';
+import { rawValues } from '../support/clients/raw-client.ts';
+import type { RouteOf } from '../support/clients/tunnels.ts';
 import {
   echoOrigin,
   handshake,
@@ -16,7 +14,9 @@ import {
   rawOrigin,
   routeTo,
   upgradeRequest,
-} from '../support/tunnels.ts';
+} from '../support/clients/tunnels.ts';
+import { itWithResets } from '../support/proxies/open-listener.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
 
 describe('an origin that does not tunnel', () => {
   it.each<[string, (response: ServerResponse) => void, string]>([

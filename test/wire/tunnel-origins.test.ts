@@ -9,7 +9,6 @@ import type { TLSSocket } from 'node:tls';
 import { describe, expect, it } from 'vitest';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import type { TunnelAdmission, TunnelRoute } from '../../src/listener/tunnel.ts';
-import { testAuthority, testCertificate, testClientCertificate } from '../support/tls-certificate.ts';
 import {
   echoOrigin,
   handshake,
@@ -18,8 +17,9 @@ import {
   rawOrigin,
   routeTo,
   sentFields,
-} from '../support/tunnels.ts';
-import { untilQuiet } from '../support/until-quiet.ts';
+} from '../support/clients/tunnels.ts';
+import { untilQuiet } from '../support/clocks/until-quiet.ts';
+import { testAuthority, testCertificate, testClientCertificate } from '../support/values/tls-certificate.ts';
 
 describe('a tunnel', () => {
   it('leads to a Unix socket', async () => {

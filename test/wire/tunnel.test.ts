@@ -6,9 +6,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../src/http/fields.ts';
 import type { TunnelRoute } from '../../src/listener/tunnel.ts';
-import { usually } from '../support/open-listener.ts';
-import { patternBytes } from '../support/pattern-body.ts';
-import { testAuthority, testCertificate } from '../support/tls-certificate.ts';
 import {
   accept,
   echoOrigin,
@@ -20,8 +17,11 @@ import {
   rawOrigin,
   routeTo,
   sentFields,
-} from '../support/tunnels.ts';
-import { untilQuiet } from '../support/until-quiet.ts';
+} from '../support/clients/tunnels.ts';
+import { untilQuiet } from '../support/clocks/until-quiet.ts';
+import { usually } from '../support/proxies/open-listener.ts';
+import { patternBytes } from '../support/values/pattern-body.ts';
+import { testAuthority, testCertificate } from '../support/values/tls-certificate.ts';
 
 /** Routes everything to an origin, through tunnels that are closed when nothing has come for so long. */
 function idleAfter(url: string, idleTimeoutMs: number): RouteOf {

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openListener, type TestListener, textResponse } from '../support/open-listener.ts';
+import { openListener, type TestListener, textResponse } from '../support/proxies/open-listener.ts';
 
 let dir: string;
 let path: string;

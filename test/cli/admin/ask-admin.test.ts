@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { type AddressInfo, createServer as createNetServer } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { openCommandGround, runCommand } from '../../support/admin-commands-ground.ts';
+import { openCommandGround, runCommand } from '../../support/proxies/admin-commands-ground.ts';
 
 const servers: Server[] = [];
 afterEach(() => {

@@ -9,8 +9,8 @@ import { openAdminListener } from '../../../src/admin/admin-listener.ts';
 import { chooseAdminServer } from '../../../src/cli/admin/admin-server.ts';
 import { formatAdminPlace } from '../../../src/cli/admin/flags.ts';
 import { openSocket } from '../../../src/listener/accept/bind.ts';
-import { createFakeCliIo } from '../../support/fake-cli-io.ts';
-import { fakeOperations } from '../../support/fake-operations.ts';
+import { createFakeCliIo } from '../../support/proxies/fake-cli-io.ts';
+import { fakeOperations } from '../../support/proxies/fake-operations.ts';
 
 let root: string;
 let env: Record<string, string>;

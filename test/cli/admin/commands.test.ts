@@ -2,8 +2,8 @@
 
 import { describe, expect, it } from 'vitest';
 import { type EntryStatus, OperationFault } from '../../../src/admin/operations.ts';
-import { openCommandGround } from '../../support/admin-commands-ground.ts';
-import { someDetails, someEntry } from '../../support/fake-operations.ts';
+import { openCommandGround } from '../../support/proxies/admin-commands-ground.ts';
+import { someDetails, someEntry } from '../../support/proxies/fake-operations.ts';
 
 const film = 'http://files.example/film.mp4';
 

@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { run } from '../../../src/cli/main.ts';
 import type { Explanation } from '../../../src/delivery/explanation.ts';
-import { openCommandGround } from '../../support/admin-commands-ground.ts';
-import { createFakeCliIo } from '../../support/fake-cli-io.ts';
-import { type RangewayProcess, startRangeway } from '../../support/rangeway-process.ts';
-import { RawClient } from '../../support/raw-client.ts';
+import { RawClient } from '../../support/clients/raw-client.ts';
+import { type RangewayProcess, startRangeway } from '../../support/processes/rangeway-process.ts';
+import { openCommandGround } from '../../support/proxies/admin-commands-ground.ts';
+import { createFakeCliIo } from '../../support/proxies/fake-cli-io.ts';
 
 describe('rangeway explain', () => {
   let proxy: RangewayProcess;

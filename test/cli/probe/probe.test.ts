@@ -10,9 +10,9 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { run } from '../../../src/cli/main.ts';
 import type { Finding } from '../../../src/cli/probe/findings.ts';
-import { createFakeCliIo } from '../../support/fake-cli-io.ts';
-import { openScriptedOrigin } from '../../support/scripted-origin.ts';
-import { testCertificate } from '../../support/tls-certificate.ts';
+import { openScriptedOrigin } from '../../support/origins/scripted-origin.ts';
+import { createFakeCliIo } from '../../support/proxies/fake-cli-io.ts';
+import { testCertificate } from '../../support/values/tls-certificate.ts';
 
 const closers: (() => void)[] = [];
 afterEach(() => {

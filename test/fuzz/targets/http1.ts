@@ -1,8 +1,8 @@
 /** Requests in HTTP/1 as bytes, compared with what Node's own parser makes of them. */
 
-import { readWithLlhttp } from '../../support/llhttp.ts';
-import { readAsListener } from '../../support/own-reader.ts';
-import { differenceOf } from '../../support/reader-differences.ts';
+import { readWithLlhttp } from '../../support/clients/llhttp.ts';
+import { readAsListener } from '../../support/clients/own-reader.ts';
+import { differenceOf } from '../../support/clients/reader-differences.ts';
 import { must, mustEqual, type Target } from '../target.ts';
 
 /** Whole streams are compared, so that what one reader takes for a body and another for a request shows. */

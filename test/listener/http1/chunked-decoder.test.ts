@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import type { Fields } from '../../../src/http/fields.ts';
 import type { ErrorCode } from '../../../src/http/proxy-error.ts';
 import { ChunkedDecoder } from '../../../src/listener/http1/request-body.ts';
-import { chunkedText } from '../../support/request-arbitraries.ts';
+import { chunkedText } from '../../support/values/request-arbitraries.ts';
 
 const limits = { fieldsBytes: 400, maxFieldCount: 8 };
 

@@ -2,10 +2,10 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { readWithLlhttp } from '../../support/llhttp.ts';
-import { readAsListener } from '../../support/own-reader.ts';
-import { differenceOf } from '../../support/reader-differences.ts';
-import { streamText } from '../../support/request-arbitraries.ts';
+import { readWithLlhttp } from '../../support/clients/llhttp.ts';
+import { readAsListener } from '../../support/clients/own-reader.ts';
+import { differenceOf } from '../../support/clients/reader-differences.ts';
+import { streamText } from '../../support/values/request-arbitraries.ts';
 
 /** More runs than usual find what is rare. */
 const { RANGEWAY_TEST_RUNS = '300' } = process.env;

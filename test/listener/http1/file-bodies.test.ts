@@ -2,9 +2,9 @@
 
 import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
-import { allRoom, MovingBody, type Room } from '../../support/moving-body.ts';
-import { type Carrier, openListener, type TestListener } from '../../support/open-listener.ts';
-import { patternBytes } from '../../support/pattern-body.ts';
+import { type Carrier, openListener, type TestListener } from '../../support/proxies/open-listener.ts';
+import { allRoom, MovingBody, type Room } from '../../support/stores/moving-body.ts';
+import { patternBytes } from '../../support/values/pattern-body.ts';
 
 const body = patternBytes(0, 60_000);
 const request = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
 import { describe, expect, it } from 'vitest';
 import type { Body, BodyStream, ProxyResponse, Taken } from '../../../src/http/message.ts';
-import { type Carrier, openListener } from '../../support/open-listener.ts';
-import { patternBytes } from '../../support/pattern-body.ts';
+import { type Carrier, openListener } from '../../support/proxies/open-listener.ts';
+import { patternBytes } from '../../support/values/pattern-body.ts';
 
 const request = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n';
 const chunkBytes = 64 * 1024;

@@ -6,7 +6,7 @@ import type { Fields } from '../../../src/http/fields.ts';
 import type { ErrorCode } from '../../../src/http/proxy-error.ts';
 import { HeadParser } from '../../../src/listener/http1/head-parser.ts';
 import { type HeadLimits, type HeadReading, spellOut } from '../../../src/listener/request-head.ts';
-import { headText } from '../../support/request-arbitraries.ts';
+import { headText } from '../../support/values/request-arbitraries.ts';
 
 const limits: HeadLimits = { targetBytes: 100, fieldsBytes: 400, maxFieldCount: 8 };
 const wide: HeadLimits = { targetBytes: 8192, fieldsBytes: 32_768, maxFieldCount: 256 };

@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ListenerLimits } from '../../../src/listener/listener.ts';
 import { ConnectionWatch, Timeouts, type View } from '../../../src/listener/timeouts.ts';
-import { testLimits } from '../../support/open-listener.ts';
+import { testLimits } from '../../support/proxies/open-listener.ts';
 
 const view: View = { waiting: 'next', requests: 1, progress: 0, isClientsTurn: true };
 const limits = { headersTimeoutMs: 400, requestTimeoutMs: 1_000, keepAliveTimeoutMs: 3_000, idleTimeoutMs: 600 };

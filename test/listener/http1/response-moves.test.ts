@@ -5,9 +5,9 @@ import { describe, expect, it } from 'vitest';
 import type { Delivery, ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
 import { ResponseWriter, WriteBuffer } from '../../../src/listener/http1/response-writer.ts';
 import { takenBytes } from '../../../src/listener/timeouts.ts';
-import { allRoom, MovingBody, type Room } from '../../support/moving-body.ts';
-import { type Carrier, openListener } from '../../support/open-listener.ts';
-import { patternBytes } from '../../support/pattern-body.ts';
+import { type Carrier, openListener } from '../../support/proxies/open-listener.ts';
+import { allRoom, MovingBody, type Room } from '../../support/stores/moving-body.ts';
+import { patternBytes } from '../../support/values/pattern-body.ts';
 
 const body = patternBytes(0, 100_000);
 const head = 'HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n';

@@ -1,0 +1,63 @@
+/** A client that checks a periodic body as it comes, keeps nothing of it, and reads as fast as another one lets it. */
+
+import { once } from 'node:events';
+import { get, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import { createWaiters } from '../../../src/cache/fill/readers.ts';
+import { isPeriodic } from '../values/periodic-body.ts';
+
+/** How to read. */
+export interface DownloadOptions {
+  /** The value of a Range field, with the offset at which its one range begins. */
+  readonly range?: { readonly value: string; readonly start: number };
+  /** Reads on only when that download is so many bytes ahead, or over. */
+  readonly behind?: { readonly leader: Download; readonly bytes: number };
+}
+
+/** What came. */
+export interface Downloaded {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly bytes: number;
+}
+
+/** One response that is being read. */
+export class Download {
+  /** Resolves when the head has come. Rejects with Node's error. */
+  readonly begun: Promise<void>;
+  /** Resolves at the end of a whole body. Rejects where it is cut or not the right one. */
+  readonly ended: Promise<Downloaded>;
+  readonly #waiters = createWaiters();
+  #bytes = 0;
+  #isOver = false;
+
+  constructor(url: string, { range, behind }: DownloadOptions = {}) {
+    const headers = range === undefined ? {} : { range: range.value };
+    const responded = once(get(url, { headers, agent: false }), 'response');
+    this.begun = responded.then(() => undefined);
+    this.ended = responded
+      .then(([response]: IncomingMessage[]) => this.#read(response as IncomingMessage, range?.start ?? 0, behind))
+      .finally(() => {
+        this.#isOver = true;
+        this.#waiters.changed();
+      });
+    // Whoever waits for one of the two hears of a failure; the other one must not be an unhandled rejection.
+    this.begun.catch(() => undefined);
+    this.ended.catch(() => undefined);
+  }
+
+  async #read(response: IncomingMessage, start: number, behind: DownloadOptions['behind']): Promise<Downloaded> {
+    const { statusCode: status = 0 } = response;
+    if (status !== 200 && status !== 206) throw new Error(`status ${status}`);
+    for await (const chunk of response as AsyncIterable<Buffer>) {
+      if (!isPeriodic(chunk, start + this.#bytes)) throw new Error(`wrong bytes after ${start + this.#bytes}`);
+      this.#bytes += chunk.length;
+      this.#waiters.changed();
+      if (behind !== undefined) await behind.leader.#whenAt(this.#bytes + behind.bytes);
+    }
+    return { status, headers: response.headers, bytes: this.#bytes };
+  }
+
+  #whenAt(bytes: number): Promise<void> {
+    return this.#waiters.wait(() => this.#isOver || this.#bytes >= bytes);
+  }
+}

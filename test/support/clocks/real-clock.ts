@@ -1,0 +1,11 @@
+/** The clock of this machine, for what waits for sockets. */
+
+import type { Clock } from '../../../src/http/clock.ts';
+
+export const realClock: Clock = {
+  now: Date.now,
+  after(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs).unref();
+    return () => clearTimeout(timer);
+  },
+};

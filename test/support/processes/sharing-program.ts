@@ -1,0 +1,63 @@
+/**
+ * One of several processes that hammer one store directory: `sharing-program.ts DIR INSTANCE SEED FIRST FALLEN`. It tells
+ * the others of its changes through whoever has started it, takes random steps, and checks what it reads. Told to, it ends
+ * and says what it has done and what was wrong.
+ */
+
+import { randomUUID } from 'node:crypto';
+import { openDiskStore } from '../../../src/store/disk/disk-store.ts';
+import type { Store, StoreChange } from '../../../src/store/store.ts';
+import { createMemoryTier } from '../../../src/store/tiered/memory-tier.ts';
+import { createTieredStore } from '../../../src/store/tiered/tiered-store.ts';
+import { StoreHammer } from '../stores/store-hammer.ts';
+import { type FromSharing, sharedBlockBytes, sharedSizeBytes, type ToSharing } from './sharing-messages.ts';
+
+await run(process.argv.slice(2));
+
+async function run([dir = '', instance = '', seed = '', isFirst = '', fallen = '']: string[]): Promise<void> {
+  // Whoever has started this may be gone, which the end of the channel tells.
+  const send = (message: FromSharing) => process.send?.(message, undefined, undefined, () => {});
+  const wrong: string[] = [];
+  const waiting = new Map<number, () => void>();
+  let ids = 0;
+  let store: Store | undefined;
+  const { promise: end, resolve: endNow } = Promise.withResolvers<void>();
+  let isEnding = false;
+  process.on('message', (message: ToSharing) => {
+    if (message.kind === 'told') waiting.get(message.id)?.();
+    if (message.kind === 'end') endNow();
+    if (message.kind !== 'heed') return;
+    store?.heed(message.change);
+    send({ kind: 'heeded', id: message.id });
+  });
+  process.on('disconnect', () => process.exit());
+  void end.then(() => {
+    isEnding = true;
+  });
+
+  const tell = (change: StoreChange) =>
+    new Promise<void>((resolve) => {
+      ids += 1;
+      waiting.set(ids, resolve);
+      send({ kind: 'tell', id: ids, change });
+    });
+  const sharing = { instance, isFirst: isFirst === 'true', fallen: fallen === '' ? [] : fallen.split(','), tell };
+  const disk = await openDiskStore({
+    dir,
+    maxSizeBytes: sharedSizeBytes,
+    blockSizeBytes: sharedBlockBytes,
+    now: Date.now,
+    randomId: randomUUID,
+    emit: (event) => {
+      if (event.kind === 'store' && event.level !== 'debug' && event.level !== 'info')
+        wrong.push(JSON.stringify(event));
+    },
+    sharing,
+  });
+  store = createTieredStore(createMemoryTier({ maxSizeBytes: 1024 * 1024 }), disk, Date.now);
+  send({ kind: 'ready' });
+  const hammer = new StoreHammer(store, Number(seed), wrong);
+  while (!isEnding) await hammer.step();
+  await store.close();
+  send({ kind: 'ended', steps: hammer.steps, faults: hammer.faults, wrong });
+}

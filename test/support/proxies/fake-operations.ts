@@ -1,0 +1,98 @@
+/** The operations of a server that is not there: what they are asked is kept, and what they say is given. */
+
+import type { EntryDetails, EntryStatus, Operations } from '../../../src/admin/operations.ts';
+
+/** One call: its name and its arguments. */
+export type OperationCall = readonly [name: keyof Operations, ...values: readonly unknown[]];
+
+export const someEntry: EntryStatus = {
+  key: 'http://origin.test\nhttp://files.example/film.mp4',
+  uri: 'http://files.example/film.mp4',
+  scope: 'http://origin.test',
+  variant: '',
+  generation: 'g-1',
+  status: 200,
+  contentType: 'video/mp4',
+  sizeBytes: 5_000_000_000,
+  isComplete: false,
+  isInvalid: false,
+  pinnedUntil: undefined,
+  responseAt: 1_700_000_000_000,
+  etag: '"v1"',
+  lastModified: undefined,
+  tags: ['film', 'group:x'],
+};
+
+export const someDetails: EntryDetails = {
+  ...someEntry,
+  fields: [
+    ['content-type', 'video/mp4'],
+    ['vary', 'Accept-Language'],
+  ],
+  nominated: [['accept-language', null]],
+  present: [
+    { start: 0, end: 262_144 },
+    { start: 1_048_576, end: 1_310_720 },
+  ],
+  presentBytes: 524_288,
+};
+
+/** Operations that say these things, or else what a quiet server says. */
+export function fakeOperations(overrides: Partial<Operations> = {}): {
+  readonly operations: Operations;
+  readonly calls: OperationCall[];
+} {
+  const calls: OperationCall[] = [];
+  const quiet: Operations = {
+    listEntries: async () => ({ entries: [someEntry], next: 'page 2' }),
+    inspectEntry: async () => someDetails,
+    purge: async () => ({ entries: 2 }),
+    warm: async ({ urls }) =>
+      urls.map((url) => ({ url, status: 200, cacheStatus: 'rangeway; fwd=miss', bytes: 10, error: undefined })),
+    explain: async () => ({ kind: 'answered', status: 404, detail: 'There is nothing here.' }),
+    listFills: async () => [
+      {
+        id: '1-7',
+        key: someEntry.key,
+        uri: someEntry.uri,
+        generation: 'g-1',
+        worker: 1,
+        sizeBytes: undefined,
+        receivedBytes: 100,
+        readers: 2,
+        startedAt: 1_700_000_000_000,
+      },
+    ],
+    cancelFill: async () => true,
+    listOrigins: async () => [
+      { route: 'files', url: 'http://origin.test/', worker: 1, health: 'resting', ranges: 'unknown' },
+    ],
+    setLogLevel: async () => {},
+    readReadiness: async () => ({
+      isReady: true,
+      reason: undefined,
+      workers: [
+        { id: 1, pid: 11, state: 'serving' },
+        { id: 2, pid: 12, state: 'starting' },
+      ],
+      addresses: ['http://127.0.0.1:8080'],
+    }),
+    readConfig: async () => ({ routes: [] }),
+    readLogLevel: async () => 'info',
+    reload: async () => {},
+    formatMetrics: async () => '# HELP a b\na 1\n',
+  };
+  const operations = new Proxy(
+    { ...quiet, ...overrides },
+    {
+      get(target, name: keyof Operations) {
+        const operation = target[name] as (...values: unknown[]) => unknown;
+        return (...values: unknown[]) => {
+          calls.push([name, ...values]);
+          return operation(...values);
+        };
+      },
+    },
+  );
+  return { operations, calls };
+}

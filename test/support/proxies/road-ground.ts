@@ -1,0 +1,211 @@
+/** The whole road of a request without sockets: the handler that listeners call, over a store and an origin of the test's. */
+
+import { type Cache, createCache } from '../../../src/cache/cache.ts';
+import { noFleet } from '../../../src/cache/fleet.ts';
+import { ByteBudget } from '../../../src/cache/read/read-ahead.ts';
+import { type AccessRules, createAccess } from '../../../src/guard/access/access.ts';
+import { createPresentation, type PresentationParts } from '../../../src/guard/fields/presentation.ts';
+import { createGate } from '../../../src/guard/gate.ts';
+import { type AllowanceRules, createAllowances } from '../../../src/guard/limits/allowances.ts';
+import type { Field, Fields } from '../../../src/http/fields.ts';
+import type { Body, Handler, ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
+import { type ProxyError, toProxyError } from '../../../src/http/proxy-error.ts';
+import { reportRequests } from '../../../src/listener/accept/connection-limits.ts';
+import type { Origin } from '../../../src/origin/origin.ts';
+import { createRangeAbility } from '../../../src/origin/range-ability.ts';
+import { createProxy } from '../../../src/proxy.ts';
+import { createRouter, type Route } from '../../../src/routing/router.ts';
+import { createMemoryStore } from '../../../src/store/memory/memory-store.ts';
+import type { Store } from '../../../src/store/store.ts';
+import type { ServerEvent } from '../../../src/telemetry/events.ts';
+import { createFakeClock, type FakeClock } from '../clocks/fake-clock.ts';
+import { sequentialIds } from '../clocks/sequential-ids.ts';
+import { turn } from '../clocks/turn.ts';
+import { defaultCaching } from './default-caching.ts';
+import { noLimits } from './open-gate.ts';
+import { quietFillPolicy } from './quiet-fill-policy.ts';
+
+/** A peer that is believed when it tells for whom it speaks, and that is told what would become of a request. */
+export const trustedPeer = '198.51.100.1';
+
+/** A request, as far as a test cares. */
+export interface Asked {
+  readonly method?: string;
+  readonly target?: string;
+  readonly peer?: string;
+  readonly fields?: Readonly<Record<string, string>>;
+}
+
+/** What a client got. */
+export interface Got {
+  readonly status: number;
+  /** In the order of their names. */
+  readonly fields: readonly string[];
+  /** What Content-Length would say. */
+  readonly sizeBytes: number | undefined;
+  readonly bytes: Buffer;
+  /** Why the body broke off, if it did. */
+  readonly error: string | undefined;
+}
+
+export interface RoadGroundOptions {
+  readonly origin: Origin;
+  readonly access?: Partial<AccessRules>;
+  readonly limits?: Partial<AllowanceRules>;
+  readonly cache?: Partial<Route['cache']>;
+  /** One that stands still without it. */
+  readonly clock?: FakeClock;
+  readonly createStore?: (now: () => number, randomId: () => string) => Store;
+}
+
+/** What a reload may change. */
+export type Rules = Partial<PresentationParts>;
+
+/** One such road. */
+export class RoadGround {
+  readonly clock: FakeClock;
+  readonly store: Store;
+  readonly cache: Cache;
+  readonly events: ServerEvent[] = [];
+  readonly #options: RoadGroundOptions;
+  readonly #route: Route;
+  /** What a listener would call. */
+  readonly handler: Handler;
+  #serving: Handler;
+
+  constructor(options: RoadGroundOptions, rules: Rules = {}) {
+    this.clock = options.clock ?? createFakeClock();
+    const { now } = this.clock;
+    const randomId = sequentialIds();
+    const emit = (event: ServerEvent) => void this.events.push(event);
+    this.#options = options;
+    this.store =
+      options.createStore?.(now, randomId) ??
+      createMemoryStore({ maxSizeBytes: 1024 * 1024, blockSizeBytes: 1024, now, randomId });
+    const readAhead = new ByteBudget(1024 * 1024);
+    this.cache = createCache({
+      store: this.store,
+      clock: this.clock,
+      emit,
+      windowBytes: 4096,
+      readAhead,
+      fleet: noFleet,
+    });
+    this.#route = createTestRoute(options, now);
+    this.#serving = this.#createHandler(rules);
+    this.handler = reportRequests((request) => this.#serving(request), emit);
+  }
+
+  /** Goes on with other rules. */
+  reload(rules: Rules): void {
+    this.#serving = this.#createHandler(rules);
+  }
+
+  /** Asks, and reads all of the response. */
+  async ask(asked: Asked = {}): Promise<Got> {
+    const request = requestOf(asked, this.clock.now());
+    const answered = this.handler(request);
+    const got = await readResponse(await answered, request.method);
+    if (answered instanceof Promise) await turn();
+    return got;
+  }
+
+  /** The body of the response to a request whose client takes bytes from files. */
+  async bodyFor(asked: Asked): Promise<Body> {
+    const request = { ...requestOf(asked, this.clock.now()), takesMovable: true };
+    const { body } = await this.handler(request);
+    if (body.kind === 'stream') body.stream.close();
+    return body;
+  }
+
+  async close(): Promise<void> {
+    await this.cache.close();
+    await this.store.close();
+  }
+
+  #createHandler(rules: Rules): Handler {
+    const { access, limits } = this.#options;
+    const gate = createGate({
+      access: createAccess({ allow: undefined, deny: undefined, credentials: undefined, ...access }),
+      allowances: createAllowances({ ...noLimits, ...limits }, this.clock),
+      presentation: createPresentation({ cors: undefined, security: undefined, change: undefined, ...rules }),
+    });
+    return createProxy({
+      router: createRouter([this.#route]),
+      cache: this.cache,
+      clock: this.clock,
+      emit: (event) => void this.events.push(event),
+      pseudonym: 'rangeway-test',
+      gateOf: () => gate,
+      trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },
+      random: (size) => new Uint8Array(size).fill(0xb0),
+    });
+  }
+}
+
+function createTestRoute({ origin, cache }: RoadGroundOptions, now: () => number): Route {
+  const forgetAfterMs = 600_000;
+  return {
+    name: 'main',
+    match: { hosts: [], pathPrefix: '/' },
+    stripPathPrefix: false,
+    originUrl: new URL('http://origin.example'),
+    origin,
+    tls: { ca: undefined, rejectUnauthorized: true },
+    host: 'origin',
+    ranges: { maxRanges: 10, coalesceGapBytes: 0 },
+    rangeAbility: createRangeAbility({ mode: 'auto', now, forgetAfterMs, onDistrust: () => {} }),
+    fill: quietFillPolicy,
+    lengthWaitMs: 10_000,
+    closeDelimited: 'store',
+    cache: { ...defaultCaching, ...cache },
+  };
+}
+
+function requestOf({ method = 'GET', target = '/file', peer = '192.0.2.7', fields = {} }: Asked, now: number) {
+  const lines = Object.entries(fields).map(([name, value]): Field => [name, value]);
+  const request: ProxyRequest = {
+    method,
+    target,
+    scheme: 'http',
+    authority: 'files.example',
+    version: '1.1',
+    fields: [['host', 'files.example'], ...lines],
+    body: undefined,
+    bodySizeBytes: undefined,
+    peer: { address: peer, port: 40_000 },
+    receivedAt: now,
+    signal: new AbortController().signal,
+    sendInterim: () => {},
+  };
+  return request;
+}
+
+async function readResponse({ status, fields, body, onDelivered }: ProxyResponse, method: string): Promise<Got> {
+  const chunks: Uint8Array[] = [];
+  const error = method === 'HEAD' ? undefined : await readInto(chunks, body);
+  if (body.kind === 'stream') body.stream.close();
+  const bytes = Buffer.concat(chunks);
+  onDelivered?.({ bytesSent: bytes.length, complete: error === undefined, error });
+  const sizeBytes = body.kind === 'none' ? undefined : body.sizeBytes;
+  return { status, fields: inOrder(fields), sizeBytes, bytes, error: error?.code };
+}
+
+/** Tells why the body broke off, if it did. */
+async function readInto(chunks: Uint8Array[], body: Body): Promise<ProxyError | undefined> {
+  if (body.kind === 'none') return undefined;
+  try {
+    const read = body.kind === 'file' ? await body.bytes.rest(0) : undefined;
+    for await (const chunk of read ??
+      (body.kind === 'bytes' ? body.chunks : body.kind === 'stream' ? body.stream : [])) {
+      chunks.push(chunk);
+    }
+    return undefined;
+  } catch (thrown) {
+    return toProxyError(thrown);
+  }
+}
+
+function inOrder(fields: Fields): readonly string[] {
+  return fields.map(([name, value]) => `${name}: ${value}`).sort();
+}

@@ -1,0 +1,73 @@
+/** Events to begin with. */
+
+import type { ExchangeEvent, FillEvent, RequestEvent, TunnelEvent } from '../../../src/telemetry/events.ts';
+
+/** A hit in a part of a video. */
+export const sampleRequest: RequestEvent = {
+  kind: 'request',
+  method: 'GET',
+  scheme: 'http',
+  authority: 'media.example',
+  target: '/video.mp4',
+  version: '1.1',
+  peer: '192.0.2.7',
+  client: undefined,
+  user: undefined,
+  route: 'media',
+  status: 206,
+  range: 'bytes=0-99',
+  bytesSent: 100,
+  complete: true,
+  isMultipart: false,
+  outcome: 'hit',
+  reason: undefined,
+  collapsed: false,
+  originBytes: 0,
+  headMs: 0.5,
+  durationMs: 4,
+  error: undefined,
+  errorDetail: undefined,
+};
+
+/** The whole of a video from its origin. */
+export const sampleExchange: ExchangeEvent = {
+  kind: 'exchange',
+  route: 'media',
+  origin: 'http://origin.example',
+  method: 'GET',
+  status: 200,
+  isResent: false,
+  receivedBytes: 5000,
+  headMs: 20,
+  durationMs: 200,
+  isFailed: false,
+  error: undefined,
+  errorDetail: undefined,
+};
+
+/** It is stored. */
+export const sampleFill: FillEvent = {
+  kind: 'fill',
+  key: 'http://media.example/video.mp4',
+  generation: 'g1',
+  bytes: 5000,
+  resumptions: 0,
+  result: 'stored',
+  durationMs: 200,
+  error: undefined,
+  errorDetail: undefined,
+};
+
+/** A WebSocket that is over. */
+export const sampleTunnel: TunnelEvent = {
+  kind: 'tunnel',
+  authority: 'media.example',
+  target: '/socket',
+  peer: '192.0.2.7',
+  status: 101,
+  bytesFromOrigin: 1000,
+  bytesToOrigin: 200,
+  durationMs: 5000,
+  error: undefined,
+  errorDetail: undefined,
+};

@@ -1,0 +1,227 @@
+/** The whole road of a request, without sockets or over the wire of this run: a scripted origin, a clock that stands still, a store in memory. */
+
+import { type Cache, createCache } from '../../../src/cache/cache.ts';
+import { type Fleet, noFleet } from '../../../src/cache/fleet.ts';
+import type { FillPolicy } from '../../../src/cache/inquiry.ts';
+import { ByteBudget } from '../../../src/cache/read/read-ahead.ts';
+import type { Explanation } from '../../../src/delivery/explanation.ts';
+import { createExplainer } from '../../../src/guard/explain.ts';
+import { plainPresentation } from '../../../src/guard/fields/presentation.ts';
+import { createGate, type Gate } from '../../../src/guard/gate.ts';
+import type { Handler, HitRoad, ProxyRequest } from '../../../src/http/message.ts';
+import type { Origin } from '../../../src/origin/origin.ts';
+import { createRangeAbility, type RangeMode } from '../../../src/origin/range-ability.ts';
+import { createProxy, type ProxyContext } from '../../../src/proxy.ts';
+import { createRouter, type Route } from '../../../src/routing/router.ts';
+import { createMemoryStore } from '../../../src/store/memory/memory-store.ts';
+import type { Store } from '../../../src/store/store.ts';
+import type { FillEvent, RequestEvent, ServerEvent } from '../../../src/telemetry/events.ts';
+import { type Client, createDirectClient, requestOf, type Sent } from '../clients/direct-client.ts';
+import { createFakeClock, type FakeClock } from '../clocks/fake-clock.ts';
+import { turn } from '../clocks/turn.ts';
+import { createFakeOrigin, type FakeOrigin } from '../origins/fake-origin.ts';
+import { selectedWire, Wire } from '../wire/wire.ts';
+import { quiet } from '../wire/wire-quiet.ts';
+import { defaultCaching } from './default-caching.ts';
+import { FakeFleet, type FakeMember } from './fake-fleet.ts';
+import { boundlessAllowances, openAccess } from './open-gate.ts';
+import { quietFillPolicy } from './quiet-fill-policy.ts';
+
+export type { Client, Sent } from '../clients/direct-client.ts';
+
+/** The one peer that is believed what it says of clients. */
+const trustedPeer = '127.0.0.1';
+
+export interface WholeProxy {
+  readonly clock: FakeClock;
+  readonly origin: FakeOrigin;
+  readonly store: Store;
+  readonly cache: Cache;
+  readonly route: Route;
+  /** Gives requests to the processes by turns, where there are several. */
+  readonly handler: Handler;
+  /** The processes, where there are several. */
+  readonly processes: readonly WholeProcess[];
+  readonly events: readonly ServerEvent[];
+  send(sent?: Sent): Client;
+  /** What would become of a request. Rejects where Rangeway would answer it by itself. */
+  explain(sent?: Sent): Promise<Explanation>;
+  /** What explains requests. */
+  readonly explainer: ReturnType<typeof createExplainer>;
+  /** Sends and reads a request whose response needs nothing of the origin. */
+  requestEvents(): readonly RequestEvent[];
+  fillEvents(): readonly FillEvent[];
+  /** Waits until `count` fills have ended. */
+  fillsEnded(count: number): Promise<void>;
+  /** Ends what is under way between store and origin. */
+  closeCache(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** One of several processes. */
+export interface WholeProcess {
+  readonly cache: Cache;
+  readonly member: FakeMember;
+  send(sent?: Sent): Client;
+}
+
+export type RouteOptions = Partial<Pick<Route, 'ranges' | 'closeDelimited' | 'host' | 'match' | 'rangeAbility'>> & {
+  readonly cache?: Partial<Route['cache']>;
+};
+
+export interface WholeProxyOptions {
+  readonly route?: RouteOptions;
+  readonly fill?: Partial<FillPolicy>;
+  /** Whether the origin may be asked for parts; `never` without it. */
+  readonly originRanges?: RangeMode;
+  readonly blockSizeBytes?: number;
+  readonly maxSizeBytes?: number;
+  readonly windowBytes?: number;
+  readonly readAheadBytes?: number;
+  readonly createStore?: () => Store;
+  /** The other processes; none without it. */
+  readonly fleet?: Fleet;
+  /** How many processes there are, with a cache each, over the one store. */
+  readonly processes?: number;
+  /** How they ask each other; by calls without it. */
+  readonly peersBy?: 'calls' | 'sockets';
+  /** What stands before the route; nothing without it. */
+  readonly gate?: Gate;
+  /** Asked instead of the scripted origin, which then sees nothing. */
+  readonly origin?: Origin;
+}
+
+export function createWholeProxy(options: WholeProxyOptions = {}): WholeProxy {
+  const { blockSizeBytes = 1024, maxSizeBytes = 16 * 1024 * 1024, windowBytes = 4 * blockSizeBytes } = options;
+  const { readAheadBytes = 64 * blockSizeBytes } = options;
+  const clock = createFakeClock();
+  const wireName = selectedWire();
+  const origin = createFakeOrigin(wireName === undefined ? undefined : quiet);
+  let ids = 0;
+  const randomId = () => {
+    ids += 1;
+    return `generation-${ids}`;
+  };
+  const store =
+    options.createStore?.() ?? createMemoryStore({ maxSizeBytes, blockSizeBytes, now: clock.now, randomId });
+  const events: ServerEvent[] = [];
+  const watchers = new Set<() => void>();
+  const emit = (event: ServerEvent) => {
+    events.push(event);
+    for (const watcher of watchers) watcher();
+  };
+  const createOwnCache = (fleet: Fleet) =>
+    createCache({ store, clock, emit, windowBytes, readAhead: new ByteBudget(readAheadBytes), fleet });
+  const route: Route = {
+    name: 'main',
+    match: { hosts: [], pathPrefix: '/' },
+    stripPathPrefix: false,
+    originUrl: new URL('http://origin.example'),
+    origin: options.origin ?? origin,
+    tls: { ca: undefined, rejectUnauthorized: true },
+    host: 'origin',
+    ranges: { maxRanges: 100, coalesceGapBytes: 0 },
+    rangeAbility: createRangeAbility({
+      mode: options.originRanges ?? 'never',
+      now: clock.now,
+      forgetAfterMs: 600_000,
+      onDistrust: (detail) => emit({ kind: 'origin', route: 'main', message: 'distrusted', detail }),
+    }),
+    fill: { ...quietFillPolicy, ...options.fill },
+    lengthWaitMs: 10_000,
+    closeDelimited: 'store',
+    ...options.route,
+    cache: { ...defaultCaching, ...options.route?.cache },
+  };
+  const gate =
+    options.gate ??
+    createGate({ access: openAccess, allowances: boundlessAllowances, presentation: plainPresentation });
+  const contextOf = (cache: Cache): ProxyContext => ({
+    router: createRouter([route]),
+    cache,
+    clock,
+    emit,
+    pseudonym: 'rangeway-test',
+    gateOf: () => gate,
+    trust: { isTrusted: (address) => address === trustedPeer, fields: 'x-forwarded' },
+    random: (size) => new Uint8Array(size).fill(0xb0),
+  });
+  const createHandler = (cache: Cache) => createProxy(contextOf(cache));
+  const fakeFleet = new FakeFleet(clock, options.peersBy ?? 'calls');
+  const createProcess = (_: unknown, index: number) => {
+    const member = fakeFleet.join(`p${index + 1}`);
+    const cache = createOwnCache(member.fleet);
+    member.attach(cache, () => ({ router: createRouter([route]), gateOf: () => gate }));
+    const handler = createHandler(cache);
+    const send = (sent: Sent = {}): Client => createDirectClient(handler, clock.now, sent);
+    return { cache, member, handler, send };
+  };
+  const { processes: count = 1 } = options;
+  const processes = count > 1 ? Array.from({ length: count }, createProcess) : [];
+  const caches =
+    processes.length > 0 ? processes.map((each) => each.cache) : [createOwnCache(options.fleet ?? noFleet)];
+  const [cache] = caches as [Cache];
+  const handlers = processes.length > 0 ? processes.map((each) => each.handler) : [createHandler(cache)];
+  const closeCaches = async () => {
+    await fakeFleet.close();
+    await Promise.all(caches.map((each) => each.close()));
+  };
+  let requests = 0;
+  const next = () => handlers[requests % handlers.length] as Handler;
+  const handler: Handler = Object.assign(
+    (request: ProxyRequest) => {
+      const chosen = next();
+      requests += 1;
+      return chosen(request);
+    },
+    {
+      hit: ((...plain) => {
+        const hit = next().hit?.(...plain);
+        if (hit !== undefined) requests += 1;
+        return hit;
+      }) satisfies HitRoad,
+    },
+  );
+  const wire = wireName === undefined ? undefined : new Wire(wireName, { handler, emit, now: clock.now });
+  const send = (sent: Sent = {}): Client => wire?.send(sent) ?? createDirectClient(handler, clock.now, sent);
+  const ofKind = <K extends ServerEvent['kind']>(kind: K) =>
+    events.filter((event): event is Extract<ServerEvent, { kind: K }> => event.kind === kind);
+  return {
+    clock,
+    origin,
+    store,
+    cache,
+    route,
+    handler,
+    processes,
+    events,
+    send,
+    explainer: createExplainer(contextOf(cache)),
+    async explain(sent = {}) {
+      const reply = await this.explainer(requestOf({ peer: trustedPeer, ...sent }, clock.now()));
+      if (reply.kind === 'explained') return JSON.parse(JSON.stringify(reply.explanation));
+      throw new Error(`no explanation, but ${reply.status}`);
+    },
+    requestEvents: () => ofKind('request'),
+    fillEvents: () => ofKind('fill'),
+    fillsEnded: (count) =>
+      new Promise((resolve) => {
+        const watcher = () => {
+          if (ofKind('fill').length < count) return;
+          watchers.delete(watcher);
+          // The end is told just before the flight is given up.
+          void turn().then(resolve);
+        };
+        watchers.add(watcher);
+        watcher();
+      }),
+    closeCache: closeCaches,
+    close: async () => {
+      await closeCaches();
+      await store.close();
+      // What was said at the end is heard.
+      if (wire !== undefined) await quiet();
+      await wire?.close();
+    },
+  };
+}

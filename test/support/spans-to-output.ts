@@ -1,7 +1,0 @@
-/** Loaded before a program by `node --import`: writes each span that has ended to the standard error, as a line of JSON. */
-
-import { recordSpans } from './recorded-spans.ts';
-
-recordSpans(({ name, kind, traceId, spanId, parentId, attributes }) => {
-  process.stderr.write(`span ${JSON.stringify({ name, kind, traceId, spanId, parentId, attributes })}\n`);
-});

@@ -1,0 +1,82 @@
+/** Disk stores in temporary directories, for tests. */
+
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { type DiskStoreOptions, openDiskStore } from '../../../src/store/disk/disk-store.ts';
+import type { Store } from '../../../src/store/store.ts';
+import type { StoreEvent } from '../../../src/telemetry/events.ts';
+import { sequentialIds } from '../clocks/sequential-ids.ts';
+
+/** A new directory that is removed when the running test ends. */
+export async function temporaryDirectory(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'rangeway-store-'));
+  onTestFinished(() => rm(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+/** A clock in which a millisecond passes with every look at it, and more when it is told so. */
+export class TickingClock {
+  #now = 1_700_000_000_000;
+
+  now(): number {
+    this.#now += 1;
+    return this.#now;
+  }
+
+  advance(ms: number): void {
+    this.#now += ms;
+  }
+}
+
+/** A disk store, and what a test wants to know about it. */
+export interface DiskStoreInTest {
+  readonly store: Store;
+  readonly dir: string;
+  /** What was told, but for what left to make room. */
+  readonly events: readonly StoreEvent[];
+  /** What was counted. */
+  readonly counts: { evictedEntries: number; damagedBlocks: number };
+  readonly clock: TickingClock;
+}
+
+let storeCount = 0;
+
+/** Opens a disk store in a directory of its own, or in a given one; the test closes it, or its end does. */
+export async function openTestStore(options: Partial<DiskStoreOptions> = {}): Promise<DiskStoreInTest> {
+  const dir = options.dir ?? (await temporaryDirectory());
+  const events: StoreEvent[] = [];
+  const counts = { evictedEntries: 0, damagedBlocks: 0 };
+  const clock = new TickingClock();
+  const nextId = sequentialIds();
+  storeCount += 1;
+  const prefix = storeCount.toString(16).padStart(6, '0');
+  const store = await openDiskStore({
+    dir,
+    maxSizeBytes: 64 * 1024 * 1024,
+    blockSizeBytes: 16 * 1024,
+    now: () => clock.now(),
+    // No name comes twice, not even when a directory is opened again.
+    randomId: () => `${prefix}-${nextId()}`,
+    emit: (event) => {
+      if (event.kind !== 'store') return;
+      const { evictedEntries, damagedBlocks = 0 } = event.count ?? {};
+      counts.evictedEntries += evictedEntries ?? 0;
+      counts.damagedBlocks += damagedBlocks;
+      if (evictedEntries === undefined) events.push(event);
+    },
+    ...options,
+  });
+  onTestFinished(() => store.close());
+  return { store, dir, events, counts, clock };
+}
+
+/** The body and sidecar files in a store's directory, as paths, sorted. */
+export async function bodyFiles(dir: string): Promise<string[]> {
+  const entries = await readdir(join(dir, 'blocks'), { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+    .sort();
+}

@@ -1,0 +1,10 @@
+/** Cache directives as a test writes them. */
+
+import type { CacheDirective } from '../../../src/semantics/cache-control.ts';
+
+/** A directive in short: `name`, `name=token`, `name="quoted"`, or `!name` for a malformed one. */
+export function inShort({ name, argument, quoted, malformed }: CacheDirective): string {
+  if (malformed) return `!${name}`;
+  if (argument === undefined) return name;
+  return quoted ? `${name}="${argument}"` : `${name}=${argument}`;
+}

@@ -1,0 +1,70 @@
+/** Listeners of the wires, and connections to them. */
+
+import { mkdtemp, rm } from 'node:fs/promises';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connect as connectTls, type TLSSocket } from 'node:tls';
+import type { Handler } from '../../../src/http/message.ts';
+import { openSocket } from '../../../src/listener/accept/bind.ts';
+import { openListener } from '../../../src/listener/accept/open-listener.ts';
+import { type Certificates, openCertificates } from '../../../src/listener/accept/tls.ts';
+import type { Listener } from '../../../src/listener/listener.ts';
+import type { Emit } from '../../../src/telemetry/events.ts';
+import { testLimits } from '../proxies/open-listener.ts';
+import { testAuthority, writeTestCertificate } from '../values/tls-certificate.ts';
+import type { WireName } from './wire-names.ts';
+import { watchClient } from './wire-quiet.ts';
+
+/** What a wire leads to. */
+export interface WireOptions {
+  readonly handler: Handler;
+  readonly emit: Emit;
+  /** Tells epoch milliseconds. */
+  readonly now: () => number;
+}
+
+const limits = { ...testLimits, targetBytes: 16_384, fieldsBytes: 65_536, maxFieldCount: 200 };
+
+/** Opens a listener on a free port of 127.0.0.1. */
+export async function openWireListener(name: WireName, options: WireOptions): Promise<Listener> {
+  return await openListener({
+    ...options,
+    socket: await openSocket({ kind: 'tcp', host: '127.0.0.1', port: 0 }, name),
+    limits,
+    http2: name === 'http2',
+    certificates: name === 'http1' ? undefined : await openTestCertificates(options),
+  });
+}
+
+/** Connects to it, with TLS where it is spoken. */
+export async function connectWire(name: WireName, { address }: Listener, protocol: 'http/1.1' | 'h2'): Promise<Socket> {
+  const socket = connect({ port: address.port, host: '127.0.0.1', noDelay: true });
+  watchClient(socket);
+  if (name === 'http1') return socket;
+  return await secure(socket, protocol);
+}
+
+async function openTestCertificates({ emit, now }: WireOptions): Promise<Certificates> {
+  const dir = await mkdtemp(join(tmpdir(), 'rangeway-wire-'));
+  try {
+    return await openCertificates({ files: [await writeTestCertificate(dir)], minVersion: '1.2', emit, now });
+  } finally {
+    await rm(dir, { recursive: true });
+  }
+}
+
+/** Once the connection is there, so that what TLS makes of the bytes can be counted on both sides. */
+async function secure(socket: Socket, protocol: string): Promise<TLSSocket> {
+  await new Promise((resolve) => socket.once('connect', resolve));
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const secured = connectTls(
+    { socket, ca: testAuthority, servername: 'localhost', ALPNProtocols: [protocol] },
+    resolve,
+  );
+  secured.once('error', reject);
+  await promise;
+  secured.off('error', reject);
+  if (secured.alpnProtocol !== protocol) throw new Error(`the listener speaks ${secured.alpnProtocol}`);
+  return secured;
+}
