@@ -4,7 +4,8 @@
  * A Set or Map of the language begins a new table whenever its table is full of what was deleted, and the table that is left holds
  * on to all that was in it, and to the next table. Once one of them has lived long enough to be old, which is as long as one small
  * collection takes, all that come after it grow old with it, and with them everything that they held: only a full collection finds
- * that it is gone. So `ShortLivedMap` and `ShortLivedSet` keep only names and numbers in such tables.
+ * that it is gone. So `ShortLivedMap` keeps only names and numbers in such a
+ * table, and `ShortLivedSet` has none.
  */
 
 /** A constructor that gives back an object makes private fields of that object: neither a copy of it nor JSON has them. */
@@ -40,7 +41,7 @@ export function onceForEach<K extends object, V>(work: (of: K) => V): (of: K) =>
 }
 
 /** A Map whose values live for as long as a request does. In the order in which the keys came. */
-export class ShortLivedMap<K extends string | number, V> {
+export class ShortLivedMap<K extends string, V> {
   /** Where the value of each key is. */
   readonly #places = new Map<K, number>();
   readonly #values: (V | undefined)[] = [];
@@ -90,34 +91,69 @@ export class ShortLivedMap<K extends string | number, V> {
   }
 }
 
-/** A Set whose members live for as long as a request does. In the order in which they came. */
+/** The place of a member in a `ShortLivedSet`. */
+export interface Place<T> {
+  readonly member: T;
+}
+
+class Link<T> implements Place<T> {
+  readonly member: T;
+  older: Link<T> | undefined;
+  newer: Link<T> | undefined;
+  isLinked = true;
+
+  constructor(member: T, older: Link<T> | undefined) {
+    this.member = member;
+    this.older = older;
+  }
+}
+
+/** A set whose members live for as long as a request does, in the order in which they came. A list of links: it has no table. */
 export class ShortLivedSet<T> {
-  readonly #byNumber = new ShortLivedMap<number, T>();
-  #added = 0;
+  #oldest: Link<T> | undefined;
+  #newest: Link<T> | undefined;
+  #size = 0;
 
   get size(): number {
-    return this.#byNumber.size;
+    return this.#size;
   }
 
-  /** Adds a member; gives the number by which it is deleted. */
-  add(member: T): number {
-    this.#added += 1;
-    this.#byNumber.set(this.#added, member);
-    return this.#added;
+  /** Adds a member, also where an equal one is there. Returns the place by which it is deleted. */
+  add(member: T): Place<T> {
+    const link = new Link(member, this.#newest);
+    if (this.#newest === undefined) this.#oldest = link;
+    else this.#newest.newer = link;
+    this.#newest = link;
+    this.#size += 1;
+    return link;
   }
 
-  /** Tells whether it was there. */
-  delete(number: number): boolean {
-    return this.#byNumber.delete(number);
+  /** Deletes the member of a place of this set. Returns whether it was there. */
+  delete(place: Place<T>): boolean {
+    const link = place as Link<T>;
+    if (!link.isLinked) return false;
+    const { older, newer } = link;
+    if (older === undefined) this.#oldest = newer;
+    else older.newer = newer;
+    if (newer === undefined) this.#newest = older;
+    else newer.older = older;
+    // A deleted link that has grown old must not keep its neighbours alive.
+    link.older = undefined;
+    link.newer = undefined;
+    link.isLinked = false;
+    this.#size -= 1;
+    return true;
   }
 
-  /** As `ShortLivedMap.values`. */
+  /** The places of all members that are there now. Members that come or go later do not change it. */
+  get places(): readonly Place<T>[] {
+    const places: Place<T>[] = [];
+    for (let link = this.#oldest; link !== undefined; link = link.newer) places.push(link);
+    return places;
+  }
+
+  /** The members that are there now; see `places`. */
   get all(): readonly T[] {
-    return this.#byNumber.values;
-  }
-
-  /** As `all`, and the number of each. */
-  get numbered(): readonly (readonly [number, T])[] {
-    return this.#byNumber.entries;
+    return this.places.map(({ member }) => member);
   }
 }

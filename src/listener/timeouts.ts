@@ -105,17 +105,18 @@ class SteadyPace implements Pace {
   watch(client: Pacer, giveUp: (error: ProxyError) => void): () => void {
     const startedAt = this.#now();
     const watch: Watch = { client, startedAt, giveUp, behindSince: undefined, takenBefore: 0 };
-    const number = this.#watches.add(watch);
+    const place = this.#watches.add(watch);
     this.#rounds.begin();
-    return () => void this.#watches.delete(number);
+    return () => void this.#watches.delete(place);
   }
 
   #look(): boolean {
     const now = this.#now();
-    for (const [number, watch] of this.#watches.numbered) {
+    for (const place of this.#watches.places) {
+      const watch = place.member;
       const detail = this.#isOverdue(watch, now) ?? this.#isTooSlow(watch, now);
       if (detail === undefined) continue;
-      this.#watches.delete(number);
+      this.#watches.delete(place);
       watch.giveUp(new ProxyError(this.#rules.code, { detail }));
     }
     return this.#watches.size > 0;

@@ -27,31 +27,53 @@ describe('ShortLivedMap', () => {
   });
 
   it('tells what was there, whatever comes and goes meanwhile', () => {
-    const map = new ShortLivedMap<number, string>();
-    map.set(1, 'one');
-    map.set(2, 'two');
-    const told: string[] = [];
+    const map = new ShortLivedMap<string, number>();
+    map.set('a', 1);
+    map.set('b', 2);
+    const told: number[] = [];
     for (const [key, value] of map.entries) {
       map.delete(key);
-      map.set(key + 2, `${value} again`);
+      map.set(`${key} again`, value + 2);
       told.push(value);
     }
-    expect(told).toEqual(['one', 'two']);
-    expect(map.values).toEqual(['one again', 'two again']);
+    expect(told).toEqual([1, 2]);
+    expect(map.values).toEqual([3, 4]);
   });
 });
 
 describe('ShortLivedSet', () => {
-  it('gives each member a number, by which it is deleted', () => {
+  it('keeps members in the order in which they came, and deletes each by its place', () => {
     const set = new ShortLivedSet<string>();
-    const numbers = ['a', 'b', 'a'].map((member) => set.add(member));
-    expect(set.all).toEqual(['a', 'b', 'a']);
-    expect(set.delete(numbers[0] ?? 0)).toBe(true);
-    expect(set.delete(numbers[0] ?? 0)).toBe(false);
-    expect([set.all, set.size]).toEqual([['b', 'a'], 2]);
-    expect(set.numbered).toEqual([
-      [numbers[1], 'b'],
-      [numbers[2], 'a'],
+    const [a, b, other] = ['a', 'b', 'a'].map((member) => set.add(member));
+    expect([set.all, set.size]).toEqual([['a', 'b', 'a'], 3]);
+    expect(b && [set.delete(b), set.delete(b)]).toEqual([true, false]);
+    expect([set.all, set.size]).toEqual([['a', 'a'], 2]);
+    expect(a && set.delete(a)).toBe(true);
+    set.add('c');
+    expect(set.all).toEqual(['a', 'c']);
+    expect(set.places[0]).toBe(other);
+  });
+
+  it('is empty when the last member is deleted, and may be filled again', () => {
+    const set = new ShortLivedSet<number>();
+    for (const member of [1, 2]) set.delete(set.add(member));
+    expect([set.all, set.size]).toEqual([[], 0]);
+    set.add(3);
+    expect(set.all).toEqual([3]);
+  });
+
+  it('tells what was there, whatever comes and goes meanwhile', () => {
+    const set = new ShortLivedSet<number>();
+    for (const member of [1, 2, 3]) set.add(member);
+    const told: number[] = [];
+    for (const place of set.places) {
+      set.delete(place);
+      set.add(place.member + 3);
+      told.push(place.member);
+    }
+    expect([told, set.all]).toEqual([
+      [1, 2, 3],
+      [4, 5, 6],
     ]);
   });
 });

@@ -50,10 +50,10 @@ describe('the pieces of a block that are doubtful', () => {
     const checked = new CheckedPieces(() => now);
     for (const [noteAtMs, first, last] of notes) {
       now = startedAt + noteAtMs;
-      checked.note(1, file, { start: first, end: last }, count);
+      checked.note(0, file, { start: first, end: last }, count);
     }
     now = startedAt + atMs;
-    const found = checked.doubtful(1, file, start, end);
+    const found = checked.doubtful(0, file, start, end);
     expect(found).toEqual(doubtful && { start: doubtful[0], end: doubtful[1] });
   });
 
@@ -76,5 +76,23 @@ describe('the pieces of a block that are doubtful', () => {
     checked.note(1, file, all, count);
     change(checked);
     expect(checked.doubtful(block, asked, 0, count)).toEqual(isSound ? undefined : all);
+  });
+
+  it('are those of one block after another, from half a minute to a minute after all were checked at once', () => {
+    let now = 0;
+    const checked = new CheckedPieces(() => now);
+    const blocks = Array.from({ length: 3000 }, (_, block) => block);
+    for (const block of blocks) checked.note(block, file, all, count);
+    const soundAt = (ms: number): number => {
+      now = ms;
+      return blocks.filter((block) => checked.doubtful(block, file, 0, count) === undefined).length;
+    };
+    expect([soundAt(29_999), soundAt(60_000)]).toEqual([3000, 0]);
+    const goneInOneSecond = Array.from(
+      { length: 30 },
+      (_, at) => soundAt(30_000 + at * 1000) - soundAt(31_000 + at * 1000),
+    );
+    expect(Math.min(...goneInOneSecond)).toBeGreaterThan(50);
+    expect(Math.max(...goneInOneSecond)).toBeLessThan(200);
   });
 });

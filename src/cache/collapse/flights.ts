@@ -70,10 +70,10 @@ export class Flights {
     const mayPublish = lease !== undefined;
     const { unread } = this.#context;
     const flight = new Flight({ key, unreadPolicy, unread, exchange: heeded, leader, reopens, mayPublish, startedAt });
-    const number = this.#running.add(flight);
+    const place = this.#running.add(flight);
     this.#byKey.set(key, [...(this.#byKey.get(key) ?? []), flight]);
     void flight.ended.then(() => {
-      this.#running.delete(number);
+      this.#running.delete(place);
       this.#unlist(flight);
       lease?.release();
     });

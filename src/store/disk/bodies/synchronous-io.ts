@@ -177,6 +177,16 @@ export class QuickWrites {
 const soundMs = 60_000;
 /** The unit in which it is noted when that was, in milliseconds. */
 const tickMs = 100;
+/**
+ * The checks of some blocks count as up to so many ticks older than they are. Blocks that were checked in one burst are then
+ * checked again over half a minute and not in another burst, which would delay all requests of that moment.
+ */
+const spreadTicks = soundMs / tickMs / 2;
+
+/** By how many ticks the checks of a block count as older. The multiplication spreads neighbours (Knuth's multiplicative hashing). */
+function headStart(block: number): number {
+  return (Math.imul(block, 0x9e3779b1) >>> 0) % spreadTicks;
+}
 
 /** Which file it is, and since which change: the same for no other one. */
 export type FileIdentity = string | object;
@@ -184,7 +194,7 @@ export type FileIdentity = string | object;
 /** What is known of a block. */
 interface Notes {
   readonly file: FileIdentity;
-  /** When each piece was checked, in ticks from 1 on; 0 for those that were not. */
+  /** When each piece was checked, in ticks; 0 for those that were not. */
   readonly checkedAt: Uint32Array;
 }
 
@@ -225,7 +235,7 @@ export class CheckedPieces {
       notes = { file, checkedAt: new Uint32Array(pieceCount) };
       this.#notes.set(block, notes);
     }
-    notes.checkedAt.fill(this.#tick, start, end);
+    notes.checkedAt.fill(this.#tick - headStart(block), start, end);
   }
 
   /** Forgets a block. */
@@ -234,7 +244,7 @@ export class CheckedPieces {
   }
 
   get #tick(): number {
-    return Math.floor((this.#elapsed() - this.#startedAt) / tickMs) + 1;
+    return Math.floor((this.#elapsed() - this.#startedAt) / tickMs) + spreadTicks + 1;
   }
 }
 
