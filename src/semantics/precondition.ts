@@ -119,6 +119,11 @@ function matchesAny(
   response: SelectedResponse,
   isMatch: (a: EntityTag, b: EntityTag) => boolean,
 ): boolean {
+  // Most clients send back the one tag that they were given.
+  if (list === effectiveEntityTag(response)) {
+    const tag = parseEntityTag(list);
+    if (tag !== undefined) return isMatch(tag, tag);
+  }
   const tags = parseEntityTagList(list);
   if (tags === '*') return true;
   return tags?.some((tag) => knownEntityTags(response).some((known) => isMatch(tag, known))) === true;

@@ -355,10 +355,12 @@ const boundaryBytes = 16;
 
 /** A boundary that cannot be foretold, of letters and digits; `random` gives that many unpredictable bytes. */
 export function createBoundary(random: (size: number) => Uint8Array): string {
-  return Array.from(random(boundaryBytes), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  return Buffer.from(random(boundaryBytes)).toString('hex');
 }
+
+const wideCharacter = /[\u{100}-\u{10ffff}]/gu;
 
 /** One octet for each character, as in field values (RFC 9110 §5.5). Cut to octets, other characters could be CR LF. */
 function octets(text: string): Uint8Array {
-  return Uint8Array.from(text, (character) => (character > '\u00ff' ? 0x3f : character.charCodeAt(0)));
+  return Buffer.from(text.replace(wideCharacter, '?'), 'latin1');
 }

@@ -3,7 +3,6 @@
  * handler that listeners call.
  */
 
-import { randomBytes } from 'node:crypto';
 import type { Cache } from '../cache/cache.ts';
 import type { FillPolicy } from '../cache/inquiry.ts';
 import type { Config, RouteConfig } from '../config/schema.ts';
@@ -22,7 +21,7 @@ import type { Tracing } from '../telemetry/tracing.ts';
 import { cacheBeside, createRouteGate } from './gate.ts';
 import { type Heir, Inheritance } from './inheritance.ts';
 import { createRouteOrigins, readOriginFieldRules } from './origin.ts';
-import { openProcessTracing, seconds, systemClock } from './system.ts';
+import { openProcessTracing, seconds, systemClock, systemRandom } from './system.ts';
 
 /** What outlives a configuration, and is served by one after the other. */
 export interface SiteGround {
@@ -83,7 +82,7 @@ export async function createSite(config: Config, { cache, emit, pseudonym }: Sit
     pseudonym,
     trust: { isTrusted: createPeerList(config.trustedProxies), fields: config.trustedFields },
   };
-  const road: ProxyContext = { ...admission, cache, clock: systemClock, emit, random: randomBytes };
+  const road: ProxyContext = { ...admission, cache, clock: systemClock, emit, random: systemRandom };
   /** What is not of the other site too, which nothing is inherited from this one any more. */
   const leave = (other: Site): readonly OriginGroup[] => {
     inheritance.forget();

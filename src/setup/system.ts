@@ -37,20 +37,26 @@ export const backgroundClock: Clock = {
 /** The clock of this machine, with milliseconds that never go back either: for what is counted over a time. */
 export const monotonicClock: Clock = { ...systemClock, now: () => performance.now() };
 
-const idBytes = 16;
-
-/** Random bytes for ids, drawn many at a time: drawing 16 costs as much as drawing these. */
-const drawn = Buffer.allocUnsafeSlow(128 * idBytes);
+/** Random bytes are drawn this many at a time: drawing 16 costs as much as drawing these. */
+const drawn = Buffer.allocUnsafeSlow(2048);
 let usedBytes = drawn.length;
 
-/** 128 random bits, in hexadecimal. */
-export function randomId(): string {
-  if (usedBytes === drawn.length) {
+/** Random bytes that cannot be predicted. */
+export function systemRandom(size: number): Buffer {
+  const bytes = Buffer.allocUnsafe(size);
+  if (size > drawn.length) return randomFillSync(bytes);
+  if (usedBytes + size > drawn.length) {
     randomFillSync(drawn);
     usedBytes = 0;
   }
-  usedBytes += idBytes;
-  return drawn.toString('hex', usedBytes - idBytes, usedBytes);
+  drawn.copy(bytes, 0, usedBytes, usedBytes + size);
+  usedBytes += size;
+  return bytes;
+}
+
+/** 128 random bits, in hexadecimal. */
+export function randomId(): string {
+  return systemRandom(16).toString('hex');
 }
 
 /** A number from 0 to 1, by chance. */
