@@ -1,7 +1,8 @@
 /** What responses look like over HTTP/2 (RFC 9113 §8.1), on streams of a real connection. */
 
 import { describe, expect, it } from 'vitest';
-import type { Delivery, ProxyResponse } from '../../src/http/message.ts';
+import { PresentedFields } from '../../src/delivery/response-fields.ts';
+import type { Delivery, Handler, ProxyResponse } from '../../src/http/message.ts';
 import { ProxyError } from '../../src/http/proxy-error.ts';
 import { errorCode, getFields, postFields, setting } from '../support/clients/h2-raw-client.ts';
 import { untilQuiet } from '../support/clocks/until-quiet.ts';
@@ -379,3 +380,37 @@ async function* chunksAfter(end: Promise<void>, ...texts: string[]): AsyncGenera
 function chunks(end: Promise<void>, ...texts: string[]): AsyncIterable<Uint8Array> & { close(): void } {
   return { [Symbol.asyncIterator]: () => chunksAfter(end, ...texts), close: () => {} };
 }
+
+describe('a hit whose bytes are lent', () => {
+  it.each([100, 20_000, mebibyte])('of %i bytes gives them back once, when all have left', async (sizeBytes) => {
+    const lent = Buffer.from(patternBytes(0, sizeBytes));
+    const happened: string[] = [];
+    const handler: Handler = Object.assign(() => textResponse('the whole road'), {
+      hit: () => ({
+        status: 200,
+        fields: new PresentedFields([]),
+        ageSeconds: 0,
+        cacheStatus: 'rangeway; hit',
+        contentRange: undefined,
+        more: [],
+        sizeBytes,
+        chunks: [lent],
+        file: undefined,
+        begin: () => {},
+        giveBack: () => {
+          happened.push('given back');
+          lent.fill(0);
+        },
+        onDelivered: ({ complete }: Delivery) => happened.push(complete ? 'delivered' : 'cut off'),
+      }),
+    });
+    await using server = await openH2Server(handler);
+    await using client = await server.connect([[setting.windowSize, 2 * mebibyte]]);
+    client.windowUpdate(0, 2 * mebibyte);
+    client.request(1, getFields());
+    const { body, isEnded } = await client.whenOver(1);
+    expect([isEnded, body.equals(patternBytes(0, sizeBytes))]).toEqual([true, true]);
+    await expect.poll(() => happened).toEqual(['given back', 'delivered']);
+    expect(server.requests).toEqual([]);
+  });
+});

@@ -245,7 +245,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     if (!this.#isOpen) return true;
     const lines = [...fields.list, 'age', String(ageSeconds), 'cache-status', cacheStatus, ...more.flat()];
     this.#respond(http2Head({ status, lines, contentRange, contentLength, now: this.#seenAt }), bytesSent === 0, false);
-    this.end(chunks, []);
+    this.end(chunks, [], () => hit.giveBack());
     return true;
   }
 

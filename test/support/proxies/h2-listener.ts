@@ -41,10 +41,13 @@ export async function openH2Server(handler: Handler, overrides: Overrides = {}):
     emit: (event) => events.push(event),
     now: Date.now,
     ...more,
-    handler: (request) => {
-      requests.push(request);
-      return handler(request);
-    },
+    handler: Object.assign(
+      (request: ProxyRequest) => {
+        requests.push(request);
+        return handler(request);
+      },
+      { hit: handler.hit },
+    ),
     limits: { ...testLimits, ...limits },
   });
   const accept = (socket: Socket): void => {
