@@ -1,14 +1,17 @@
 /**
- * Collections for values that come and go with each request, and results that are worked out once for each object.
+ * Collections for values that live as long as a request, and results that are computed once for each object.
  *
- * A Set or Map of the language begins a new table whenever its table is full of what was deleted, and the table that is left holds
- * on to all that was in it, and to the next table. Once one of them has lived long enough to be old, which is as long as one small
- * collection takes, all that come after it grow old with it, and with them everything that they held: only a full collection finds
- * that it is gone. So `ShortLivedMap` and `ShortLivedSet` keep only names and numbers in such tables.
+ * A Set or Map of the language begins a new table when its table is full of deleted members. The old table keeps references to
+ * all its members and to the next table. Once a table is old, which takes one minor collection, all tables after it grow old
+ * too, with everything they hold; only a full collection frees them. So `ShortLivedMap` and `ShortLivedSet` keep only names and
+ * numbers in such tables.
  */
 
-/** A constructor that gives back an object makes private fields of that object: neither a copy of it nor JSON has them. */
-class Given {
+/**
+ * The constructor returns a given object, so that a subclass puts its private fields on it. Copies of the object and its JSON
+ * lack them.
+ */
+class ReturnedObject {
   constructor(object: object) {
     // biome-ignore lint/correctness/noConstructorReturn: this is what puts the private field of the class below on the object.
     return object;
@@ -16,12 +19,12 @@ class Given {
 }
 
 /**
- * A function that works out a result once for each object, as long as that lives. The object and all in it must not change. The
- * result is in a private field of the object: a WeakMap with an element for each stored response costs each hit a look-up, and
- * the collector a fifth of its time.
+ * Returns a function that computes its result once for each object, as long as the object lives. The object and everything in
+ * it must not change. The result is in a private field of the object: a WeakMap with an element for each stored response costs
+ * each hit a look-up, and the garbage collector a fifth of its time.
  */
 export function onceForEach<K extends object, V>(work: (of: K) => V): (of: K) => V {
-  class Known extends Given {
+  class Known extends ReturnedObject {
     readonly #result: V;
 
     constructor(of: K, result: V) {
@@ -39,9 +42,9 @@ export function onceForEach<K extends object, V>(work: (of: K) => V): (of: K) =>
   return Known.resultOf;
 }
 
-/** A Map whose values live for as long as a request does. In the order in which the keys came. */
+/** A Map for values that live as long as a request. In insertion order. */
 export class ShortLivedMap<K extends string | number, V> {
-  /** Where the value of each key is. */
+  /** The index of each key's value in `#values`. */
   readonly #places = new Map<K, number>();
   readonly #values: (V | undefined)[] = [];
   readonly #free: number[] = [];
@@ -65,7 +68,7 @@ export class ShortLivedMap<K extends string | number, V> {
     this.#values[place] = value;
   }
 
-  /** Tells whether there was such a key. */
+  /** Returns whether the key was there. */
   delete(key: K): boolean {
     const place = this.#places.get(key);
     if (place === undefined) return false;
@@ -75,12 +78,12 @@ export class ShortLivedMap<K extends string | number, V> {
     return true;
   }
 
-  /** As those of a Map: what comes or goes meanwhile is told or not. */
+  /** As `Map.keys`: keys that are added or deleted during the iteration may be included or not. */
   keys(): MapIterator<K> {
     return this.#places.keys();
   }
 
-  /** What is there now, as are `values`: that others come or go meanwhile changes nothing. */
+  /** A snapshot, as is `values`: later changes do not affect it. */
   get entries(): readonly (readonly [K, V])[] {
     return [...this.#places].map(([key, place]) => [key, this.#values[place] as V]);
   }
@@ -90,7 +93,7 @@ export class ShortLivedMap<K extends string | number, V> {
   }
 }
 
-/** A Set whose members live for as long as a request does. In the order in which they came. */
+/** A Set for members that live as long as a request. In insertion order. */
 export class ShortLivedSet<T> {
   readonly #byNumber = new ShortLivedMap<number, T>();
   #added = 0;
@@ -99,14 +102,14 @@ export class ShortLivedSet<T> {
     return this.#byNumber.size;
   }
 
-  /** Adds a member; gives the number by which it is deleted. */
+  /** Adds a member; returns the number that deletes it. */
   add(member: T): number {
     this.#added += 1;
     this.#byNumber.set(this.#added, member);
     return this.#added;
   }
 
-  /** Tells whether it was there. */
+  /** Returns whether the member was there. */
   delete(number: number): boolean {
     return this.#byNumber.delete(number);
   }
@@ -116,7 +119,7 @@ export class ShortLivedSet<T> {
     return this.#byNumber.values;
   }
 
-  /** As `all`, and the number of each. */
+  /** As `all`, with the number of each member. */
   get numbered(): readonly (readonly [number, T])[] {
     return this.#byNumber.entries;
   }
