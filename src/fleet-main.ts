@@ -1,4 +1,4 @@
-/** The composition root of a server of several processes: a supervisor, which starts the workers that serve. */
+/** Composition root of a server of several processes: a supervisor in this process, and the workers that it starts. */
 
 import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
@@ -34,37 +34,37 @@ import { openTelemetry, type Telemetry } from './setup/telemetry.ts';
 import { lockDirectory } from './store/disk/index/directory-lock.ts';
 import type { Emit } from './telemetry/events.ts';
 
-/** The executable, as source and when built. */
+/** The executable. The relative path is the same from source and when built. */
 const program = fileURLToPath(new URL('../bin/rangeway.js', import.meta.url));
 
-/** How many characters tell one worker from all others that there were. */
+/** Length of the random part of a worker's instance name, in characters. */
 const idLength = 16;
-/** So many characters `mkdtemp` puts behind the name of a directory. */
+/** Number of characters that `mkdtemp` appends to the name of a directory. */
 const suffixLength = 6;
 
-/** As many workers as a configuration asks for. */
+/** Returns the number of workers that a configuration asks for; "auto" counts the available processors. */
 export function countWorkers({ workers }: Pick<Config, 'workers'>): number {
   return workers === 'auto' ? availableParallelism() : workers;
 }
 
 /**
- * Starts a supervisor in this process, and workers that serve. Resolves when all of them do. Rejects as `start` does: then
- * nothing is left. What is told of single requests is logged by the workers, on the standard output of this process.
+ * Starts a supervisor in this process, and the workers that serve. Resolves when all workers serve. Rejects as `start` does;
+ * nothing is left then. Each worker logs its own requests, on the standard output of this process.
  */
 export async function startFleet(config: Config, source: ConfigSource, options: StartOptions): Promise<RunningServer> {
   const { emit = () => {}, log } = options;
   const readDroppedLines = () => log?.readDroppedLines?.() ?? 0;
   const telemetry = openTelemetry({ log: emit, readDroppedLines, role: { kind: 'supervisor' } });
-  // Nobody asks what was counted where there is no admin listener.
-  const told = { ...options, emit: hasAdmin(config, options) ? telemetry.emit : emit };
-  const fleet = new Fleet({ config, source }, told, telemetry);
+  // Without an admin listener nothing reads the metrics, so events are not counted.
+  const fleetOptions = { ...options, emit: hasAdmin(config, options) ? telemetry.emit : emit };
+  const fleet = new Fleet({ config, source }, fleetOptions, telemetry);
   await fleet.open();
   return fleet;
 }
 
 /**
- * Creates the directory of the sockets by which workers reach each other, which nobody else can enter. Rejects where there is no
- * room for it in the path of a socket.
+ * Creates the directory of the sockets by which workers reach each other. No other user can enter it. Rejects with `ListenFault`
+ * where the path of such a socket would be too long.
  */
 async function createPeersDir(): Promise<string> {
   const parent = tmpdir();
@@ -85,7 +85,7 @@ class Fleet implements RunningServer {
   #passed: readonly PassedSocket[] = [];
   #store: PlacedStoreConfig | undefined;
   #admin: Admin | undefined;
-  /** The one in the directory of the store. */
+  /** The admin listener on the default Unix socket (`openAdminSocket`). */
   #socket: Admin | undefined;
   #supervisor: Supervisor | undefined;
   #closing: Promise<void> | undefined;
@@ -94,7 +94,7 @@ class Fleet implements RunningServer {
     const { emit, log } = options;
     this.#reading = reading;
     this.#options = options;
-    this.#reloads = createReloads({ emit, addresses: () => this.addresses, perform: () => this.#goOn() });
+    this.#reloads = createReloads({ emit, addresses: () => this.addresses, perform: () => this.#performReload() });
     this.operations = createFleetOperations({
       roster: () => this.#supervisor?.roster() ?? [],
       isStopping: () => this.#closing !== undefined,
@@ -149,13 +149,13 @@ class Fleet implements RunningServer {
     return this.#closing;
   }
 
-  /** All that a fleet needs, up to workers that can be started. */
+  /** Opens everything that the fleet needs before its workers are started. */
   async #assemble(): Promise<{ supervisor: Supervisor; store: PlacedStoreConfig }> {
     const resources = this.#resources;
     const config = this.#config;
     const workers = countWorkers(config);
     process.title = 'rangeway: supervisor';
-    // It can say that the server is not ready yet.
+    // Opened first, so that it can answer that the server is not ready yet.
     this.#admin = await openAdmin(config, { operations: this.operations, emit: this.#options.emit });
     resources.defer(() => this.#admin?.close(0));
     const store = await withDirectory(config, resources);
@@ -180,7 +180,7 @@ class Fleet implements RunningServer {
       passed: this.#passed,
       logLevel: config.log.level,
     });
-    // However this process ends: no worker is left behind that takes connections.
+    // However this process exits, no worker may stay behind and accept connections.
     const endAll = () => {
       supervisor.kill();
       removePeersDir();
@@ -208,7 +208,7 @@ class Fleet implements RunningServer {
     return this.#supervisor;
   }
 
-  /** The configuration with the directory that all workers share, which it need not name. */
+  /** Returns the configuration with the store's directory, which it need not name and all workers share. */
   #placed({ value, directory }: ConfigSource): ConfigSource {
     if (this.#store?.type !== 'disk') return { value, directory };
     const { store, ...rest } = value as { readonly store?: object };
@@ -220,8 +220,8 @@ class Fleet implements RunningServer {
     this.#supervisor?.keep({ logLevel: level });
   }
 
-  /** Goes on with the configuration as it is now. */
-  async #goOn(): Promise<void> {
+  /** Performs one reload: reads the configuration again, and has all workers activate it. */
+  async #performReload(): Promise<void> {
     const supervisor = this.#supervisor;
     if (supervisor === undefined) throw new OperationFault('unavailable', 'The server is starting.');
     const { config, source } = (await this.#options.readAgain?.()) ?? this.#reading;
@@ -236,7 +236,7 @@ class Fleet implements RunningServer {
     this.#keepLogLevel(config.log.level);
   }
 
-  /** Sockets that were given back: their descriptors may soon be those of something else. */
+  /** Forgets passed sockets that were closed. Their descriptors may soon belong to something else. */
   #forgetPassed(next: Config): void {
     const descriptorsOf = (config: Config) =>
       listenPlaces(config, this.#passed).flatMap(({ place }) => (place.kind === 'passed' ? [place.fd] : []));

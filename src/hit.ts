@@ -1,7 +1,6 @@
 /**
- * The road of a hit: a plain head for which memory has a whole and fresh response is answered here, in one direction and in one
- * tick. The rules are those of the whole road (proxy.ts). Where a rule needs more than the head and the stored response, the
- * request takes the whole road.
+ * The fast path of a hit: answers a plain head in one tick when memory has a complete, fresh response. It applies the same rules
+ * as the full path (proxy.ts). Where a rule needs more than the head and the stored response, the request takes the full path.
  */
 
 import type { Span } from './bytes/span.ts';
@@ -44,17 +43,17 @@ const noFields: Fields = [];
 const noChunks: readonly Uint8Array[] = [];
 const begun: BegunEvent = { kind: 'begun', what: 'request' };
 
-/** What the road needs from the proxy. */
+/** The parts of the proxy that the fast path uses. */
 export interface HitContext extends Pick<AdmissionContext, 'router' | 'gateOf' | 'trust' | 'pseudonym'> {
   readonly cache: Pick<Cache, 'store' | 'present'>;
   readonly emit: Emit;
-  /** Random bytes, for boundaries. */
+  /** Returns `size` random bytes, for multipart boundaries. */
   readonly random: (size: number) => Uint8Array;
-  /** The fields of a stored response as they are passed on: the same array for the same one. */
+  /** Returns the fields to pass on, for the fields of a stored response. The same argument gives the same array. */
   readonly forward: (fields: Fields) => Fields;
 }
 
-/** Creates the road. */
+/** Creates the fast path. */
 export function createHitRoad(context: HitContext): HitRoad {
   const { store } = context.cache;
   const findKey = createPlainRouter(context.router, (route) => hitRules(route, context.gateOf(route).hits));
@@ -79,7 +78,7 @@ export function createHitRoad(context: HitContext): HitRoad {
       if (passed === undefined || !prepared.isFor(head, receivedAt)) return undefined;
       return selectHit({ head, client, user: passed.user, receivedAt, entry, prepared });
     } catch {
-      // The whole road meets the same fault, and answers it.
+      // The full path meets the same fault and answers it.
       return undefined;
     }
   };
@@ -89,14 +88,14 @@ export function createHitRoad(context: HitContext): HitRoad {
 class Client {
   readonly context: HitContext;
   readonly source: PlainSource;
-  /** Its name in the limits. */
+  /** The name that limits count this client under. */
   readonly name: string;
   readonly address: string;
-  /** The address where the peer's is another text: an IPv4 address in the form of IPv6. */
+  /** The client's address where it is written differently from the peer's (an IPv4 address mapped to IPv6); else undefined. */
   readonly otherAddress: string | undefined;
-  /** Whether it speaks for others (RFC 7239), so that its fields have to be read. */
+  /** Whether the peer is a trusted proxy: then forwarding fields (RFC 7239) name the client, and the full path reads them. */
   readonly isProxy: boolean;
-  /** The credentials that were shown last, at which gate, and what came of it. */
+  /** The gate and the credentials of the last check, and its result (`#passed`). */
   #gate: HitGate | undefined;
   #credentials = '';
   #passed: Passed | undefined;
@@ -112,7 +111,7 @@ class Client {
     source.known = this;
   }
 
-  /** Whether it may pass a gate: see `HitGate.pass`. Credentials that it shows again are not checked again. */
+  /** Checks whether the client may pass a gate: see `HitGate.pass`. Repeated credentials are not checked again. */
   pass(gate: HitGate, { credentials }: PlainHead): Passed | undefined {
     if (gate.pass === undefined) return anybody;
     const text = credentials.flat().join(' ');
@@ -130,7 +129,7 @@ interface Passed {
 
 const anybody: Passed = { user: undefined };
 
-/** What a route does to its hits. */
+/** The rules of a route for its hits. */
 interface HitRules {
   readonly route: Route;
   readonly gate: HitGate;
@@ -138,7 +137,7 @@ interface HitRules {
   readonly ranges: RangeRules;
 }
 
-/** The rules of a route; undefined where one of them needs more of a request than its plain head. */
+/** Returns the rules of a route; undefined where one of them needs more than the plain head of a request. */
 function hitRules(route: Route, gate: HitGate | undefined): HitRules | undefined {
   const policy = policyOf(route);
   const { bypass, key } = policy;
@@ -149,26 +148,26 @@ function hitRules(route: Route, gate: HitGate | undefined): HitRules | undefined
   return { route, gate, policy, ranges: { ...route.ranges, lengthWaitMs: route.lengthWaitMs } };
 }
 
-/** So many forms of the fields of one stored response are kept, for pages of so many origins. */
+/** Maximum number of presented field sets (per kind, scheme and web origin) that one stored response keeps. */
 const mostPresented = 8;
 
-/** What follows from a stored response and the rules of its route alone. */
+/** The facts that depend only on a stored response and the rules of its route, computed once for all its hits. */
 class PreparedHit {
   readonly rules: HitRules;
   readonly stored: StoredResponse;
   readonly fields: ReuseFields;
-  /** Until when it is fresh, and since when it ages; epoch milliseconds. Until 0 where it may not be reused as it is. */
+  /** End of the freshness, and start of the age, in epoch milliseconds. `freshUntil` is 0 where hits may not reuse the response. */
   readonly freshUntil: number;
   readonly bornAt: number;
   readonly isForAll: boolean;
-  /** The text of Cache-Status, and for how many seconds that are left it was made. */
+  /** The last Cache-Status value, and the ttl in seconds that it states. */
   ttlSeconds = -1;
   cacheStatus = '';
   #presented: Map<string, KeptFields> | undefined;
 
   constructor(stored: StoredResponse, rules: HitRules, forward: (fields: Fields) => Fields) {
     const { policy } = rules;
-    // Ages from then on, also where the clock was set back meanwhile.
+    // The age counts from here, even where the clock was set back since.
     const now = stored.responseAt;
     const terms = reuseTerms({ requestFields: noFields, hasRange: false, stored, now, policy });
     const mayReuse = terms.ban === undefined && stored.isInvalid !== true && stored.expiredAt === undefined;
@@ -181,12 +180,12 @@ class PreparedHit {
     this.isForAll = isForAll(stored, policy);
   }
 
-  /** The fields of one kind of response, as the client is to get them. */
+  /** Returns the fields of one kind of response, as the client gets them. */
   fieldsFor(kind: ReuseKind, { method, origin }: PlainHead, { scheme }: PlainSource): KeptFields {
     const { present, isSingledOut } = this.rules.gate;
     const plain = this.fields.of(kind);
     if (present === undefined) return plain;
-    // Clients may invent any number of origins: those that the operator has not named are as none.
+    // Clients can invent any number of origins. An origin that the operator has not configured is treated as absent.
     const named = origin !== undefined && isSingledOut(origin) ? origin : undefined;
     const name = `${kind} ${scheme} ${named ?? ''}`;
     const known = this.#presented?.get(name);
@@ -198,10 +197,10 @@ class PreparedHit {
     return presented;
   }
 
-  /** Whether a request is answered with it (RFC 9111 §4). */
+  /** Checks whether the stored response may answer a request (RFC 9111 §4). `now` in epoch milliseconds. */
   isFor(head: PlainHead, now: number): boolean {
     const { nominated, responseAt, identity } = this.stored;
-    // Where the clock was set back, the whole road decides.
+    // Where the clock was set back, the full path decides.
     if (now >= this.freshUntil || now < responseAt) return false;
     if (nominated.length > 0 && !matchesNominated(nominated, encodingField(head))) return false;
     if (this.isForAll) return true;
@@ -220,7 +219,7 @@ function encodingField({ acceptEncoding }: PlainHead): Fields {
   return acceptEncoding === undefined ? noFields : [['accept-encoding', acceptEncoding]];
 }
 
-/** A request and what was found for it. */
+/** A request, its client, and the stored response that answers it. */
 interface Found {
   readonly head: PlainHead;
   readonly client: Client;
@@ -230,24 +229,24 @@ interface Found {
   readonly prepared: PreparedHit;
 }
 
-/** What of the stored response a request gets. */
+/** The status and the bytes of the stored response that a request gets. */
 interface Selected {
   readonly status: 200 | 206 | 304;
   readonly kind: ReuseKind;
   readonly contentRange?: string;
-  /** Of several parts. */
+  /** Set for multipart/byteranges only. */
   readonly contentType?: string;
   readonly sizeBytes?: number;
   readonly chunks: readonly Uint8Array[];
-  /** Whether some of the chunks may have to be given back. */
+  /** Whether `chunks` may contain lent buffers, to be given back. */
   readonly isLent?: boolean;
-  /** The bytes that the system sends from a file, in place of chunks. */
+  /** The span that the kernel sends from a file (sendfile), in place of `chunks`. */
   readonly file?: Span;
 }
 
 const notModified: Selected = { status: 304, kind: 'notModified', chunks: noChunks };
 
-/** The hit; undefined where bytes have to be waited for, or the gate has to refuse the request. */
+/** Makes the hit; undefined where its bytes are not available in this tick, or the gate has to refuse the request. */
 function selectHit(found: Found): Hit | undefined {
   const selected = select(found);
   if (selected === undefined) return undefined;
@@ -256,7 +255,7 @@ function selectHit(found: Found): Hit | undefined {
   return limits && new MemoryHit(found, selected, limits);
 }
 
-/** Evaluates preconditions and Range, in the order of RFC 9110 §13.2.2, and takes the bytes from memory. */
+/** Evaluates preconditions and Range in the order of RFC 9110 §13.2.2, and selects the bytes. Undefined where the full path has to. */
 function select(found: Found): Selected | undefined {
   const { head, receivedAt, entry, prepared } = found;
   const { metadata, sizeBytes } = entry;
@@ -290,7 +289,7 @@ function selectSpan(
   const block = isInBlock && !(mayMove && sizeBytes >= SENT_FROM_MEMORY_BYTES) ? entry.peekBlock(index) : undefined;
   const isMovable =
     block === undefined && mayMove && sizeBytes <= AT_ONCE_BYTES && entry.canMove?.(start, end) === true;
-  // Behind a gate that takes credentials away the whole road has to read what the system leaves.
+  // A gate with credentials may strip them from the request. `StoredSpan.rest` does not, so the full path has to.
   if (isMovable && prepared.rules.gate.pass !== undefined) return undefined;
   if (isMovable) return selectedSpan(contentRange, { sizeBytes, chunks: noChunks, file: span });
   const isLent = block === undefined;
@@ -307,12 +306,15 @@ function selectedSpan(contentRange: string | undefined, content: Omit<Selected, 
     : { status: 206, kind: 'partial', contentRange, ...content };
 }
 
-/** Bytes of several blocks, or of one that has to be read; undefined where that takes longer than this tick. */
+/** Returns the bytes of several blocks, or of a block that has to be read; undefined where that takes longer than this tick. */
 function readAtOnce(entry: StoredEntry, blockSizeBytes: number, span: Span): readonly Uint8Array[] | undefined {
   return span.end - span.start > AT_ONCE_BYTES ? undefined : bytesAtOnce(entry, blockSizeBytes, span);
 }
 
-/** Several parts; undefined where the operator's rules may have a say in their Content-Type, or the whole is to be sent. */
+/**
+ * Selects several parts. Undefined where the gate may change their Content-Type, where the whole is sent instead, or where the
+ * bytes are not available in this tick.
+ */
 function selectParts({ entry, client, prepared }: Found, selection: PartialSelection): Selected | undefined {
   const { cache, random } = client.context;
   if (prepared.rules.gate.present !== undefined) return undefined;
@@ -329,7 +331,7 @@ function selectParts({ entry, client, prepared }: Found, selection: PartialSelec
   return { status: 206, kind: 'multipart', contentType, sizeBytes, chunks };
 }
 
-/** A class, because there is one for every hit. */
+/** The response of a hit. A class, because one is created per hit. */
 class MemoryHit implements Hit {
   readonly status: number;
   readonly fields: KeptFields;
@@ -358,7 +360,7 @@ class MemoryHit implements Hit {
     this.more = selected.contentType === undefined ? limits : [['content-type', selected.contentType], ...limits];
     this.sizeBytes = selected.sizeBytes;
     this.chunks = selected.chunks;
-    // RFC 9111 §5.1.
+    // Age: RFC 9111 §5.1.
     this.ageSeconds = Math.floor((receivedAt - prepared.bornAt) / 1000);
     this.cacheStatus = prepared.cacheStatus;
     this.#found = found;
@@ -413,7 +415,7 @@ class MemoryHit implements Hit {
   }
 }
 
-/** Bytes of an entry that the system sends from its file. What it leaves is read as on the whole road. */
+/** A span of an entry that the kernel sends from the file. The bytes that it does not take are read as on the full path. */
 class StoredSpan implements MovableBytes {
   readonly #found: Found;
   readonly #span: Span;

@@ -1,4 +1,4 @@
-/** The public API: a server, or a handler to embed. */
+/** The public API: loads a configuration, starts a server in this process, and operates it. */
 
 export { OperationFault, type Operations } from './admin/operations.ts';
 export { checkConfig, loadConfig } from './config/load.ts';

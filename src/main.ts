@@ -1,4 +1,4 @@
-/** The composition root: puts a server of one process together from a configuration. It knows everyone and holds no rule. */
+/** Composition root of a server of one process: builds the server from a configuration, and reloads it. Holds no rule of its own. */
 
 import { OperationFault, type Operations } from './admin/operations.ts';
 import type { Config } from './config/schema.ts';
@@ -22,20 +22,20 @@ import type { Emit } from './telemetry/events.ts';
 export type { ConfigReading, RunningServer, StartOptions };
 
 /**
- * Starts a server in this process, whatever `workers` says. Rejects with Node's error when an address cannot be bound or a
- * certificate file not read, and with `StoreFault` when the store's directory cannot be used; nothing is left open then.
+ * Starts a server in this process; `workers` is ignored. Rejects with Node's error when an address cannot be bound or a
+ * certificate file cannot be read, and with `StoreFault` when the store's directory cannot be used. Nothing is left open then.
  */
 export async function start(config: Config, options: StartOptions = {}): Promise<RunningServer> {
   const { emit = () => {}, log } = options;
   const readDroppedLines = () => log?.readDroppedLines?.() ?? 0;
   const telemetry = openTelemetry({ log: emit, readDroppedLines, role: { kind: 'alone' } });
-  // Nobody asks what was counted where there is no admin listener.
+  // Without an admin listener nothing reads the metrics, so events are not counted.
   const running = new SoleProcess({ ...options, emit: hasAdmin(config, options) ? telemetry.emit : emit }, telemetry);
   await running.open(config);
   return running;
 }
 
-/** A server that is one process. */
+/** A server of one process. */
 class SoleProcess implements RunningServer {
   readonly operations: Operations;
   readonly #options: StartOptions;
@@ -43,7 +43,7 @@ class SoleProcess implements RunningServer {
   readonly #telemetry: Telemetry;
   readonly #reloads: Reloads;
   #admin: Admin | undefined;
-  /** The one in the directory of the store. */
+  /** The admin listener on the default Unix socket (`openAdminSocket`). */
   #socket: Admin | undefined;
   #server: Server | undefined;
   #serving: ServingParts | undefined;
@@ -56,7 +56,7 @@ class SoleProcess implements RunningServer {
     this.#reloads = createReloads({
       emit: options.emit,
       addresses: () => this.addresses,
-      perform: () => this.#goOn(),
+      perform: () => this.#performReload(),
     });
     this.operations = createOperations({
       pid: process.pid,
@@ -80,7 +80,7 @@ class SoleProcess implements RunningServer {
 
   async open(config: Config): Promise<void> {
     await using resources = new AsyncDisposableStack();
-    // It can say that the server is not ready yet.
+    // Opened first, so that it can answer that the server is not ready yet.
     this.#admin = await openAdmin(config, { operations: this.operations, emit: this.#emit });
     resources.defer(() => this.#admin?.close(0));
     const ground = { operations: this.operations, emit: this.#emit };
@@ -118,8 +118,8 @@ class SoleProcess implements RunningServer {
     await this.#admin?.close(0);
   }
 
-  /** Goes on with the configuration as it is now. */
-  async #goOn(): Promise<void> {
+  /** Performs one reload: reads the configuration again, and activates it. */
+  async #performReload(): Promise<void> {
     const server = this.#server;
     if (server === undefined) throw new OperationFault('unavailable', 'The server is starting.');
     const { readAgain, log } = this.#options;

@@ -1,4 +1,4 @@
-/** The road of a request, from what a listener received to what it is to send. */
+/** The steps of a request, in order: from the request that a listener has received to the response that it sends. */
 
 import type { Answer } from './cache/answer.ts';
 import type { Cache } from './cache/cache.ts';
@@ -15,16 +15,16 @@ import type { Fields } from './http/fields.ts';
 import type { Handler, ProxyRequest, ProxyResponse } from './http/message.ts';
 import type { Emit } from './telemetry/events.ts';
 
-/** What the road needs. */
+/** The parts that the steps use. */
 export interface ProxyContext extends AdmissionContext {
   readonly cache: Cache;
   readonly clock: Clock;
   readonly emit: Emit;
-  /** Random bytes. */
+  /** Returns `size` random bytes. */
   readonly random: (size: number) => Uint8Array;
 }
 
-/** Creates the handler that listeners call. What memory has is answered in the same tick. */
+/** Creates the handler that listeners call. It answers in the same tick when the response is in memory. */
 export function createProxy(context: ProxyContext): Handler {
   const { clock, random, pseudonym } = context;
   const forward = onceForEach((fields: Fields) => forwardedResponseFields(fields, '1.1', pseudonym));
@@ -65,11 +65,11 @@ function travel(
   };
   const attempt = () => whenReady(cache.answer(inquiry), receive);
   const passBy = () => cache.passBy(inquiry).then(receive);
-  // What is damaged or outdated counts as absent in the second attempt; what merely cannot be read now does not.
+  // In the second attempt damaged or outdated bytes count as absent. Bytes that only cannot be read now need `passBy`.
   return withRetries(attempt(), request.body === undefined ? [attempt, passBy] : []);
 }
 
-/** Goes on in the same tick where nothing has to be waited for. */
+/** Calls `next` with the value: in the same tick unless the value is a promise. */
 function whenReady<T, R>(value: T | Promise<T>, next: (value: T) => R | Promise<R>): R | Promise<R> {
   return value instanceof Promise ? value.then(next) : next(value);
 }

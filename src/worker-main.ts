@@ -1,4 +1,4 @@
-/** The composition root of a worker: opens a server on what its supervisor gives, and does what that asks. */
+/** Composition root of a worker: opens a server on the sockets that its supervisor hands over, and answers the supervisor's calls. */
 
 import { rmdir } from 'node:fs/promises';
 import type { InvalidationMessage } from './cache/fleet.ts';
@@ -26,22 +26,22 @@ import type { Sharing, StoreChange } from './store/store.ts';
 import type { Emit } from './telemetry/events.ts';
 import { createLog, type Log, type LogStream } from './telemetry/log.ts';
 
-/** The process of a worker, as far as it is one. */
+/** The parts of its process that a worker uses. */
 export interface WorkerHost {
-  /** Its end of the channel to its supervisor. */
+  /** This process's end of the channel to the supervisor. */
   readonly end: ChannelEnd;
-  /** Where its log is written. */
+  /** Where the log is written. */
   readonly logStream: LogStream;
-  /** Names the process for those who list processes. */
+  /** Sets the title of the process, which tools such as `ps` show. */
   setTitle(title: string): void;
-  /** Ends the process now. */
+  /** Exits at once. */
   exit(code: number): void;
 }
 
-/** How long a worker may take to end beyond the time that its connections get, in milliseconds. */
+/** How long the worker may take to end beyond the grace period of its connections, in milliseconds. */
 const STOP_MARGIN_MS = 5000;
 
-/** Serves until the supervisor ends it, or is gone; resolves when nothing is left. */
+/** Serves until the supervisor stops the worker or is gone. Resolves when nothing is left open. */
 export async function runWorker(host: WorkerHost): Promise<void> {
   const worker = new Worker(host);
   await worker.ended;
@@ -59,9 +59,9 @@ class Worker {
   #server: Server | undefined;
   #isStopping = false;
   #prepared: { readonly change: Prepared; readonly config: Config } | undefined;
-  /** What has come before there was a server that could heed it. */
+  /** Invalidation messages that arrived before the server was open. They are applied once it is. */
   readonly #earlyNews: InvalidationMessage[] = [];
-  /** What the supervisor can ask for: some of it once the worker has been started. */
+  /** The calls that the supervisor can make. Those of the admin API are added once the server is open. */
   readonly #calls: Partial<WorkerCalls> = {
     takeSocket: (name, slot, handle) => {
       if (handle !== undefined) this.#sockets.add(name, slot, handle);
@@ -95,7 +95,7 @@ class Worker {
     const { now } = systemClock;
     const log = createLog({ ...config.log, level: start.logLevel, stream, now, worker: start.id });
     this.#log = log;
-    // When the server starts and ends, the supervisor tells, once for all workers.
+    // The supervisor logs the start and the stop, once for all workers.
     const ownLog: Emit = (event) => {
       if (event.kind !== 'life' || event.stage === 'cut') log(event);
     };
@@ -104,7 +104,7 @@ class Worker {
       readDroppedLines: log.readDroppedLines,
       role: { kind: 'worker', id: start.id },
     });
-    // Nobody asks what was counted where there is no admin listener.
+    // Without an admin listener nothing reads the metrics, so events are not counted.
     this.#emit = config.admin === 'off' ? ownLog : telemetry.emit;
     this.#opening = this.#openServer(start, config);
     const server = await this.#opening;
@@ -116,7 +116,7 @@ class Worker {
     );
     for (const news of this.#earlyNews) await server.cache.heed(news);
     this.#server = server;
-    // From here on there are requests: what was purged until now is gone from here, too.
+    // Requests are accepted from here on: all earlier invalidation messages have been applied.
     await this.#sockets.begin();
     return { addresses: server.addresses };
   }
@@ -134,7 +134,7 @@ class Worker {
     return await openServer(config, { emit: this.#emit, pseudonym, company });
   }
 
-  /** While all stop, others may still be reading for their clients what is on its way here. */
+  /** While the fleet stops, other workers may still read fills of this one for their clients. Waits until none has a client. */
   async #closePeers(peers: PeerServer): Promise<void> {
     if (this.#isStopping) await this.#supervisor.drained().catch(() => undefined);
     await peers.close();
@@ -169,7 +169,7 @@ class Worker {
   async #stop(graceMs: number): Promise<void> {
     this.#isStopping = true;
     await this.#close(graceMs);
-    // The supervisor gets its answer before there is nobody to give it.
+    // One turn later, so that the reply is sent to the supervisor before the process ends.
     setImmediate(() => this.#end.resolve());
   }
 
@@ -178,7 +178,7 @@ class Worker {
     await server?.close(graceMs);
   }
 
-  /** Without a supervisor nobody would replace this worker, or tell it what others purge: it ends, as it would be told to. */
+  /** Stops as on the supervisor's call: without a supervisor the worker is not replaced, and learns of no purge by another one. */
   async #leave(): Promise<void> {
     const config = this.#server?.site.config;
     const graceMs = config === undefined ? 0 : seconds(config.shutdownGraceSeconds);
@@ -188,14 +188,14 @@ class Worker {
       this.#emit({ kind: 'fleet', level: 'warn', worker: undefined, stage: 'ended', message, detail: undefined });
     }
     await this.#close();
-    // Whoever ends last removes it.
+    // Fails for all workers but the last one, because the directory is not empty before.
     if (this.#start !== undefined) await rmdir(this.#start.peersDir).catch(() => undefined);
     cancel();
     this.#end.resolve();
   }
 }
 
-/** A configuration that the supervisor has checked; what it names may have changed since. */
+/** Checks the configuration in this process; what it refers to may have changed since the supervisor checked it. Throws `Error`. */
 function checked({ value, directory }: ConfigSource): Config {
   const loaded = checkConfig(value, directory);
   if (loaded.kind === 'ok') return loaded.config;

@@ -1,6 +1,6 @@
 /**
- * Decides who may use which endpoint of the admin listener. Guesses of a token are limited, and refusals are logged a few at a
- * time, so that a flood of them cannot fill the log.
+ * Decides which requests may use which endpoint of the admin listener. Guesses of the token are limited, and only a few refusals
+ * are logged, so that a flood of them cannot fill the log.
  */
 
 import { problemResponse } from '../delivery/problem.ts';
@@ -13,16 +13,16 @@ import { retryAfter } from '../semantics/rate-limit-fields.ts';
 import type { Emit } from '../telemetry/events.ts';
 import type { Endpoint } from './endpoint.ts';
 
-/** What it decides by. */
+/** The parts that decisions are made with. */
 export interface AdminGateContext {
   readonly emit: Emit;
   readonly rules: Omit<AdmissionRules, 'hasToken'>;
-  /** Whether a text is the token; undefined where none is configured. */
+  /** Checks whether a text is the token; undefined where none is configured. */
   readonly isToken: ((text: string) => boolean) | undefined;
   readonly guesses: Guesses;
 }
 
-/** The response to a request that may not have what needs this access; undefined where it may. Throws `ProxyError`. */
+/** Returns the refusal of a request for an endpoint with this access; undefined where it is admitted. Throws `ProxyError`. */
 export function refuseStranger(
   request: ProxyRequest,
   access: Endpoint['access'],
@@ -55,41 +55,41 @@ function findRefusal(
 }
 
 function tell({ peer }: ProxyRequest, { status, detail }: Refusal, { guesses, emit }: AdminGateContext): void {
-  const told = guesses.tell();
-  if (told === undefined) return;
-  const more = told.untold === 0 ? '' : ` (and ${told.untold} more that are not told of)`;
+  const refusals = guesses.tell();
+  if (refusals === undefined) return;
+  const more = refusals.untold === 0 ? '' : ` (and ${refusals.untold} more that were not logged)`;
   const message = `a request was refused with ${status}: ${detail}${more}`;
   emit({ kind: 'admin', level: 'warn', action: 'refused', peer: peerName(peer), message });
 }
 
-/** Where the listener is: who can connect at all. */
+/** Which programs can connect to the listener. */
 export type Reach =
-  /** Those who may open a Unix socket: its owner. */
+  /** Those of the owner of a Unix socket. */
   | 'owner'
-  /** Everything that runs on this machine, its browsers included. */
+  /** All on this machine, its browsers included. */
   | 'machine'
-  /** Others too. */
+  /** Those on other machines too. */
   | 'network';
 
-/** By what it is decided. */
+/** The rules of a decision. */
 export interface AdmissionRules {
   readonly reach: Reach;
   /** Names, in lower case, that the listener may be called by besides addresses and `localhost`. */
   readonly hosts: ReadonlySet<string>;
-  /** Whether there is a token at all. */
+  /** Whether a token is configured. */
   readonly hasToken: boolean;
 }
 
-/** What is looked at of a request. */
+/** The parts of a request that say where it comes from. */
 interface Caller {
-  /** The authority that it names: host and port; empty where it names none. */
+  /** The authority of the request: host and port; empty where it names none. */
   readonly authority: string;
   readonly origin: string | undefined;
-  /** What browsers tell of who has made them ask (Sec-Fetch-Site). */
+  /** Sec-Fetch-Site: how the page that sent the request is related to this server, by its browser. */
   readonly fetchSite: string | undefined;
 }
 
-/** Why a request goes no further. */
+/** Why a request is refused. */
 interface Refusal {
   readonly kind: 'refused';
   readonly status: number;
@@ -97,31 +97,31 @@ interface Refusal {
   readonly fields: readonly Field[];
 }
 
-/** What becomes of it. `check`: the token that it shows has to be the right one. */
+/** The decision on a request. `check`: it is admitted if its token is the right one. */
 type AdmissionDecision = { readonly kind: 'admitted' } | { readonly kind: 'check'; readonly token: string } | Refusal;
 
 const realm = 'Rangeway admin';
 
 /**
- * Refuses what a web page of elsewhere may have a browser on this machine ask: requests under a name that is not ours, which
- * somebody may have given our address (DNS rebinding), and requests that say that they come from another origin (RFC 6454
- * §7.3). Undefined for all others. Browsers do not speak through Unix sockets.
+ * Refuses requests that a foreign web page may make a browser on this machine send: requests under a foreign name, which an
+ * attacker may have given our address (DNS rebinding), and requests that state another origin (RFC 6454 §7.3). Undefined for all
+ * others. On a Unix socket (`owner`) any name will do, because browsers do not use such sockets.
  */
 export function strangeCaller(
   { authority, origin, fetchSite }: Caller,
   { reach, hosts }: Pick<AdmissionRules, 'reach' | 'hosts'>,
 ): Refusal | undefined {
   if (reach !== 'owner' && !isOurName(authority, hosts)) {
-    return refused(421, 'This is not called by this name; use its address, localhost, or one of "admin.hosts".');
+    return refused(421, 'The Host is not a name of this listener; use its address, localhost or one of "admin.hosts".');
   }
   const isForeign = origin !== undefined && origin.toLowerCase() !== `http://${authority.toLowerCase()}`;
   if (isForeign || fetchSite === 'cross-site' || fetchSite === 'same-site') {
-    return refused(403, 'Web pages of other origins may not have this.');
+    return refused(403, 'Requests from web pages of other origins are refused.');
   }
   return undefined;
 }
 
-/** Whether a request may have what needs this access, as far as that can be told without looking at its token. */
+/** Decides whether a request is admitted to an endpoint with this access, as far as possible without a look at its token. */
 export function decideAdmission(
   access: Endpoint['access'],
   credentials: Credentials | undefined,
@@ -137,12 +137,12 @@ export function decideAdmission(
   return { kind: 'check', token: credentials.token68 };
 }
 
-/** The refusal of a token that is another one (RFC 6750 §3.1). */
+/** The refusal of a wrong token (RFC 6750 §3.1). */
 function wrongToken(): Refusal {
   return refused(401, 'This is not the token.', [challenge(', error="invalid_token"')]);
 }
 
-/** RFC 6750 §3: a request that shows no token is told of no error. */
+/** RFC 6750 §3: without a token in the request the challenge states no error. */
 function challenge(error: string): Field {
   return ['www-authenticate', `Bearer realm="${realm}"${error}`];
 }
@@ -151,7 +151,7 @@ function refused(status: number, detail: string, fields: readonly Field[] = []):
   return { kind: 'refused', status, detail, fields };
 }
 
-/** Only addresses and `localhost` (RFC 6761 §6.3) cannot be somebody else's names. No browser leaves the Host out. */
+/** Addresses and `localhost` (RFC 6761 §6.3) cannot be foreign names. No browser leaves out the Host. */
 function isOurName(authority: string, hosts: ReadonlySet<string>): boolean {
   if (authority === '') return true;
   const host = authority
@@ -161,31 +161,31 @@ function isOurName(authority: string, hosts: ReadonlySet<string>): boolean {
   return host === 'localhost' || isAddress(host) || hosts.has(host);
 }
 
-/** So many wrong tokens at once, and one more each second, from one client. */
+/** The number of wrong tokens that one client may send at once, and the time after which it may send one more, in milliseconds. */
 const burst = 20;
 const costMs = 1000;
 
-/** So many refusals are told at once, and one more each second, of all clients. */
+/** The number of refusals, of all clients, that are logged at once. One more is logged after each `costMs`. */
 const toldBurst = 10;
 
 const maxClients = 10_000;
 
 /**
- * Wrong tokens, by who has shown them. Who has shown too many is not listened to for a while: not even when the next one is
- * right, because that is what somebody who guesses would find out.
+ * Wrong tokens by client. A client that has sent too many is refused for a while, even if its next token is the right one:
+ * otherwise guesses would succeed all the same.
  */
 export class Guesses {
   readonly #wrong: LeakyBuckets;
   readonly #told: LeakyBuckets;
   #untold = 0;
 
-  /** `now` gives milliseconds that never go back. */
+  /** `now` returns milliseconds that never go back. */
   constructor(now: () => number) {
     this.#wrong = new LeakyBuckets({ maxNames: maxClients, now });
     this.#told = new LeakyBuckets({ maxNames: 1, now });
   }
 
-  /** How long a client has to wait until a token of its is looked at again, in milliseconds; 0 where it need not. */
+  /** Returns how long a client has to wait until its next token is checked, in milliseconds; 0 where it need not wait. */
   waitMs(address: string): number {
     return Math.max(0, this.#wrong.of(clientName(address)) - (burst - 1) * costMs);
   }
@@ -195,7 +195,7 @@ export class Guesses {
     this.#wrong.add(clientName(address), costMs);
   }
 
-  /** Whether a refusal is to be told now: then how many were not told before it. Undefined where it is not. */
+  /** Returns how many refusals were not logged before this one; undefined where this one is not to be logged either. */
   tell(): { readonly untold: number } | undefined {
     if (this.#told.of('') > (toldBurst - 1) * costMs) {
       this.#untold += 1;
@@ -208,7 +208,7 @@ export class Guesses {
   }
 }
 
-/** The address, or `unix` for who has connected to a Unix socket. */
+/** Returns the address of a peer; `unix` for a connection over a Unix socket. */
 export function peerName({ address }: Peer): string {
   return address === '' ? 'unix' : address;
 }

@@ -17,15 +17,15 @@ import type { Endpoint, Given } from './endpoint.ts';
 import { endpoints } from './endpoints.ts';
 import { OperationFault, type Operations } from './operations.ts';
 
-/** What it is opened with. */
+/** Options of an admin listener. */
 interface AdminListenerOptions extends AdminContext {
-  /** Where connections come from; closed with the listener. */
+  /** The source of connections. Closed with the listener. */
   readonly socket: ListenSocket;
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
 
-/** Small, and not to be set: nobody who asks for so little needs more. A target may have a key in it, percent-encoded. */
+/** Small and fixed: requests to the API need no more. A target may contain a percent-encoded key. */
 const limits: ListenerLimits = {
   targetBytes: 262_144,
   fieldsBytes: 16_384,
@@ -40,15 +40,15 @@ const limits: ListenerLimits = {
   streamsPerConnection: 1,
 };
 
-/** Nobody by itself can take all of the places. */
+/** One client alone cannot take all connections. */
 const connections = { connections: 100, connectionsPerClient: 60 };
 
-/** Opens it. */
+/** Opens an admin listener. */
 export function openAdminListener({ socket, now, ...context }: AdminListenerOptions): Promise<Listener> {
   return openListener({
     socket,
     handler: createAdminHandler(context),
-    // Who connects here is no client.
+    // Connections to this listener are not counted as those of clients.
     emit: (event) => {
       if (event.kind !== 'connection') context.emit(event);
     },
@@ -58,12 +58,12 @@ export function openAdminListener({ socket, now, ...context }: AdminListenerOpti
   });
 }
 
-/** What requests are answered with. */
+/** The parts that requests are answered with. */
 interface AdminContext extends AdminGateContext {
   readonly operations: Operations;
 }
 
-/** Creates the handler. */
+/** Creates the handler of an admin listener. */
 export function createAdminHandler(context: AdminContext): Handler {
   const shared: AdminContext = { ...context, operations: withSharedMetrics(context.operations) };
   return async (request) => {
@@ -91,7 +91,7 @@ async function answer(request: ProxyRequest, context: AdminContext): Promise<Pro
   return await perform(request, endpoint, { ...reading.given, operations: context.operations }, context);
 }
 
-/** Nobody but those who run the server learns which paths of the API there are. */
+/** Returns the access for a path. Unknown paths of the API need access too, so that only operators learn which paths there are. */
 function accessTo(place: EndpointPlace | undefined, path: string): Endpoint['access'] {
   return place?.endpoints[0]?.access ?? (path.startsWith('/api') ? 'operator' : 'anyone');
 }
@@ -153,7 +153,7 @@ function succeed({ result: form, isFailure }: Endpoint, result: unknown): ProxyR
   };
 }
 
-/** What is true now is not true later, and is for who has asked. */
+/** A response states what is true now, and is for this client only. */
 const ownFields: Fields = [
   ['cache-control', 'no-store'],
   ['x-content-type-options', 'nosniff'],
@@ -185,24 +185,24 @@ interface Issue {
   readonly message: string;
 }
 
-const toldIssues = 3;
+const listedIssues = 3;
 const longestDetail = 500;
 
 function describeIssues(issues: readonly Issue[]): string {
   const sentences = issues.map(({ path, message }) => (path.length === 0 ? message : `${path.join('.')}: ${message}`));
-  const more = issues.length > toldIssues ? [`and ${issues.length - toldIssues} more`] : [];
-  return [...sentences.slice(0, toldIssues), ...more].join('; ');
+  const more = issues.length > listedIssues ? [`and ${issues.length - listedIssues} more`] : [];
+  return [...sentences.slice(0, listedIssues), ...more].join('; ');
 }
 
 function malformed(reason: string): GivenReading {
   return {
     kind: 'refused',
     status: 400,
-    detail: `The request is not as it should be: ${reason.slice(0, longestDetail)}.`,
+    detail: `The request is malformed: ${reason.slice(0, longestDetail)}.`,
   };
 }
 
-/** Who asks for the metrics while they are being put together gets the same ones: whoever may ask may ask often. */
+/** Requests for the metrics share one that is running: a client that may ask for them may ask often. */
 function withSharedMetrics(operations: Operations): Operations {
   let running: Promise<string> | undefined;
   const formatMetrics = (): Promise<string> => {
@@ -216,7 +216,7 @@ function withSharedMetrics(operations: Operations): Operations {
   });
 }
 
-/** What is at a path: its endpoints, of different methods, and the parameters that the path has. */
+/** The endpoints of a path, one for each method, and the parameters in the path. */
 interface EndpointPlace {
   readonly endpoints: readonly Endpoint[];
   readonly parameters: PathParameters;
@@ -224,12 +224,12 @@ interface EndpointPlace {
 
 type PathParameters = ReadonlyMap<string, string>;
 
-/** PathParameters by their names, or why there are none. */
+/** Parameters by their names, or why there are none. */
 type ParametersReading =
   | { readonly kind: 'parameters'; readonly values: Readonly<Record<string, string>> }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** What is at a path. It is taken as it stands, but for the segments that are parameters; undefined where nothing is. */
+/** Finds the endpoints of a path; undefined where there are none. Only the segments that are parameters are decoded. */
 function findPlace(table: readonly Endpoint[], path: string): EndpointPlace | undefined {
   for (const { path: pattern } of table) {
     const parameters = matchPath(pattern, path);
@@ -238,18 +238,18 @@ function findPlace(table: readonly Endpoint[], path: string): EndpointPlace | un
   return undefined;
 }
 
-/** What Allow says of a place (RFC 9110 §10.2.1). */
+/** Returns the value of Allow for a path (RFC 9110 §10.2.1). */
 function allowedAt({ endpoints }: EndpointPlace): string {
   const methods = endpoints.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
   return [...methods, 'OPTIONS'].join(', ');
 }
 
-/** The endpoint of a method; HEAD is that of GET. */
+/** Returns the endpoint of a method. HEAD uses that of GET. */
 function endpointAt({ endpoints }: EndpointPlace, method: string): Endpoint | undefined {
   return endpoints.find((each) => each.method === (method === 'HEAD' ? 'GET' : method));
 }
 
-/** The parameters of a place and of a query, each of which is there once at most. */
+/** Reads the parameters of a path and a query. Refuses a parameter that occurs twice. */
 function readParameters({ parameters }: EndpointPlace, query: string): ParametersReading {
   if (decode(query) === undefined) return { kind: 'refused', reason: 'the query is not percent-encoded UTF-8' };
   const values = new Map(parameters);
@@ -286,17 +286,17 @@ function decode(text: string): string | undefined {
   }
 }
 
-/** A value, or why there is none and with which status that is told. */
+/** The value of a body, or the refusal of the request. */
 type BodyReading =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'refused'; readonly status: number; readonly detail: string };
 
-/** No request has any use for more. */
+/** Maximum size of a body, in bytes. */
 const maxBytes = 1024 * 1024;
 
 /**
- * The value. The type has to be said, because browsers send JSON across origins only after asking (Fetch standard §4.8), and
- * are then told no. An empty body is an empty object. Rejects with `ProxyError` when the body breaks off.
+ * Reads a JSON body. Its type has to be stated, because browsers send JSON to other origins only after a preflight request (Fetch
+ * standard §4.8), which is refused. An empty body is an empty object. Rejects with `ProxyError` when the body breaks off.
  */
 async function readJsonBody({ fields, body, bodySizeBytes }: ProxyRequest): Promise<BodyReading> {
   const types = fieldLines(fields, 'content-type');
@@ -326,7 +326,7 @@ function parse(bytes: Uint8Array): BodyReading {
   }
 }
 
-const tooLarge = refused(413, 'The body of the request is too large: 1 MiB is the most.');
+const tooLarge = refused(413, 'The body of the request is larger than 1 MiB.');
 
 function refused(status: number, detail: string): BodyReading & { kind: 'refused' } {
   return { kind: 'refused', status, detail };

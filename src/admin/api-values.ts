@@ -1,10 +1,10 @@
-/** What the admin API takes and gives, as schemas: values are checked by them, and OpenAPI is written from them. */
+/** Schemas of what the admin API takes and returns. Requests are checked by them, and OpenAPI is generated from them. */
 
 import * as z from 'zod';
 import type { EntrySearch, LogLevel } from './operations.ts';
 import { maxUrls } from './store-operations.ts';
 
-/** Schemas that have a name in OpenAPI, and stand there once. */
+/** Schemas that have a name in OpenAPI, and are defined there once. */
 export const namedSchemas = z.registry<{ id: string }>();
 
 const epochMs = z.number().describe('Epoch milliseconds.');
@@ -12,15 +12,15 @@ const epochMs = z.number().describe('Epoch milliseconds.');
 const entryMembers = {
   key: z.string().describe('The key that it is stored under.'),
   uri: z.string().describe('The URI that it is stored for.'),
-  scope: z.string().describe('The origin, and what else tells keys of one URI apart.'),
-  variant: z.string().describe('Tells it apart from others of its key; empty where nothing does.'),
-  generation: z.string().describe('Names this version of the bytes.'),
-  status: z.int().describe('The status that it is sent with.'),
+  scope: z.string().describe('The origin, and everything else that distinguishes the keys of one URI.'),
+  variant: z.string().describe('Distinguishes it from other variants of its key; empty where nothing does.'),
+  generation: z.string().describe('Identifies this version of the bytes.'),
+  status: z.int().describe('The status of the stored response.'),
   contentType: z.string().optional(),
-  sizeBytes: z.number().describe('The length of the whole, however much of it is there.'),
-  isComplete: z.boolean().describe('Whether all of it is there.'),
-  isInvalid: z.boolean().describe('Whether it is validated before it is used, whatever its lifetime.'),
-  pinnedUntil: epochMs.optional().describe('Of a replaced generation: until when it is kept, in epoch milliseconds.'),
+  sizeBytes: z.number().describe('The length of the whole in bytes, however much of it is stored.'),
+  isComplete: z.boolean().describe('Whether all of its bytes are stored.'),
+  isInvalid: z.boolean().describe('Whether it must be validated before its next use, even while it is fresh.'),
+  pinnedUntil: epochMs.optional().describe('Until when a replaced generation is kept, in epoch milliseconds.'),
   responseAt: epochMs.describe('When its head was received, in epoch milliseconds.'),
   etag: z.string().optional(),
   lastModified: z.string().optional(),
@@ -30,7 +30,7 @@ const entryMembers = {
 /** One stored representation, in short. */
 export const entryStatus = z.object(entryMembers).register(namedSchemas, { id: 'Entry' });
 
-/** One stored representation, whole. */
+/** One stored representation, with all details. */
 export const entryDetails = z
   .object({
     ...entryMembers,
@@ -40,8 +40,8 @@ export const entryDetails = z
       .describe('The request fields that select it, as Vary names them: name and value, null for an absent one.'),
     present: z
       .array(z.object({ start: z.number(), end: z.number() }))
-      .describe('The bytes that are there, as spans whose end is not among them.'),
-    presentBytes: z.number().describe('How many they are.'),
+      .describe('The stored bytes, as spans: "start" is inclusive, "end" is exclusive.'),
+    presentBytes: z.number().describe('The number of stored bytes.'),
   })
   .register(namedSchemas, { id: 'EntryDetails' });
 
@@ -53,16 +53,16 @@ export const entryList = z
   })
   .register(namedSchemas, { id: 'EntryList' });
 
-/** A key holds a URL, which is as long as a listener takes them. */
+/** Maximum length of a key or a URL, in characters. A key contains a URL, and listeners limit the length of a target. */
 export const longestKey = 131_072;
 
 const text = (description: string) => z.string().min(1).max(longestKey).optional().describe(description);
 
-/** Which entries are meant, as members of an object. */
+/** The members of an object that select entries. */
 export const searchMembers = {
   url: text('All that is stored for this URL; where there is one route, a path alone is enough.'),
   prefix: text('All whose URL begins like this one.'),
-  host: text('All of this host, with a port where it is not the usual one.'),
+  host: text('All of this host, at all ports; with a port, only what is stored for that port.'),
   tag: text('All with this tag of Cache-Tag or Surrogate-Key.'),
   group: text('All of this group of Cache-Groups (RFC 9875), with the "origin" that it belongs to.'),
   origin: text('With "group": scheme and host, such as "https://example.org".'),
@@ -73,7 +73,7 @@ export type GivenSearch = { readonly [name in keyof typeof searchMembers]?: stri
 
 const searchKinds = ['url', 'prefix', 'host', 'tag', 'group'] as const;
 
-/** Why some members do not make one search; undefined where they do, or where none is there. */
+/** Returns why members do not make one search; undefined where they do, or where there are none. */
 export function searchFault(given: GivenSearch): string | undefined {
   const kinds = searchKinds.filter((name) => given[name] !== undefined);
   if (kinds.length > 1) return `${kinds.join(' and ')} exclude each other`;
@@ -82,7 +82,7 @@ export function searchFault(given: GivenSearch): string | undefined {
   return undefined;
 }
 
-/** The search that members without a fault make; undefined where none is there. */
+/** Returns the search that members without a fault make; undefined where there are none. */
 export function searchOf({ url, prefix, host, tag, group, origin }: GivenSearch): EntrySearch | undefined {
   if (url !== undefined) return { kind: 'url', url };
   if (prefix !== undefined) return { kind: 'prefix', url: prefix };
@@ -92,7 +92,7 @@ export function searchOf({ url, prefix, host, tag, group, origin }: GivenSearch)
   return undefined;
 }
 
-/** What to purge. */
+/** The order to purge. */
 export const purgeOrder = z
   .strictObject({
     ...searchMembers,
@@ -116,7 +116,7 @@ function purgeFault({ all, ...given }: GivenSearch & { readonly all?: true | und
   return search !== undefined && all !== undefined ? '"all" goes with no other choice' : undefined;
 }
 
-/** What a purge has come to. */
+/** The result of a purge. */
 export const purgeReport = z
   .object({
     entries: z
@@ -127,7 +127,7 @@ export const purgeReport = z
   })
   .register(namedSchemas, { id: 'PurgeReport' });
 
-/** What to warm. */
+/** The order to warm. */
 export const warmOrder = z
   .strictObject({
     urls: z
@@ -143,22 +143,22 @@ export const warmOrder = z
   })
   .register(namedSchemas, { id: 'WarmOrder' });
 
-/** What has become of each URL. */
+/** The outcome for each URL. */
 export const warmReports = z
   .object({
     results: z.array(
       z.object({
         url: z.string(),
         status: z.int().describe('The status that a client would have got; 0 where there is none.'),
-        cacheStatus: z.string().optional().describe('As Cache-Status tells it (RFC 9211).'),
+        cacheStatus: z.string().optional().describe('The Cache-Status of the response (RFC 9211).'),
         bytes: z.number().describe('How many bytes were read.'),
-        error: z.string().optional().describe('Why it could not be had.'),
+        error: z.string().optional().describe('Why it could not be fetched.'),
       }),
     ),
   })
   .register(namedSchemas, { id: 'WarmReports' });
 
-/** What to explain. */
+/** The order to explain a request. */
 export const explainOrder = z
   .strictObject({
     url: z
@@ -178,14 +178,14 @@ export const explainOrder = z
 
 const anything = z.looseObject({});
 
-/** What would become of a request. */
+/** How a request would be answered. */
 export const explainReply = z
   .discriminatedUnion('kind', [
     z.object({
       kind: z.literal('explained'),
       explanation: z
         .looseObject({
-          version: z.literal(1).describe('The form of the explanation.'),
+          version: z.literal(1).describe('The version of the format of the explanation.'),
           at: epochMs,
           method: z.string(),
           uri: z.string().describe('The target URI of the request.'),
@@ -199,12 +199,14 @@ export const explainReply = z
               reason: z.string(),
             })
             .describe('What the cache would do, and why.'),
-          variant: z.array(z.tuple([z.string(), z.string().nullable()])).describe('What tells stored responses apart.'),
+          variant: z
+            .array(z.tuple([z.string(), z.string().nullable()]))
+            .describe('The request fields that select a variant, with their values; null for an absent one.'),
           entries: z.array(anything).describe('What is stored under the key, in short.'),
-          flights: z.array(anything).describe('What is on its way from the origin.'),
+          flights: z.array(anything).describe('The running exchanges with the origin.'),
           plan: anything.describe('The response: its status, and where the bytes of its body would come from.'),
         })
-        .describe('With more members where there is more to tell.'),
+        .describe('Further members may be present.'),
     }),
     z.object({
       kind: z.literal('answered'),
@@ -221,12 +223,12 @@ export const fillList = z
   .object({
     fills: z.array(
       z.object({
-        id: z.string().describe('Names it among all fills of all workers.'),
+        id: z.string().describe('Identifies it among the fills of all workers.'),
         key: z.string(),
         uri: z.string(),
         generation: z.string(),
         worker: z.int().describe('The worker that it runs in.'),
-        sizeBytes: z.number().optional().describe('How long the whole is, where that is known.'),
+        sizeBytes: z.number().optional().describe('The length of the whole in bytes; absent where it is not known.'),
         receivedBytes: z.number(),
         readers: z.int().describe('How many clients read it now.'),
         startedAt: epochMs.describe('When it began, in epoch milliseconds.'),
@@ -235,24 +237,24 @@ export const fillList = z
   })
   .register(namedSchemas, { id: 'FillList' });
 
-/** Origins, and what is known of them. */
+/** Origins, and what workers know of them. */
 export const originList = z
   .object({
     origins: z.array(
       z.object({
         route: z.string(),
         url: z.string(),
-        worker: z.int().describe('The worker that knows this of it.'),
+        worker: z.int().describe('The worker that reports it.'),
         health: z
           .enum(['well', 'ill', 'resting'])
-          .describe('"resting": not asked for a while. "ill": it has rested, and is to be found out about.'),
-        ranges: z.enum(['unknown', 'yes', 'no']).describe('Whether it gives ranges; not known before it was asked.'),
+          .describe('"resting": gets no requests for a while. "ill": has rested; the next request or check decides.'),
+        ranges: z.enum(['unknown', 'yes', 'no']).describe('Whether it sends ranges, as far as the worker knows.'),
       }),
     ),
   })
   .register(namedSchemas, { id: 'OriginList' });
 
-/** The configuration that runs. */
+/** The active configuration. */
 export const runningConfig = z
   .record(z.string(), z.unknown())
   .describe('As in a configuration file, with every default filled in and everything left out that may be secret.')
@@ -262,34 +264,38 @@ const levels = ['trace', 'debug', 'info', 'warn', 'error', 'silent'] as const sa
 
 /** The level of the log. */
 export const logSetting = z
-  .strictObject({ level: z.enum(levels).describe('The least important lines that are written.') })
+  .strictObject({ level: z.enum(levels).describe('Minimum level that is logged.') })
   .register(namedSchemas, { id: 'Log' });
 
-/** No more than an empty object. */
+/** An empty object. */
 export const nothing = z.strictObject({});
 
-/** Whether the server is fit to serve, for those who ask from anywhere. */
+/** Whether the server is ready, for any client. */
 export const readinessSummary = z
   .object({
     isReady: z.boolean(),
-    reason: z.string().optional().describe('What is missing.'),
+    reason: z.string().optional().describe('Why it is not ready.'),
     serving: z.int().describe('How many processes serve.'),
   })
   .register(namedSchemas, { id: 'Readiness' });
 
-/** The same, for those who run it. */
+/** The state of the server, for operators. */
 export const serverStatus = z
   .object({
     isReady: z.boolean(),
     reason: z.string().optional(),
     workers: z.array(
-      z.object({ id: z.int(), pid: z.int(), state: z.string().describe('"serving", or what it does instead.') }),
+      z.object({
+        id: z.int(),
+        pid: z.int(),
+        state: z.string().describe('"serving", "starting", "stopping", "silent" (no answers) or "away" (no process).'),
+      }),
     ),
     addresses: z.array(z.string()).describe('The addresses that clients connect to.'),
   })
   .register(namedSchemas, { id: 'Status' });
 
-/** What went wrong (RFC 9457). */
+/** A problem (RFC 9457). */
 export const problem = z
   .object({ title: z.string(), status: z.int(), detail: z.string().describe('A sentence for people.') })
   .register(namedSchemas, { id: 'Problem' });

@@ -1,47 +1,48 @@
-/** What the admin listener answers at one path with one method: the description that all else is made from. */
+/** The description of an endpoint of the admin listener: a method at a path. Checks, routing and OpenAPI all follow from it. */
 
 import type * as z from 'zod';
 import type { AdminEvent } from '../telemetry/events.ts';
 import type { Operations } from './operations.ts';
 
-/** The same, with nothing in it to be changed. */
+/** The same type, read-only at every depth. */
 export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 
-/** What a request has given, checked. */
+/** The values of a request, after they were checked. */
 export interface Given<P extends z.ZodType, B extends z.ZodType> {
   readonly operations: Operations;
   readonly parameters: z.output<P>;
   readonly body: z.output<B>;
 }
 
-/** Everything about one endpoint; the schemas tell the types. */
+/** Everything about one endpoint. The schemas determine the types. */
 export interface EndpointOptions<P extends z.ZodType, B extends z.ZodType, R extends z.ZodType> {
   readonly id: string;
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** Each `{name}` stands for one segment, which is among the parameters, percent-decoded. */
+  /** Each `{name}` stands for one segment. It is a parameter, percent-decoded. */
   readonly path: string;
   /**
-   * Who may: everybody; those who watch, which is everybody where only this machine can connect; or those who run the server.
+   * Which requests are admitted. `anyone`: all. `watcher`: all where only this machine can connect, otherwise as `operator`.
+   * `operator`: those with the token; where none is configured, those over a Unix socket.
    */
   readonly access: 'anyone' | 'watcher' | 'operator';
   readonly summary: string;
-  /** Of the query and of the path; an object that takes no other members. */
+  /** Of the path and the query: an object that takes no other members. */
   readonly parameters: P;
-  /** Of PUT and POST; an empty body stands for an empty object. */
+  /** Of PUT and POST. An empty body stands for an empty object. */
   readonly body?: B;
-  /** What is given; undefined for nothing at all (204). A text is sent as it is. */
+  /** The response; undefined for 204. A string is sent as it is. */
   readonly result: { readonly description: string; readonly contentType: string; readonly schema: R } | undefined;
-  /** Statuses of failure besides those that any request can have, and when. */
+  /** The meaning of further statuses of failure, besides those that any request can have. */
   readonly faults?: Readonly<Record<number, string>>;
-  /** Whether the same form is used for failure: then what `isFailure` says of gets 503. */
+  /** For an endpoint that uses the result in failures too: a result for which this is true gets 503. */
   readonly isFailure?: (result: Frozen<z.input<R>>) => boolean;
   readonly perform: (given: Given<P, B>) => Promise<Frozen<z.input<R>>>;
-  /** How what is done is called in the log, and in a sentence when it is done. */
+  /** What the log says of the operation: its action, and sentences. Undefined where nothing is changed or logged. */
   readonly change?: {
     readonly action: AdminEvent['action'];
-    /** Says, of what may take long, that it begins. */
+    /** Describes the begin of an operation that may take long. */
     readonly begin?: (given: Given<P, B>) => string;
-    /** What has gone wrong in parts of it: one warning each. */
+    /** Describes the parts that failed: one warning for each. */
     readonly failures?: (given: Given<P, B>, result: Frozen<z.input<R>>) => readonly string[];
     readonly describe: (given: Given<P, B>, result: Frozen<z.input<R>>) => string;
   };
@@ -50,12 +51,12 @@ export interface EndpointOptions<P extends z.ZodType, B extends z.ZodType, R ext
 /** An endpoint, whatever its types. */
 export type Endpoint = EndpointOptions<z.ZodType, z.ZodType, z.ZodType>;
 
-/** Describes an endpoint: what it performs has to fit its schemas. */
+/** Defines an endpoint. The types check that its functions fit its schemas. */
 export function defineEndpoint<P extends z.ZodType, B extends z.ZodType, R extends z.ZodType>(
   options: EndpointOptions<P, B, R>,
 ): Endpoint {
   return options as unknown as Endpoint;
 }
 
-/** Of JSON. */
+/** The media type of JSON. */
 export const jsonType = 'application/json';

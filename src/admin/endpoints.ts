@@ -1,4 +1,4 @@
-/** The table of the admin listener: everything that it answers. */
+/** The table of all endpoints of the admin listener. */
 
 import * as z from 'zod';
 import {
@@ -26,7 +26,7 @@ import { defineEndpoint, type Endpoint, type Frozen, jsonType } from './endpoint
 import { createOpenApi } from './openapi.ts';
 import { type EntrySearch, type ExplainReply, OperationFault } from './operations.ts';
 
-/** Of the text format of Prometheus, as prom-client names it. */
+/** The media type of the text format of Prometheus, as prom-client names it. */
 const metricsType = 'text/plain; version=0.0.4; charset=utf-8';
 
 const wholeNumber = (min: number, max: number) =>
@@ -43,7 +43,7 @@ const watching: readonly Endpoint[] = [
     access: 'anyone',
     summary: 'Whether the process works.',
     parameters: nothing,
-    result: { description: 'It does.', contentType: 'text/plain; charset=utf-8', schema: z.string() },
+    result: { description: 'The process works.', contentType: 'text/plain; charset=utf-8', schema: z.string() },
     perform: async () => 'ok\n',
   }),
   defineEndpoint({
@@ -51,9 +51,9 @@ const watching: readonly Endpoint[] = [
     method: 'GET',
     path: '/readyz',
     access: 'anyone',
-    summary: 'Whether requests should be sent here: not while it starts, nor while it stops.',
+    summary: 'Whether requests should be sent to this server: not while it starts or stops.',
     parameters: nothing,
-    result: { description: 'It serves.', contentType: jsonType, schema: readinessSummary },
+    result: { description: 'The server serves.', contentType: jsonType, schema: readinessSummary },
     isFailure: ({ isReady }) => !isReady,
     perform: async ({ operations }) => {
       const { isReady, reason, workers } = await operations.readReadiness();
@@ -65,7 +65,7 @@ const watching: readonly Endpoint[] = [
     method: 'GET',
     path: '/metrics',
     access: 'watcher',
-    summary: 'What is counted, in the text format of Prometheus.',
+    summary: 'The metrics, in the text format of Prometheus.',
     parameters: nothing,
     result: { description: 'The metrics.', contentType: metricsType, schema: z.string() },
     perform: ({ operations }) => operations.formatMetrics(),
@@ -78,16 +78,16 @@ const stored: readonly Endpoint[] = [
     method: 'GET',
     path: '/api/v1/entries',
     access: 'operator',
-    summary: 'What is stored: all of it, or of a URL, a prefix, a host, a tag or a group.',
+    summary: 'The stored entries: all, or those of a URL, a prefix, a host, a tag or a group.',
     parameters: z
       .strictObject({
         ...searchMembers,
-        limit: wholeNumber(1, 1000).default(100).describe('The most entries to give.'),
+        limit: wholeNumber(1, 1000).default(100).describe('Maximum number of entries in the page.'),
         after: z
           .string()
           .max(2 * longestKey)
           .optional()
-          .describe('"next" of the page before.'),
+          .describe('"next" of the previous page.'),
       })
       .superRefine((given, context) => {
         const fault = searchFault(given);
@@ -102,7 +102,7 @@ const stored: readonly Endpoint[] = [
     method: 'GET',
     path: '/api/v1/entries/{generation}',
     access: 'operator',
-    summary: 'One stored representation: its fields, and which of its bytes are there.',
+    summary: 'One stored representation: its fields, and which of its bytes are stored.',
     parameters: z.strictObject({
       generation: z.string().min(1).max(1024).describe('"generation" of an entry.'),
       key: z.string().min(1).max(longestKey).describe('"key" of the same entry.'),
@@ -116,10 +116,10 @@ const stored: readonly Endpoint[] = [
     method: 'POST',
     path: '/api/v1/purge',
     access: 'operator',
-    summary: 'Removes what is stored, or ends its lifetime. It is over in all workers when this is answered.',
+    summary: 'Removes or expires stored entries. All workers have applied it when the response is sent.',
     parameters: nothing,
     body: purgeOrder,
-    result: { description: 'What it came to.', contentType: jsonType, schema: purgeReport },
+    result: { description: 'The number of purged entries.', contentType: jsonType, schema: purgeReport },
     perform: ({ operations, body: { mode, all: _all, ...search } }) =>
       operations.purge({ search: searchOf(search) ?? { kind: 'all' }, mode }),
     change: {
@@ -135,10 +135,10 @@ const stored: readonly Endpoint[] = [
     method: 'POST',
     path: '/api/v1/warm',
     access: 'operator',
-    summary: 'Fetches URLs into the store, and answers when they are there.',
+    summary: 'Fetches URLs into the store. The response is sent when all of them are fetched.',
     parameters: nothing,
     body: warmOrder,
-    result: { description: 'What has become of each.', contentType: jsonType, schema: warmReports },
+    result: { description: 'The outcome for each URL.', contentType: jsonType, schema: warmReports },
     perform: async ({ operations, body }) => ({ results: await operations.warm(body) }),
     change: {
       action: 'warm',
@@ -158,7 +158,7 @@ const stored: readonly Endpoint[] = [
     method: 'POST',
     path: '/api/v1/explain',
     access: 'operator',
-    summary: 'What would become of a request, and why. The origin is asked nothing, and nothing is counted.',
+    summary: 'How a request would be answered, and why. Nothing is sent to the origin, and nothing is counted.',
     parameters: nothing,
     body: explainOrder,
     result: {
@@ -185,7 +185,7 @@ const running: readonly Endpoint[] = [
     access: 'operator',
     summary: 'The processes, and whether they serve.',
     parameters: nothing,
-    result: { description: 'Whether and how it serves.', contentType: jsonType, schema: serverStatus },
+    result: { description: 'The state of the server.', contentType: jsonType, schema: serverStatus },
     perform: ({ operations }) => operations.readReadiness(),
   }),
   defineEndpoint({
@@ -193,9 +193,9 @@ const running: readonly Endpoint[] = [
     method: 'GET',
     path: '/api/v1/fills',
     access: 'operator',
-    summary: 'The transfers from origins that are running.',
+    summary: 'The running transfers from origins (fills).',
     parameters: nothing,
-    result: { description: 'Those of all workers.', contentType: jsonType, schema: fillList },
+    result: { description: 'The fills of all workers.', contentType: jsonType, schema: fillList },
     perform: async ({ operations }) => ({ fills: await operations.listFills() }),
   }),
   defineEndpoint({
@@ -203,7 +203,7 @@ const running: readonly Endpoint[] = [
     method: 'DELETE',
     path: '/api/v1/fills/{id}',
     access: 'operator',
-    summary: 'Ends a transfer. Those who read it are cut off; what has come of it stays.',
+    summary: 'Stops a fill. Clients that read it are disconnected; what is stored of it stays.',
     parameters: z.strictObject({ id: z.string().min(1).max(1024).describe('"id" of a fill.') }),
     result: undefined,
     faults: { 404: 'There is no such fill now.' },
@@ -217,9 +217,9 @@ const running: readonly Endpoint[] = [
     method: 'GET',
     path: '/api/v1/origins',
     access: 'operator',
-    summary: 'The origins of all routes: how they are, and whether they give ranges.',
+    summary: 'The origins of all routes: their health, and whether they support ranges.',
     parameters: nothing,
-    result: { description: 'What each worker knows of each.', contentType: jsonType, schema: originList },
+    result: { description: 'The origins, as each worker knows them.', contentType: jsonType, schema: originList },
     perform: async ({ operations }) => ({ origins: await operations.listOrigins() }),
   }),
   defineEndpoint({
@@ -227,9 +227,9 @@ const running: readonly Endpoint[] = [
     method: 'GET',
     path: '/api/v1/config',
     access: 'operator',
-    summary: 'The configuration that runs.',
+    summary: 'The active configuration.',
     parameters: nothing,
-    result: { description: 'Without secrets.', contentType: jsonType, schema: runningConfig },
+    result: { description: 'The configuration, without secrets.', contentType: jsonType, schema: runningConfig },
     perform: async ({ operations }) => (await operations.readConfig()) as Record<string, unknown>,
   }),
   defineEndpoint({
@@ -262,7 +262,7 @@ const running: readonly Endpoint[] = [
     method: 'POST',
     path: '/api/v1/reload',
     access: 'operator',
-    summary: 'Reads the configuration again, and goes on with it where it can be used; otherwise nothing changes.',
+    summary: 'Reads the configuration again, and activates it. Where it cannot be used, nothing changes.',
     parameters: nothing,
     body: nothing,
     result: undefined,
@@ -283,7 +283,7 @@ const running: readonly Endpoint[] = [
 
 type Warmed = Frozen<z.output<typeof warmReports>>['results'][number];
 
-/** A status of failure is no failure of a client's request, but nothing that was meant to be fetched. */
+/** Checks whether a URL was not fetched. A response with an error status is a success for a client, but not for a warming. */
 function hasFailed({ status, error }: Warmed): boolean {
   return error !== undefined || status < 200 || status >= 400;
 }
@@ -295,7 +295,7 @@ function describeWarmed(report: Warmed): string {
   return `${url} fetched: ${status}, ${countOf(bytes, 'byte', 'bytes')}${cacheStatus === undefined ? '' : `, ${cacheStatus}`}`;
 }
 
-/** Types as they are sent: as JSON they are what they are. */
+/** Changes the type only: as JSON, the value is the same. */
 function toPlainData(reply: ExplainReply): z.input<typeof explainReply> {
   return reply as z.input<typeof explainReply>;
 }

@@ -1,6 +1,6 @@
 /**
- * Stored responses in the admin API: which ones a search means, how they are listed page by page, and what is told of each.
- * Secrets in keys and fields are left out.
+ * Stored responses in the admin API: which entries a search selects, how they are listed page by page, and how they are described.
+ * Secrets in variants and fields are left out.
  */
 
 import { hash } from 'node:crypto';
@@ -26,9 +26,8 @@ import type { EntryChoice, EntryPage, Store, StoredEntry } from '../store/store.
 import { type EntryDetails, type EntrySearch, type EntryStatus, OperationFault } from './operations.ts';
 
 /**
- * What a search means under the routes that serve now. A URL and a prefix are those of either scheme; see `namesOfResource` and
- * `prefixesOf`. Where there is one route, a path alone is that path under whatever authority clients have asked for it.
- * Throws `OperationFault` `invalid`.
+ * Resolves a search under the active routes. A URL or prefix selects both schemes (`namesOfResource`, `prefixesOf`). Where there is
+ * one route, a path alone selects that path under any authority. Throws `OperationFault` `invalid`.
  */
 export function resolveSearch(search: EntrySearch, routes: readonly ScopedRoute[]): PurgeChoice {
   const nothing: PurgeChoice = { keys: [], prefixes: [], tags: [] };
@@ -61,7 +60,7 @@ function placeOfUrl(url: string): ResourceUrl {
   throw invalid(`expected an http or https URL such as "https://example.org/path", got ${given}`);
 }
 
-/** Undefined for what is no path alone. */
+/** Resolves a path alone; undefined for other text. Throws `OperationFault` `invalid`. */
 function choosePath(text: string, routes: readonly ScopedRoute[], isPrefix: boolean): PurgeChoice | undefined {
   const target = parsePath(text);
   if (target === undefined) return undefined;
@@ -69,7 +68,7 @@ function choosePath(text: string, routes: readonly ScopedRoute[], isPrefix: bool
   return { keys: [], prefixes: [], tags: [], patterns: patternsOf(target, routes, isPrefix) };
 }
 
-/** Throws `OperationFault` `invalid` for a path alone, unless there is one route that it can be of. */
+/** Throws `OperationFault` `invalid` for a path alone, unless there is exactly one route. */
 export function refusePathOfMany(path: string, routes: readonly unknown[]): void {
   if (routes.length === 1) return;
   throw invalid(
@@ -81,7 +80,7 @@ function refuseHost(host: string): never {
   throw invalid(`expected a host such as "example.org" or "example.org:8080", got ${JSON.stringify(host)}`);
 }
 
-/** Fields hold bytes, one to a character: a tag outside of ASCII is in them as UTF-8. */
+/** Converts a tag as fields contain it: one character for each byte, UTF-8 outside of ASCII. Throws `OperationFault` `invalid`. */
 function readTag(text: string): string {
   const tag = Buffer.from(text, 'utf8').toString('latin1');
   if (!isTag(tag)) throw invalid(`expected a tag of 1 to ${maxTagLength} bytes, got ${tag.length}`);
@@ -99,24 +98,24 @@ function invalid(message: string): OperationFault {
   return new OperationFault('invalid', message);
 }
 
-/** The most entries of one page. */
+/** Maximum number of entries in a page. */
 const maxPageSize = 1000;
 
-/** Where the entries of a page are: those of a key, or those that the store lists. */
+/** The source of the entries of a page: a key, a pattern of keys, or a choice that the store lists. */
 type Source =
   | { readonly kind: 'key'; readonly key: string }
   | { readonly kind: 'pattern'; readonly pattern: KeyPattern }
   | EntryChoice;
 
-/** Where a page begins: in which source, and where in it. */
+/** Where a page begins: the index of its source, and the place in that source. */
 interface PagePlace {
   readonly at: number;
   readonly after: string | undefined;
 }
 
 /**
- * The next `limit` entries of a choice, from where `after` says, the `next` of the page before. Throws `OperationFault`
- * `invalid` for a limit that is no number from 1 to `maxPageSize`, and for a place that is none.
+ * Returns at most `limit` entries of a choice, from `after` on, which is the `next` of the previous page. Rejects with
+ * `OperationFault` `invalid` for a limit that is no whole number from 1 to `maxPageSize`, and for an `after` that is invalid.
  */
 export async function listEntries(
   store: Pick<Store, 'find' | 'list'>,
@@ -188,24 +187,24 @@ function readPagePlace(text: string): PagePlace {
     const isPlace = Number.isSafeInteger(at) && at >= 0 && (after === null || typeof after === 'string');
     if (isPlace) return { at, after: after ?? undefined };
   } catch {
-    // It is none either.
+    // Invalid, too.
   }
   throw noPlace();
 }
 
 function noPlace(): OperationFault {
-  return new OperationFault('invalid', 'the place that the page is to begin at is not one that was told before');
+  return new OperationFault('invalid', 'expected the "next" of a page as the place where the next page begins');
 }
 
 const mark = '[redacted]';
 
-/** Parts of the names of fields that tell that their values let somebody in. */
+/** Parts of field names whose values may be credentials. */
 const secretName = /auth(?!ority)|cookie|token|secret|passw|session|credential|signature|api-?key/;
 
-/** How many characters of its hash name a variant, whose own name holds what clients have sent. */
+/** Length of the hash that names a variant, in characters. The variant itself contains values that clients have sent. */
 const VARIANT_LENGTH = 16;
 
-/** An entry in short. */
+/** Describes an entry in short. */
 export function describeEntry(entry: StoredEntry): EntryStatus {
   const { key, variant, generation, metadata, sizeBytes, isComplete, pinnedUntil } = entry;
   const { status, fields, responseAt, isInvalid, expiredAt, tags = [] } = metadata;
@@ -227,7 +226,7 @@ export function describeEntry(entry: StoredEntry): EntryStatus {
   };
 }
 
-/** An entry, whole; `present` are the indexes of its blocks that are there. */
+/** Describes an entry with all details. `present` holds the indexes of the blocks that are stored. */
 export function detailEntry(entry: StoredEntry, present: SpanSet, blockSizeBytes: number): EntryDetails {
   const { metadata, sizeBytes } = entry;
   const spans = [...present].map(({ start, end }) => ({
@@ -246,13 +245,13 @@ export function detailEntry(entry: StoredEntry, present: SpanSet, blockSizeBytes
   };
 }
 
-/** The text of a tag as whoever has chosen it writes it; that of a group tells its origin too. */
+/** Returns a tag as the origin writes it; for a group, with the URI origin that it belongs to. */
 function readableTag(stored: string): string {
   const tag = tagOfStored(stored);
   return tag === undefined ? stored : Buffer.from(tag, 'latin1').toString('utf8');
 }
 
-/** A field whose value, where it is a secret, is left out; of a cookie that is set, its name and its attributes stay. */
+/** Removes the value of a field that may be a credential. Of Set-Cookie, the name and the attributes stay. */
 function withoutSecret([name, value]: Field): Field {
   if (name === 'set-cookie') return [name, value.replace(/^([^=;]*=)?[^;]*/, `$1${mark}`)];
   return secretName.test(name) ? [name, mark] : [name, value];

@@ -1,4 +1,4 @@
-/** The description of the admin API, in OpenAPI 3.1, made from the table of its endpoints. */
+/** Generates the description of the admin API, in OpenAPI 3.1, from the table of its endpoints. */
 
 import * as z from 'zod';
 import { namedSchemas } from './api-values.ts';
@@ -6,10 +6,10 @@ import { type Endpoint, jsonType } from './endpoint.ts';
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Of the bodies of all that goes wrong (RFC 9457 §3). */
+/** The media type of all errors (RFC 9457 §3). */
 const problemType = 'application/problem+json';
 
-/** Writes the description. */
+/** Returns the description. */
 export function createOpenApi(endpoints: readonly Endpoint[]): JsonObject {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const endpoint of endpoints) {
@@ -24,7 +24,7 @@ export function createOpenApi(endpoints: readonly Endpoint[]): JsonObject {
       title: 'Rangeway admin API',
       version: '1.0.0',
       description:
-        'What those who run a Rangeway can ask of it and have it do. Every GET can be a HEAD. Members that are not described may be added to responses; requests may have no others than these.',
+        'The operations for operators of a Rangeway server. Every GET can be a HEAD. Responses may gain members that are not described here; requests must not have any.',
     },
     paths,
     components: {
@@ -32,7 +32,7 @@ export function createOpenApi(endpoints: readonly Endpoint[]): JsonObject {
         token: {
           type: 'http',
           scheme: 'bearer',
-          description: 'The text of admin.token. On a Unix socket none is needed where none is configured.',
+          description: 'The value of admin.token. On a Unix socket no token is needed where none is configured.',
         },
       },
       schemas: describeNamed(),
@@ -40,20 +40,20 @@ export function createOpenApi(endpoints: readonly Endpoint[]): JsonObject {
   };
 }
 
-/** Every status that an endpoint may answer with, and when. */
+/** Returns every status that an endpoint may answer with, and its meaning. */
 export function statusesOf({ access, body, result, faults, isFailure }: Endpoint): Readonly<Record<number, string>> {
   return {
-    [result === undefined ? 204 : 200]: result?.description ?? 'It is done.',
-    400: 'The request is not in the form that is described here.',
-    ...(access === 'anyone' ? {} : { 401: 'A token is needed, or was another one.' }),
-    403: 'Not from a web page of elsewhere, nor without a token being configured.',
-    421: 'The Host is no address, and no name that is configured.',
+    [result === undefined ? 204 : 200]: result?.description ?? 'Done.',
+    400: 'The request does not match this description.',
+    ...(access === 'anyone' ? {} : { 401: 'The token is missing or wrong.' }),
+    403: 'The request is from a web page of another origin, or needs a token and none is configured.',
+    421: 'The Host is neither an address nor a configured name.',
     ...(access === 'anyone' ? {} : { 429: 'Too many wrong tokens.' }),
-    500: 'It failed.',
+    500: 'The operation failed; the log says why.',
     ...(body === undefined ? {} : { 413: 'The body is too large.', 415: 'The body is not JSON.' }),
-    ...(access === 'operator' ? { 422: 'What is asked for cannot be done.' } : {}),
-    ...(access === 'anyone' ? {} : { 503: 'The server cannot do it now, because it starts or stops.' }),
-    ...(isFailure === undefined ? {} : { 503: 'It does not.' }),
+    ...(access === 'operator' ? { 422: 'The operation cannot be performed as requested.' } : {}),
+    ...(access === 'anyone' ? {} : { 503: 'The server cannot do this now: it starts or stops, for example.' }),
+    ...(isFailure === undefined ? {} : { 503: 'The server does not serve.' }),
     ...faults,
   };
 }

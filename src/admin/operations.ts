@@ -1,6 +1,6 @@
 /**
- * What those who run a server can ask of it and have it do, whatever serves: one process, or a supervisor with its workers.
- * All of it is plain data that survives structured cloning.
+ * The operations that an operator can perform on a server, in one process or in several. All values are plain data that survives
+ * structured cloning. Read this file first, then `endpoints.ts`, which offers the operations over HTTP.
  */
 
 import type { ExplainReply } from '../guard/explain.ts';
@@ -8,19 +8,19 @@ import type { ExplainReply } from '../guard/explain.ts';
 /** A stored representation. */
 export interface EntryStatus {
   readonly key: string;
-  /** The URI that it is stored for, and the origin with what else tells keys apart: the two parts of the key. */
+  /** The two parts of the key: the URI that it is stored for, and the origin with everything else that distinguishes keys. */
   readonly uri: string;
   readonly scope: string;
-  /** Tells it apart from others of its key; empty where nothing does. */
+  /** Distinguishes it from other variants of its key; empty where nothing does. */
   readonly variant: string;
   readonly generation: string;
   readonly status: number;
   readonly contentType: string | undefined;
   readonly sizeBytes: number;
   readonly isComplete: boolean;
-  /** Whether it is validated before it is used, whatever its lifetime. */
+  /** Whether it must be validated before its next use, even while it is fresh. */
   readonly isInvalid: boolean;
-  /** Of a replaced generation, until when it is kept, in epoch milliseconds. */
+  /** Until when a replaced generation is kept, in epoch milliseconds; undefined for the current one. */
   readonly pinnedUntil: number | undefined;
   /** When its head was received, in epoch milliseconds. */
   readonly responseAt: number;
@@ -29,17 +29,17 @@ export interface EntryStatus {
   readonly tags: readonly string[];
 }
 
-/** One entry, whole. */
+/** One entry, with all details. */
 export interface EntryDetails extends EntryStatus {
   readonly fields: readonly (readonly [name: string, value: string])[];
   /** The request fields that select it, as Vary names them. */
   readonly nominated: readonly (readonly [name: string, value: string | null])[];
-  /** The bytes that are there, as half-open spans. */
+  /** The stored bytes, as half-open spans. */
   readonly present: readonly { readonly start: number; readonly end: number }[];
   readonly presentBytes: number;
 }
 
-/** Which entries are meant: of a URL, of all URLs that begin like it, of a host, or with a tag. */
+/** Selects entries: all, those of a URL, of a prefix of URLs, of a host, or with a tag or a group. */
 export type EntrySearch =
   | { readonly kind: 'all' }
   | { readonly kind: 'url'; readonly url: string }
@@ -57,53 +57,53 @@ export interface EntryList {
 }
 
 /**
- * What to purge, and how: `hard` removes; `soft` ends the lifetime, so that it is validated before it is used again, and may
- * be served stale if the origin fails.
+ * What to purge, and how: `hard` removes; `soft` ends the lifetime, so that an entry is validated before its next use, and may be
+ * served stale if the origin fails.
  */
 export interface PurgeOrder {
   readonly search: EntrySearch;
   readonly mode: 'hard' | 'soft';
 }
 
-/** What a purge has come to. */
+/** The result of a purge. */
 export interface PurgeReport {
-  /** Entries that were removed or marked; of a hard purge by prefix, host, tag or group, URIs with all their variants. */
+  /** Entries that were removed or expired. For a hard purge by prefix, host, tag or group: URIs, each with all its variants. */
   readonly entries: number;
 }
 
-/** What to fetch into the store before somebody asks for it. */
+/** URLs to fetch into the store before a client asks for them. */
 export interface WarmOrder {
   readonly urls: readonly string[];
-  /** Fields of the requests, such as Accept-Encoding, which select what is fetched where the response varies. */
+  /** Fields of the requests, such as Accept-Encoding. They select the variant where the response varies. */
   readonly fields?: readonly (readonly [name: string, value: string])[] | undefined;
 }
 
-/** What has become of one URL. */
+/** The outcome for one URL. */
 export interface WarmReport {
   readonly url: string;
   readonly status: number;
-  /** As Cache-Status tells it: hit, or why not. */
+  /** Cache-Status of the response: a hit, or why not. */
   readonly cacheStatus: string | undefined;
   readonly bytes: number;
   readonly error: string | undefined;
 }
 
-/** A request that is to be explained. */
+/** A request to explain. */
 export interface ExplainOrder {
-  /** Its URL as clients ask for it; a path alone where there is one route. */
+  /** Its URL as clients ask for it. A path alone is enough where there is one route. */
   readonly url: string;
   readonly method?: string | undefined;
   /** Its fields; a Host among them replaces the authority of the URL. */
   readonly fields?: readonly (readonly [name: string, value: string])[] | undefined;
-  /** The address of the client that would ask; this machine without it. */
+  /** The address of the client; by default this machine. */
   readonly client?: string | undefined;
 }
 
 export type { ExplainReply };
 
-/** A transfer from an origin that is running. */
+/** A running fill. */
 export interface FillStatus {
-  /** Names it among all fills of all processes. */
+  /** Identifies it among all fills of all processes. */
   readonly id: string;
   readonly key: string;
   readonly uri: string;
@@ -117,30 +117,30 @@ export interface FillStatus {
   readonly startedAt: number;
 }
 
-/** One origin of a route, and what is known of it. */
+/** One origin of a route, and what a worker knows of it. */
 export interface OriginStatus {
   readonly route: string;
   readonly url: string;
   readonly worker: number;
   readonly health: 'well' | 'ill' | 'resting';
-  /** Whether it gives ranges: not known before it was asked. */
+  /** Whether it sends parts, as far as the worker knows; `no` also while none are requested. */
   readonly ranges: 'unknown' | 'yes' | 'no';
 }
 
 /** The levels of the log. */
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
-/** Whether a server is fit to serve. */
+/** Whether a server is ready to serve. */
 export interface Readiness {
   readonly isReady: boolean;
-  /** What is missing, for people. */
+  /** Why it is not ready, for people. */
   readonly reason: string | undefined;
   readonly workers: readonly { readonly id: number; readonly pid: number; readonly state: string }[];
   /** The addresses that clients connect to. */
   readonly addresses: readonly string[];
 }
 
-/** Why something cannot be done: what was asked is wrong, or is not there. */
+/** Why an operation cannot be performed: its order is invalid, its object is not there, or the server is not able to do it now. */
 export class OperationFault extends Error {
   readonly reason: 'invalid' | 'not_found' | 'unavailable';
 
@@ -151,36 +151,36 @@ export class OperationFault extends Error {
   }
 }
 
-/** What concerns the store that all processes share: any one of them can do it. All reject with `OperationFault`. */
+/** Operations on the store that all processes share: any one process can perform them. All reject with `OperationFault`. */
 export interface StoreOperations {
   listEntries(search: EntrySearch, limit: number, after: string | undefined): Promise<EntryList>;
   inspectEntry(key: string, generation: string): Promise<EntryDetails>;
   /** Resolves when no process answers with what was purged. */
   purge(order: PurgeOrder): Promise<PurgeReport>;
   warm(order: WarmOrder): Promise<readonly WarmReport[]>;
-  /** Says what would become of a request, as far as one process knows. The origin is asked nothing. */
+  /** Explains how a request would be answered, as far as one process knows. Sends nothing to the origin. */
   explain(order: ExplainOrder): Promise<ExplainReply>;
 }
 
-/** What concerns each process by itself: all are asked, and what they say is put together. */
+/** Operations on each process: all processes are asked, and their answers are merged. */
 export interface WorkerOperations {
   listFills(): Promise<readonly FillStatus[]>;
-  /** Ends a fill; those who read it are cut off. Tells whether there was one. */
+  /** Stops a fill. Clients that read it are disconnected. Resolves with whether it was running here. */
   cancelFill(id: string): Promise<boolean>;
   listOrigins(): Promise<readonly OriginStatus[]>;
   setLogLevel(level: LogLevel): Promise<void>;
-  /** What is counted, as prom-client writes it to be put together (`getMetricsAsJSON`). */
+  /** Resolves with the metrics, as prom-client returns them for merging (`getMetricsAsJSON`). */
   readMetrics(): Promise<readonly object[]>;
 }
 
-/** What a whole server offers. */
+/** The operations of a whole server. */
 export interface Operations extends StoreOperations, Omit<WorkerOperations, 'readMetrics'> {
   readReadiness(): Promise<Readiness>;
-  /** What runs, without secrets, as JSON. */
+  /** Resolves with the active configuration as JSON, without secrets. */
   readConfig(): Promise<unknown>;
   readLogLevel(): Promise<LogLevel>;
-  /** Reads the configuration again and goes on with it. Rejects with `OperationFault` `invalid`: then nothing has changed. */
+  /** Reads the configuration again and activates it. Rejects with `OperationFault` `invalid`, and changes nothing, where it is unusable. */
   reload(): Promise<void>;
-  /** The metrics in the text format of Prometheus. */
+  /** Resolves with the metrics in the text format of Prometheus. */
   formatMetrics(): Promise<string>;
 }

@@ -1,6 +1,6 @@
 /**
- * Operations of the admin API on the store: list, purge, warm, explain. Any process that shares the store can do them. Warming
- * and explaining make requests of their own.
+ * Operations of the admin API on the store: list, purge, warm, explain. Any process that shares the store can perform them. Warming
+ * and explaining create requests of Rangeway's own.
  */
 
 import type { SpanSet } from '../bytes/span.ts';
@@ -23,16 +23,16 @@ import {
   type WarmReport,
 } from './operations.ts';
 
-/** What the operations work with. What a reload puts in place of another is asked for each time. */
+/** The parts that the operations use. Those that a reload replaces are functions, and are called each time. */
 export interface StoreParts extends WarmingParts {
   readonly store: Store;
   readonly cache: Pick<Cache, 'purge'>;
   readonly routes: () => readonly Route[];
-  /** Says what would become of a request by the rules that serve now. */
+  /** Explains a request by the active rules. */
   readonly explain: (request: ProxyRequest) => Promise<ExplainReply>;
 }
 
-/** Creates the operations over a store, the cache over it, and the routes that serve now. */
+/** Creates the operations over a store, its cache, and the active routes. */
 export function createStoreOperations(parts: StoreParts): StoreOperations {
   const { store, cache, routes } = parts;
   return {
@@ -82,19 +82,19 @@ function gone(): OperationFault {
   return new OperationFault('not_found', 'Nothing is stored under this key with this generation.');
 }
 
-/** What is served now, and where. */
+/** The active routes, and the addresses that are served. */
 interface Serving {
   readonly routes: () => readonly Pick<Route, 'match'>[];
   /** The addresses that clients connect to, such as `http://127.0.0.1:8080`. */
   readonly addresses: () => readonly string[];
 }
 
-/** A field that a client may send (RFC 9110 §5.1, §5.5), and that is not ours to set. */
+/** Names and values of fields that a client may send (RFC 9110 §5.1, §5.5), and names that an order must not contain. */
 const fieldName = /^[!#$%&'*+.^_`|~\w-]{1,256}$/;
 const fieldText = /^(?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?$/;
 const ownNames: ReadonlySet<string> = new Set(['content-length', 'transfer-encoding', 'connection', 'upgrade']);
 
-/** The fields in lower case. Throws `OperationFault` `invalid` for those that cannot be sent, such as Content-Length. */
+/** Returns the fields with names in lower case. Throws `OperationFault` `invalid` for those that cannot be sent, such as Content-Length. */
 function readFields(fields: Fields): Fields {
   const read = fields.map(([name, value]) => [name.toLowerCase(), value] as const);
   const unfit = read.find(([name, value]) => !fieldName.test(name) || !fieldText.test(value) || ownNames.has(name));
@@ -103,9 +103,9 @@ function readFields(fields: Fields): Fields {
 }
 
 /**
- * A URL as it is. A path alone is completed by where a client on this machine connects: this is the URL that such a client
- * asks for, and what it gets is stored under. Throws `OperationFault` `invalid` for a path where there are several routes, or
- * where no address of the listeners is one that clients could name.
+ * Returns a URL as it is. Completes a path alone by an address of this server: the URL that a client on this machine would ask for,
+ * under which its response is stored. Throws `OperationFault` `invalid` for a path where there are several routes, where the route
+ * has hosts, or where no address of a listener is one that clients can name.
  */
 function completeUrl(text: string, { routes, addresses }: Serving): string {
   const path = parsePath(text);
@@ -116,7 +116,7 @@ function completeUrl(text: string, { routes, addresses }: Serving): string {
   const insteadOf = (why: string, example: string) =>
     new OperationFault('invalid', `${why}: expected a whole URL such as "${example}${path}"`);
   if (hosts.length > 0) throw insteadOf(`the route is for ${hosts.join(', ')} only`, 'https://example.org');
-  // A listener for http beside one for https often does no more than redirect.
+  // A listener for http beside one for https often only redirects, so https is preferred.
   const named = addresses().filter(
     (address) => /^https?:/.test(address) && !/\/\/(?:0\.0\.0\.0|\[::\])(?::|$)/.test(address),
   );
@@ -125,7 +125,7 @@ function completeUrl(text: string, { routes, addresses }: Serving): string {
   throw insteadOf('no listener has an address that clients ask for', 'https://example.org');
 }
 
-/** The request of a client for a URL; undefined for what is no http or https URL. A Host among the fields replaces its authority. */
+/** Creates the request for a URL; undefined where that is no http or https URL. A Host among the fields replaces its authority. */
 function ownRequest(
   url: string,
   { method, fields, peer, receivedAt }: Pick<ProxyRequest, 'method' | 'fields' | 'peer' | 'receivedAt'>,
@@ -149,30 +149,30 @@ function ownRequest(
   };
 }
 
-/** The peer of requests of our own has no address. */
+/** The peer of Rangeway's own requests has no address. */
 const ourselves = { address: '', port: 0 };
 
-/** What is fetched with. */
+/** The parts that warming uses. */
 interface WarmingParts extends Serving {
-  /** Answers requests of our own, by the routes that serve now: access is not asked, limits of origins hold. */
+  /** Answers Rangeway's own requests by the active routes: no access rule applies, but the limits of origins do. */
   readonly handler: () => Handler;
   readonly clock: Clock;
 }
 
-/** The most URLs of one order. */
+/** Maximum number of URLs in one order. */
 export const maxUrls = 1000;
 
-/** So many are fetched at a time. */
+/** Number of URLs that are fetched at a time. */
 const CONCURRENT = 4;
 
-/** How often one is tried that finds the origin's places taken, and how long it waits each time, in milliseconds. */
+/** How often a URL is tried while Rangeway answers with 503, and the pause before each further try, in milliseconds. */
 const ATTEMPTS = 30;
 const PAUSE_MS = 1000;
 
 /**
- * Asks for each URL as a client would with GET, a few at a time, and reads what comes without keeping it. URLs of no route
- * are refused, as for every client: nothing else can be reached by this. Redirects are told, not followed. A path alone is
- * completed (see `completeUrl`). Throws `OperationFault` `invalid`.
+ * Requests each URL with GET as a client would, a few at a time, and discards the bodies. URLs without a route are refused as for
+ * every client, so nothing else can be reached. Redirects are reported, not followed. A path alone is completed (`completeUrl`).
+ * Rejects with `OperationFault` `invalid`.
  */
 async function warm({ urls, fields = [] }: WarmOrder, parts: WarmingParts): Promise<readonly WarmReport[]> {
   if (urls.length > maxUrls)
@@ -191,32 +191,32 @@ async function warm({ urls, fields = [] }: WarmOrder, parts: WarmingParts): Prom
 
 async function warmOne(url: string, fields: Fields, parts: WarmingParts): Promise<WarmReport> {
   for (let attempt = 1; ; attempt += 1) {
-    const report = await fetchOne(url, fields, parts);
-    // No place at the origin, or no patience of its own: it says to come back.
-    const isBusy = report.isBusy && attempt < ATTEMPTS;
-    if (!isBusy) return report.told;
+    const fetched = await fetchOne(url, fields, parts);
+    // Rangeway's own 503: a limit of the origin is reached, for example. It asks for another try.
+    const isBusy = fetched.isBusy && attempt < ATTEMPTS;
+    if (!isBusy) return fetched.report;
     await new Promise<void>((resolve) => void parts.clock.after(PAUSE_MS, resolve));
   }
 }
 
 interface Fetched {
-  readonly told: WarmReport;
+  readonly report: WarmReport;
   readonly isBusy: boolean;
 }
 
 async function fetchOne(url: string, fields: Fields, { handler, clock }: WarmingParts): Promise<Fetched> {
   const request = ownRequest(url, { method: 'GET', fields, peer: ourselves, receivedAt: clock.now() });
   if (request === undefined) {
-    return { told: reportOf(url, 0, undefined, 0, 'expected an http or https URL'), isBusy: false };
+    return { report: reportOf(url, 0, undefined, 0, 'expected an http or https URL'), isBusy: false };
   }
   const { status, fields: received, body, problem, onDelivered } = await handler()(request);
-  const { bytes, error } = await readAway(body);
+  const { bytes, error } = await discardBody(body);
   onDelivered?.({ bytesSent: bytes, complete: error === undefined, error });
   const cacheStatus = fieldValue(received, 'cache-status');
-  // A problem of our own is no response of the resource.
+  // An error of Rangeway's own is no response of the resource.
   const reason = problem?.detail ?? error?.message;
-  const told = reportOf(url, status, cacheStatus, problem === undefined ? bytes : 0, reason);
-  return { told, isBusy: status === 503 && problem !== undefined };
+  const report = reportOf(url, status, cacheStatus, problem === undefined ? bytes : 0, reason);
+  return { report, isBusy: status === 503 && problem !== undefined };
 }
 
 function reportOf(
@@ -229,8 +229,8 @@ function reportOf(
   return { url, status, cacheStatus, bytes, error };
 }
 
-/** Reads a body to its end; tells how much it was, and why it broke off. */
-async function readAway(body: Body) {
+/** Reads a body to its end. Returns its length in bytes, and the error where it broke off. */
+async function discardBody(body: Body) {
   if (body.kind !== 'stream') return { bytes: body.kind === 'none' ? 0 : body.sizeBytes, error: undefined };
   let bytes = 0;
   try {

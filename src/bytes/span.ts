@@ -1,6 +1,6 @@
 /**
- * Bytes as data: half-open spans, `start` inclusive and `end` exclusive, in safe integers; and sets of integers as sorted,
- * disjoint, non-adjacent spans: which bytes or blocks are there.
+ * Half-open spans of bytes, in safe integers; and sets of integers as sorted, disjoint, non-adjacent spans, which tell which
+ * bytes or blocks are present.
  */
 
 /** The bytes from `start` (inclusive) to `end` (exclusive); never negative, `start <= end`. */
@@ -9,18 +9,18 @@ export interface Span {
   readonly end: number;
 }
 
-/** How many bytes a span holds. */
+/** Returns how many bytes a span holds. */
 export function spanSize(span: Span): number {
   return span.end - span.start;
 }
 
-/** The bytes of one block; the last block of a representation ends where the representation does. */
+/** Returns the bytes of one block; the last block of a representation ends where the representation does. */
 export function spanOfBlock(index: number, blockSizeBytes: number, sizeBytes: number): Span {
   const start = index * blockSizeBytes;
   return { start, end: Math.min(start + blockSizeBytes, sizeBytes) };
 }
 
-/** A set that grows. Operations are linear in the number of spans at most; look-ups are logarithmic. */
+/** A mutable set of integers. Operations are at most linear in the number of spans; look-ups are logarithmic. */
 export class SpanSet implements Iterable<Span> {
   #spans: Span[] = [];
   #size = 0;
@@ -29,7 +29,7 @@ export class SpanSet implements Iterable<Span> {
     for (const span of spans) this.add(span);
   }
 
-  /** The integers of `[0, end)` that pass a test. */
+  /** Returns the integers of `[0, end)` that pass a test. */
   static where(end: number, isIn: (position: number) => boolean): SpanSet {
     const set = new SpanSet();
     for (let position = 0; position < end; position += 1) {
@@ -38,7 +38,7 @@ export class SpanSet implements Iterable<Span> {
     return set;
   }
 
-  /** Adds all that lies in `[start, end)`. */
+  /** Adds all integers of `[start, end)`. */
   add({ start, end }: Span): void {
     if (start >= end) return;
     // All spans that overlap or touch the new one become one with it.
@@ -54,7 +54,7 @@ export class SpanSet implements Iterable<Span> {
     this.#spans.splice(from, to - from, merged);
   }
 
-  /** Takes all that lies in `[start, end)` out. */
+  /** Removes all integers of `[start, end)`. */
   remove({ start, end }: Span): void {
     if (start >= end) return;
     this.#spans = this.#spans.flatMap((span) => {
@@ -71,14 +71,14 @@ export class SpanSet implements Iterable<Span> {
     return span !== undefined && span.start <= position;
   }
 
-  /** Whether all of `[start, end)` is in the set; an empty span always is. */
+  /** Checks whether all of `[start, end)` is in the set; true for an empty span. */
   hasAll({ start, end }: Span): boolean {
     if (start >= end) return true;
     const span = this.#spans[this.#firstEndingAfter(start)];
     return span !== undefined && span.start <= start && span.end >= end;
   }
 
-  /** The first part of `[start, end)` that is not in the set, as far as it goes on; undefined when all is there. */
+  /** Returns the first run of `[start, end)` that is not in the set; undefined when all of it is in the set. */
   firstMissing({ start, end }: Span): Span | undefined {
     const at = this.#firstEndingAfter(start);
     const span = this.#spans[at];
@@ -88,13 +88,13 @@ export class SpanSet implements Iterable<Span> {
     return { start: from, end: Math.min(end, next?.start ?? end) };
   }
 
-  /** The end of the run that `position` lies in; `position` itself when it is not in the set. */
+  /** Returns the end (exclusive) of the run that `position` lies in; `position` itself when it is not in the set. */
   endOfRun(position: number): number {
     const span = this.#spans[this.#firstEndingAfter(position)];
     return span !== undefined && span.start <= position ? span.end : position;
   }
 
-  /** The first integer of the set that is greater than `position`; undefined when there is none. */
+  /** Returns the first integer of the set that is greater than `position`; undefined when there is none. */
   firstAfter(position: number): number | undefined {
     const span = this.#spans[this.#firstEndingAfter(position + 1)];
     return span === undefined ? undefined : Math.max(span.start, position + 1);

@@ -1,6 +1,6 @@
 /**
- * What the cache answers: a representation, whose bytes can be read at any offset and whose length may come later, or a
- * response of the origin that is passed on. Delivery makes the HTTP response of it.
+ * The answer of the cache to one request: a representation, readable at any offset, whose length may become known later; or a
+ * response of the origin that is passed on. Delivery makes the HTTP response from it.
  */
 
 import type { Span } from '../bytes/span.ts';
@@ -9,17 +9,17 @@ import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 import type { CacheStatus } from '../semantics/cache-status.ts';
 
-/** How an answer came about, in the words of RFC 9211. */
+/** How an answer came about, in the terms of RFC 9211. */
 export interface AnswerFacts {
   readonly outcome: 'hit' | 'stale' | 'revalidated' | 'miss' | 'uncacheable';
-  /** Why it is not a hit, or why it is uncacheable. */
+  /** Why the answer is not a hit, or is not stored. */
   readonly reason: string | undefined;
-  /** The fields and cookies that kept a stored response from this request because it was for equal requests only, if one was. */
+  /** Set where a stored response was for equal requests only: the fields and cookies in which this request differs. */
   readonly apartBy?: readonly string[] | undefined;
-  /** Whether it came with a flight that another request had started. */
+  /** Whether the answer came from a flight that another request started. */
   readonly collapsed: boolean;
   readonly status: CacheStatus;
-  /** Bytes of body that the origin sent because of this request, until now. */
+  /** Bytes of body that the origin has sent because of this request so far. */
   readonly originBytes: () => number;
 }
 
@@ -29,68 +29,69 @@ export type Answer = AnswerFacts &
     | {
         readonly kind: 'representation';
         readonly representation: Representation;
-        /** Whether the origin's Age is to be replaced, because this is a reuse (RFC 9111 §5.1). */
+        /** Whether the response is reused, so that the origin's Age must be replaced (RFC 9111 §5.1). */
         readonly isReuse: boolean;
       }
     | { readonly kind: 'relay'; readonly relay: Relay }
   );
 
 /**
- * Reads the bytes of one representation at any offset. Where nothing but its readers keeps the bytes of a fill, those
- * before the last offset that was asked for may be gone: reading them throws `ProxyError` `bytes_gone`.
+ * Reads the bytes of one representation at any offset. A fill that is not stored keeps bytes only for its readers. Bytes before
+ * the last requested offset may be gone then: reading them throws `ProxyError` `bytes_gone`.
  */
 export interface ByteReader {
-  /** Bytes from `offset` (inclusive) on, at most up to `end` (exclusive), that are in memory now; undefined when there are none. */
+  /** Returns bytes from `offset` (inclusive), at most up to `end` (exclusive), in the same tick; undefined when none are available. */
   peek(offset: number, end: number): Uint8Array | undefined;
   /**
-   * At least one byte from `offset` on and at most up to `end`, waiting for it where it has to come first. Undefined
-   * when the representation turns out to end at `offset`. Throws `ProxyError`, `client_gone` once the reader is closed.
+   * Returns at least one byte from `offset`, at most up to `end` (exclusive); waits until one is available. Undefined when the
+   * representation turns out to end at `offset`. Throws `ProxyError`, `client_gone` once the reader is closed.
    */
   read(offset: number, end: number): Promise<Uint8Array | undefined>;
   /**
-   * Has the system put `head`, and then bytes from `offset` on, up to `end` (exclusive), into a socket (its descriptor) that
-   * waits for nothing; gives how many of both, together, that took: 0 where the bytes cannot be moved. Absent where none ever
-   * are. Does not throw.
+   * Has the system put `head`, and then bytes from `offset` up to `end` (exclusive), into a non-blocking socket (its descriptor).
+   * Returns how many bytes of both together the socket took; 0 where the bytes cannot be moved. Absent where bytes are never
+   * moved. Does not throw.
    */
   move?(socket: number, head: Uint8Array, offset: number, end: number): number;
-  /** Takes back bytes that `peek` or `read` gave and that nothing reads any more (`StoredEntry.giveBack`). Absent where none are lent. */
+  /** Takes back a lent buffer of `peek` or `read` that is not read any more (`StoredEntry.giveBack`). Absent where none are lent. */
   giveBack?(bytes: Uint8Array): void;
-  /** Gives back what the reader holds and ends its waiting; may be called more than once. */
+  /** Releases what the reader holds, and ends a pending `read`. May be called more than once. */
   close(): void;
 }
 
-/** One selected representation, stored or on its way from the origin, held for one request until it is closed. */
+/** A selected representation, stored or arriving from the origin, held for one request until it is closed. */
 export interface Representation {
   readonly response: StoredResponse;
-  /** The name of the generation that its bytes are of; undefined where they are not told apart by it. */
+  /** The name of the generation that the bytes belong to; undefined where the bytes have no such name, as a part of a fragment. */
   readonly generation?: string | undefined;
-  /** The length of the whole; undefined as long as it is not known. */
+  /** Length in bytes; undefined while it is unknown. */
   readonly sizeBytes: number | undefined;
-  /** Bytes in memory now, without opening. */
+  /** Returns bytes as `ByteReader.peek`, without opening. */
   peek(offset: number, end: number): Uint8Array | undefined;
-  /** As `peek`, but only what need not be read first. Absent where nothing is stored in a file. */
+  /** As `peek`, but only bytes that are in memory already: no file is read. Absent where nothing is stored in a file. */
   peekKept?(offset: number, end: number): Uint8Array | undefined;
-  /** Whether the system can send all bytes of a span from a file now. Absent where nothing is stored in a file. */
+  /** Checks whether the system can send all bytes of a span from a file now. Absent where nothing is stored in a file. */
   canMove?(span: Span): boolean;
-  /** Has the system send bytes of which `canMove` has just told (`StoredEntry.move`). */
+  /** Has the system send a span, in the tick in which `canMove` returned true for it (`StoredEntry.move`). */
   move?(socket: number, head: Uint8Array, span: Span): number;
-  /** Takes back bytes that `peek` gave and that nobody reads any more (`StoredEntry.giveBack`). */
+  /** Takes back lent buffers of `peek` that are not read any more (`StoredEntry.giveBack`). */
   giveBack?(chunks: readonly Uint8Array[]): void;
   /**
-   * Opens it for reading these spans, in this order, and nothing else. Throws the signal's reason, or `ProxyError`:
-   * `bytes_gone` when it is not there any more, or when what is stored at the first byte is damaged.
+   * Opens the representation for reading these spans, in this order, and no other bytes. Throws the signal's reason, or
+   * `ProxyError`: `bytes_gone` when the bytes are gone, or when the first one is damaged and cannot be fetched again.
    */
   open(spans: readonly Span[], signal: AbortSignal): Promise<ByteReader>;
   /**
-   * Waits until the length is known or, earlier, the bytes before `end` are there, and tells true; or false as soon as
-   * there is no sense in waiting, because bytes that go by are not kept. Throws `ProxyError`, or the signal's reason.
+   * Waits until the length is known or, earlier, a transfer has reached `end`; returns true then. Returns false as soon as
+   * arriving bytes are not stored: those that arrive while a request waits would be lost. Throws `ProxyError`, or the signal's
+   * reason.
    */
   whenPresent(end: number, signal: AbortSignal): Promise<boolean>;
-  /** Tells that nothing more will be asked of it. What it was opened for is read on. */
+  /** Releases the representation. Readers that it opened go on. */
   close(): void;
 }
 
-/** The same representation under a head that has been freshened since it was opened. */
+/** Returns the representation with another head: one that was freshened since the representation was made. */
 export function withResponse(representation: Representation, response: StoredResponse): Representation {
   return new UnderResponse(representation, response);
 }
@@ -143,7 +144,7 @@ class UnderResponse implements Representation {
   }
 }
 
-/** The same representation with more fields in its head, which take the place of those of their names. */
+/** Returns the representation with more fields in its head; they replace the fields of the same names. */
 export function withMoreFields(representation: Representation, more: Fields): Representation {
   if (more.length === 0) return representation;
   const { response } = representation;
@@ -151,13 +152,13 @@ export function withMoreFields(representation: Representation, more: Fields): Re
   return withResponse(representation, { ...response, fields: [...withoutFields(response.fields, names), ...more] });
 }
 
-/** A response passed on as it comes from the origin; its bytes can be read once, from the first to the last. */
+/** A response that is passed on as it arrives from the origin. Its bytes can be read once, in order. */
 export interface Relay {
   readonly response: OriginResponse;
   readonly requestAt: number;
   readonly responseAt: number;
-  /** Whether the origin was sent the client's Range and preconditions, so that they have been answered already. */
+  /** Whether the origin got the client's Range and preconditions, and so has evaluated them. */
   readonly evaluated: boolean;
-  /** Of the response to a HEAD: whether the response to a GET may be stored, so that ranges of it can be had. */
+  /** For a HEAD only: whether the response to a GET may be stored, so that ranges of it can be served. */
   readonly isStorable?: boolean | undefined;
 }

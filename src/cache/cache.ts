@@ -1,7 +1,7 @@
 /**
- * Answers requests from the store and the origin. Read this first: each method is one step of the road, and the rooms
- * follow it. `lookup/` chooses a stored response, `collapse/` joins requests for the same key, `fetch/` asks the origin,
- * `fill/` takes its bytes into a generation, `read/` reads stored bytes, `answers/` makes the answer.
+ * Answers requests from the store and the origin. Read this file first, then the folders in this order: `lookup/` chooses a
+ * stored response, `collapse/` lets requests for the same key share a flight, `fetch/` asks the origin, `fill/` takes its bytes
+ * into a generation, `read/` reads stored bytes, `answers/` makes the answer.
  */
 
 import { hasField } from '../http/fields.ts';
@@ -46,34 +46,34 @@ import { PeerFetch } from './peers/peer-fetch.ts';
 
 /** Answers requests from the store and the origin. */
 export interface Cache {
-  /** What a request gets; in the same tick when memory has it. Throws or rejects with `ProxyError`. */
+  /** Answers a request; in the same tick when it is a hit in memory. Throws or rejects with `ProxyError`. */
   answer(inquiry: Inquiry): Answer | Promise<Answer>;
-  /** What it answers from. */
+  /** The store that the cache answers from. */
   readonly store: Pick<Store, 'peek' | 'blockSizeBytes'>;
-  /** Makes a stored entry readable for a request; a block that turns out to be damaged is fetched again. */
+  /** Returns a stored entry as a representation for a request. A block that turns out to be damaged is fetched again. */
   present(entry: StoredEntry, inquiry: Inquiry): Representation;
-  /** What the origin says, for a request whose stored bytes cannot be read now. Rejects with `ProxyError`. */
+  /** Passes on a request whose stored bytes cannot be read now. Rejects with `ProxyError`. */
   passBy(inquiry: Inquiry): Promise<Answer>;
-  /** What `answer` would do now. Asks nothing of the origin and changes nothing. */
+  /** Explains what `answer` would do now. Sends nothing to the origin and changes nothing. */
   explain(inquiry: Inquiry): Promise<Explained>;
-  /** Removes or expires what is stored or under way, in all processes: see `purge`. Tells how much it was. */
+  /** Removes or expires entries and running flights, in all processes; returns the count: see `purge`. */
   purge(order: CachePurge): Promise<number>;
   /**
-   * What a request of another process gets here, which has been told that this one has the lease of its key. Undefined where
-   * it has not. `given` is what the request has been given a part of. Rejects with `ProxyError`, or the signal's reason.
+   * Answers a request of a peer that believes this process to hold the lease of the key. Undefined where it does not hold it.
+   * `given` names the version that the client already has a part of. Rejects with `ProxyError`, or the signal's reason.
    */
   answerPeer(inquiry: Inquiry, given?: Version): Promise<PeerAnswer | undefined>;
-  /** The transfers that are running. */
+  /** Returns the running fills of this process. */
   listFills(): readonly RunningFill[];
-  /** Ends a transfer, and cuts off who reads it. Tells whether it was running here. */
+  /** Stops a fill; clients reading it are disconnected. Returns whether it was running here. */
   stopFill(id: string): boolean;
-  /** Learns what another process tells. Resolves when nothing is given or stored any more that this forbids. */
+  /** Applies an invalidation message of another process. Resolves when nothing that it forbids is served or stored any more. */
   heed(news: InvalidationMessage): Promise<void>;
-  /** Cuts off what is still under way between store and origin, and waits until it has ended. */
+  /** Stops all flights, and waits until they have ended. */
   close(): Promise<void>;
 }
 
-/** What a cache is made of. */
+/** The dependencies of a cache. */
 export type CacheContext = Omit<ExchangeContext, 'unread' | 'unshared' | 'refusals' | 'telling'>;
 
 /** Creates the cache over a store. */
@@ -81,7 +81,7 @@ export function createCache(context: CacheContext): Cache {
   return new StoreCache(context);
 }
 
-/** Of how many keys it is known how often they were asked for. */
+/** The largest number of keys whose uses are counted. */
 const MAX_COUNTED_KEYS = 100_000;
 
 class StoreCache implements Cache {
@@ -179,27 +179,27 @@ class StoreCache implements Cache {
       case 'refuse':
         throw new ProxyError('not_in_cache');
       case 'pass':
-        return keptApart(this.#passer.pass(inquiry, step.plan.reason, step.reason), step.plan);
+        return withApartBy(this.#passer.pass(inquiry, step.plan.reason, step.reason), step.plan);
       case 'fetch':
-        return keptApart(step.isAlone ? this.#lead(inquiry, step.plan) : this.#fetch(inquiry, step.plan), step.plan);
+        return withApartBy(step.isAlone ? this.#lead(inquiry, step.plan) : this.#fetch(inquiry, step.plan), step.plan);
     }
   }
 
-  /** Fetches under the lease of the key: at once where this process has it, or there is no other. */
+  /** Fetches under the lease of the key: at once where this process holds it or is the only one, otherwise through the holder. */
   #fetch(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const right = this.#context.fleet.acquire(inquiry.key, inquiry.request.signal);
     if (!(right instanceof Promise) && right.kind === 'ours') return this.#joinOrLead(inquiry, plan, right.lease);
     return this.#peerFetch.ask(inquiry, right).then((answer) => answer ?? this.#goAlone(inquiry, plan));
   }
 
-  /** To the origin for this request alone, where what comes for others is nothing for it, or none can tell who fetches. */
+  /** Goes to the origin for this request alone: the responses of the key are not shared, or no lease could be had. */
   #goAlone(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const why = this.#unshared.why(inquiry.key, this.#context.clock.now());
     if (plan.kind === 'fill' && why === 'personal' && isPlain(inquiry)) return this.#lead(inquiry, plan);
     return this.#passer.pass(inquiry, plan.reason, why === undefined ? 'lease-unavailable' : 'unshared');
   }
 
-  /** See `AnswerUnder`. A request that has waited for a lease has been counted as a use where it came. */
+  /** See `AnswerUnder`. The request counts as admitted: its use was counted before it waited for the lease. */
   async #answerUnder(lease: Lease, inquiry: Inquiry, given?: Version): Promise<Answer | undefined> {
     try {
       const entries = await this.#context.store.find(inquiry.key);
@@ -228,8 +228,8 @@ class StoreCache implements Cache {
   }
 
   /**
-   * Waits for what others have started for this key; where that does not serve this request, starts a flight. Gives the lease
-   * back; the flight has it by itself.
+   * Waits for running flights of the key, one after another. Where none serves this request, starts one, or passes a HEAD on.
+   * Releases the lease: each flight holds it for itself.
    */
   async #joinOrLead(inquiry: Inquiry, first: FetchPlan, lease: Lease): Promise<Answer> {
     let plan = first;
@@ -243,7 +243,7 @@ class StoreCache implements Cache {
         const joined = isJoined ? await this.#fetched.answer(arrival, inquiry, plan, true) : undefined;
         if (joined !== undefined) return joined;
         if (arrival.kind === 'generation') apartBy = new RequestMatcher(inquiry).apartBy(arrival.generation.response);
-        // What was waited for was not for this request; what is may have been stored meanwhile.
+        // The result does not serve this request, but a response that does may have been stored meanwhile.
         const again = this.#plan(await this.#context.store.find(inquiry.key), inquiry);
         if (again.kind === 'hit' || again.kind === 'fragment') return this.#hit(again, inquiry);
         plan = again;
@@ -269,11 +269,11 @@ class StoreCache implements Cache {
     const arrival = await this.#fly(inquiry, candidate).lead(inquiry);
     if (arrival.kind === 'unusable') return await this.#passer.pass(inquiry, plan.reason, arrival.reason);
     const answer = await this.#fetched.answer(arrival, inquiry, plan, false);
-    // An error was put aside for a stale response that cannot be given any more.
+    // The flight dropped an error status in favour of a stale response, which may no longer be served: ask again.
     return answer ?? (await this.#passer.pass(inquiry, plan.reason, 'status'));
   }
 
-  /** A HEAD goes to the origin as it is; where that fails, it gets what a GET would. */
+  /** Passes a HEAD on. Where the origin fails, by an error or a status, it gets the stale response that a GET would get. */
   async #passHead(inquiry: Inquiry, plan: FetchPlan): Promise<Answer> {
     const passed = await this.#passer.pass(inquiry, plan.reason, 'method').catch(toProxyError);
     const failure = passed instanceof ProxyError ? passed : failedStatus(passed);
@@ -285,7 +285,7 @@ class StoreCache implements Cache {
     return stale ?? (isFetched ? await this.#fetchForHead(inquiry, plan, passed) : passed);
   }
 
-  /** Fetches the body whose length the origin has not told a HEAD; where that fails, the HEAD gets what the origin has told. */
+  /** Fetches the body, because the response to the HEAD had no length. Falls back to that response where the fetch fails. */
   async #fetchForHead(inquiry: Inquiry, plan: FetchPlan, passed: Answer): Promise<Answer> {
     try {
       return await this.#lead(inquiry, plan);
@@ -306,15 +306,15 @@ class StoreCache implements Cache {
   }
 }
 
-/** Whether the origin has answered a HEAD without the length of a body that may be stored. */
+/** Whether the response to a HEAD has no length, although the response to a GET may be stored. */
 function lacksLength(answer: Answer): boolean {
   if (answer.kind !== 'relay' || answer.relay.isStorable !== true) return false;
   const { status, fields } = answer.relay.response;
   return status === 200 && !hasField(fields, 'content-length');
 }
 
-/** Notes with an answer what kept a stored response from its request, if anything did. */
-function keptApart(answer: Promise<Answer>, plan: FetchPlan): Promise<Answer> {
+/** Adds to an answer the names that kept a stored response from its request, if there are any. */
+function withApartBy(answer: Promise<Answer>, plan: FetchPlan): Promise<Answer> {
   const apartBy = plan.kind === 'fill' ? plan.apartBy : undefined;
   return apartBy === undefined ? answer : answer.then((given) => ({ ...given, apartBy }));
 }

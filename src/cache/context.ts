@@ -1,4 +1,4 @@
-/** What all parts of the cache work with: the store, the clock, the other processes, and what is shared by all keys. */
+/** The dependencies that all parts of the cache share: the store, the clock, the fleet, and the state that covers all keys. */
 
 import type { Clock } from '../http/clock.ts';
 import type { LogThrottle } from '../store/log-throttle.ts';
@@ -9,23 +9,23 @@ import type { Fleet } from './fleet.ts';
 import type { HitForPassKeys, NotStoredReasons } from './lookup/hit-for-pass.ts';
 import type { ByteBudget } from './read/read-ahead.ts';
 
-/** What is passed in. */
+/** The dependencies of an exchange with the origin. */
 export interface ExchangeContext {
   readonly store: Store;
   readonly clock: Clock;
   readonly emit: Emit;
   /** The other processes that share the store. */
   readonly fleet: Fleet;
-  /** Bytes held for the readers of a transfer that the store no longer takes. */
+  /** Bytes held in memory for the readers of a fill that the store no longer takes. */
   readonly windowBytes: number;
-  /** What all readers together may have read before it is asked for. */
+  /** Bytes that all readers together may have read ahead. */
   readonly readAhead: ByteBudget;
-  /** The transfers of each client that no client reads. */
+  /** Counts the unread transfers of each client. */
   readonly unread: UnreadTransfers;
-  /** Told of keys whose responses turn out not to be for sharing. */
+  /** Remembers keys whose responses turned out not to be shareable. */
   readonly unshared: HitForPassKeys;
-  /** Told why responses are not stored. */
+  /** Remembers why responses were not stored. */
   readonly refusals: NotStoredReasons;
-  /** Says how loudly it is told that the store takes no more. */
+  /** Chooses the log level of repeated warnings: a store that refuses bytes, a stored Set-Cookie. */
   readonly telling: LogThrottle;
 }

@@ -1,7 +1,7 @@
 /**
- * Several processes that share a store, as the cache of one of them sees the others: which may exchange with the origin for a
- * key (the lease), what it answers for the others, and which invalidations all of them have to apply. `src/fleet`
- * implements this over sockets. A version names the bytes that a reader was given, so that another process can go on with them.
+ * The processes that share a store, as the cache of one of them sees the others: leases decide which process may exchange with
+ * the origin for a key, the holder answers for the others, and invalidation messages reach all. `src/fleet` implements this
+ * over sockets. A version names the bytes that a reader has got, so that another process can continue with the same bytes.
  */
 
 import type { StoredResponse } from '../http/stored-response.ts';
@@ -12,34 +12,34 @@ import type { Inquiry } from './inquiry.ts';
 import type { NotStoredReason, PassReason } from './lookup/hit-for-pass.ts';
 
 /**
- * The right to fill or revalidate one key, until it is given back. One process at a time has it, and may have it many times
- * over; it is given back with the last of them. A second `release` does nothing.
+ * The right to fill or revalidate one key, until it is released. One process at a time has it. That process may take it several
+ * times; the last `release` gives it back. A second `release` of the same object does nothing.
  */
 export interface Lease {
   release(): void;
 }
 
-/** What the process that has a lease says to a request of another one. */
+/** The answer of the holder of a lease to a request of another process. */
 export interface PeerAnswer {
-  /** Undefined where the request is to go its own way: what comes for the others is nothing for it. */
+  /** Undefined where the request must go to the origin by itself: the responses of the key are not shared. */
   readonly answer: Answer | undefined;
-  /** What has turned out about the key there. */
+  /** What the holder has learnt about the key. */
   readonly unshared: PassReason | undefined;
   readonly refusal: NotStoredReason | undefined;
 }
 
-/** Another process that has the lease of a key. */
+/** Another process that holds the lease of a key. */
 export interface Holder {
   /**
-   * What a request gets of it: a representation, whose bytes come as they arrive there, or a response for this request
-   * alone. Undefined when it turns out not to have the lease, or to serve by other rules: then the lease is to be asked for
-   * again. `version` is what the request has been given a part of already. Rejects with `ProxyError`, or with `HolderLost`,
-   * as everything does that has to do with what it has answered, once that process cannot be reached any more.
+   * Answers a request: with a representation, whose bytes come as they arrive at the holder, or with a response for this request
+   * alone. Undefined when the process does not hold the lease, or serves another configuration: the caller must acquire the lease
+   * again. `version` names the version that the client already has a part of. Rejects with `ProxyError`, or with `HolderLost`
+   * when the process cannot be reached. Every later call on the answer may reject with `HolderLost` too.
    */
   answer(inquiry: Inquiry, version?: Version): Promise<PeerAnswer | undefined>;
 }
 
-/** The process that was asked has died, or does not react: what it was to bring has to come from elsewhere. */
+/** The holder has died, or does not react: the bytes must come from elsewhere. */
 export class HolderLost extends Error {
   readonly holder: Holder;
 
@@ -50,15 +50,15 @@ export class HolderLost extends Error {
   }
 }
 
-/** Who may exchange with the origin for a key. */
+/** The result of acquiring a lease: this process may exchange with the origin for the key, or the holder answers. */
 export type Right =
   | { readonly kind: 'ours'; readonly lease: Lease }
   | { readonly kind: 'theirs'; readonly holder: Holder };
 
-/** What the caches of all processes have to know at once. */
+/** A message that the caches of all processes apply at once. */
 export type InvalidationMessage =
   | { readonly kind: 'store'; readonly change: StoreChange }
-  /** What is running for these is not to be stored or joined; what is stored has been seen to. */
+  /** Flights of these keys and tags must neither be stored nor joined. The sender removes the stored entries. */
   | {
       readonly kind: 'invalidated';
       readonly keys: readonly string[];
@@ -66,45 +66,46 @@ export type InvalidationMessage =
       readonly tags: readonly string[];
       readonly patterns?: readonly KeyPattern[] | undefined;
       /**
-       * Set where what is stored has not been removed but expired, in epoch milliseconds: what is running for it stays, and
-       * is validated before it is given to those who come later.
+       * Set where stored entries are expired instead of removed, in epoch milliseconds: flights go on and are stored, but their
+       * responses are validated before later requests get them.
        */
       readonly expiredAt?: number | undefined;
     };
 
-/** The other processes. */
+/** The other processes that share the store. */
 export interface Fleet {
   /**
-   * In the same tick where there are no others, and where this process has the lease already. `lost` is who had it and
-   * cannot be reached. Rejects with the signal's reason, or where nobody can tell who has it.
+   * Acquires the lease, or returns its holder; in the same tick where there are no other processes, or this one already has the
+   * lease. `lost` is the holder that could not be reached. Rejects with the signal's reason, or when the supervisor that keeps
+   * the leases cannot be asked.
    */
   acquire(key: string, signal: AbortSignal, lost?: Holder): Right | Promise<Right>;
   /**
-   * The lease once more, where this process has it; undefined where it has not. A promise while it asks for it, because
-   * others may know already that it has got it.
+   * Takes the lease once more where this process has it; undefined where it does not. A promise while this process is asking
+   * for it, because other processes may already know that it was granted.
    */
   hold(key: string): Lease | undefined | Promise<Lease | undefined>;
-  /** Tells all others. Resolves when each of them that lives has heeded it; never rejects. */
+  /** Sends a message to all other processes. Resolves when each one that lives has applied it; never rejects. */
   tell(news: InvalidationMessage): Promise<void>;
 }
 
 const freeLease: Lease = { release: () => undefined };
 const ours: Right = { kind: 'ours', lease: freeLease };
 
-/** A process that shares its store with no other. */
+/** The fleet of a process that shares its store with no other. */
 export const noFleet: Fleet = { acquire: () => ours, hold: () => freeLease, tell: async () => undefined };
 
-/** Names the bytes of a representation. Plain data. */
+/** Identifies the bytes of a representation. Plain data. */
 export interface Version {
-  /** Its name in the store, where it has one. */
+  /** The name of the generation in the store, where there is one. */
   readonly generation: string | undefined;
-  /** The strong validator that it has, ours or the origin's; undefined for a part, which is named like its whole. */
+  /** Strong validator, Rangeway's or the origin's; undefined for any status but 200: a 206 has the validator of its whole. */
   readonly validator: string | undefined;
-  /** The length of the whole, where it is known. */
+  /** Length of the whole, where it is known. */
   readonly sizeBytes: number | undefined;
 }
 
-/** The version of a representation as it is known now. */
+/** Returns the version of a representation; `now` is in epoch milliseconds. */
 export function representationVersion({ response, sizeBytes, generation }: Versioned, now: number): Version {
   return { generation, validator: response.status === 200 ? validatorOf(response, now) : undefined, sizeBytes };
 }
@@ -115,39 +116,39 @@ function validatorOf(response: StoredResponse, now: number): string | undefined 
   return isStrong ? tag : strongValidator(response, now);
 }
 
-/** What a version is told by. */
+/** The parts of a representation that its version is made from. */
 export type Versioned = Pick<Representation, 'response' | 'sizeBytes' | 'generation'>;
 
 /**
- * Whether two versions are the same bytes: one generation, or two that the same strong validator names (RFC 9110 §8.8.1), and
- * whose lengths do not say the contrary.
+ * Checks whether two versions are the same bytes: they have the same generation, or the same strong validator (RFC 9110 §8.8.1)
+ * and no different lengths.
  */
 export function isSameVersion(a: Version, b: Version): boolean {
   if (a.generation !== undefined && a.generation === b.generation) return true;
   return a.validator !== undefined && a.validator === b.validator && !hasOtherLength(a, b);
 }
 
-/** Whether two versions cannot be the same bytes, for there are more of one. */
+/** Checks whether two versions have known and different lengths, so that they cannot be the same bytes. */
 export function hasOtherLength(a: Version, b: Version): boolean {
   return a.sizeBytes !== undefined && b.sizeBytes !== undefined && a.sizeBytes !== b.sizeBytes;
 }
 
 /**
- * Keys of one path, whatever the authority: they begin with `start`, which ends before the authority, and have `rest` from the
- * first slash after it on.
+ * The keys of one path under any authority. They begin with `start`, which ends before the authority. From the first slash after
+ * `start`, they continue with `rest`.
  */
 export interface KeyPattern {
   readonly start: string;
   readonly rest: string;
-  /** Whether more may follow after `rest`. */
+  /** Whether more may follow `rest`. */
   readonly isPrefix: boolean;
 }
 
-/** Whether a key is one of a pattern. */
+/** Checks whether a key matches a pattern. */
 export function hasPattern(key: string, { start, rest, isPrefix }: KeyPattern): boolean {
   if (!key.startsWith(start)) return false;
   const at = key.indexOf('/', start.length);
   const end = at + rest.length;
-  // Behind `#` stands another spelling of the same path (see `targetKeys`).
+  // After `#` follows another spelling of the same path (see `targetKeys`).
   return at >= 0 && key.startsWith(rest, at) && (isPrefix || key.length === end || key[end] === '#');
 }

@@ -1,7 +1,7 @@
 /**
- * A request as the cache sees it: its keys, its origin, and the policy of its route, which says what may be stored, whether a
- * transfer goes on when its readers have left, and which responses get an entity tag of our own. Also what the request asks
- * for: a part or the whole, and on which conditions (RFC 9110 §13, §14).
+ * An inquiry: a request as the cache sees it, with its keys, its origin, and the policy of its route. The policy decides what may
+ * be stored, which fills go on without readers, and which responses get an entity tag made by Rangeway. Also reads the ranges and
+ * preconditions of an inquiry (RFC 9110 §13, §14).
  */
 
 import { type Fields, fieldLines, fieldValue, hasField, withoutFields } from '../http/fields.ts';
@@ -19,64 +19,64 @@ import type { StoringPolicy } from '../semantics/storing.ts';
 import { parseEntityTag, strongValidator } from '../semantics/validator.ts';
 import type { VariantPolicy } from '../semantics/vary.ts';
 
-/** What of a request tells stored responses apart, besides what Vary nominates. */
+/** The parts of a request that distinguish stored responses, besides the fields that Vary nominates. */
 interface KeyPolicy extends VariantPolicy {
-  /** Which query parameters are in the key. The origin is sent all of them. */
+  /** The query parameters that are part of the key. The origin gets all parameters. */
   readonly query: QuerySelection;
 }
 
-/** What the operator decided about caching for a route. The rules of the RFCs say what they need of it. */
+/** The operator's settings for caching on a route. The modules of `semantics/` define the parts that they need. */
 export interface CachePolicy extends StoringPolicy, StalePolicy {
-  /** Whether anything may be stored or reused at all. */
+  /** Whether the route stores and reuses responses at all. */
   readonly isEnabled: boolean;
   readonly key: KeyPolicy;
-  /** Which parts of a request tell who asks, for responses that do not state that they are for all. */
+  /** Which parts of a request identify its client, for responses that do not state that they are for all. */
   readonly identityFields: IdentityRules;
-  /** Which requests go past the cache: nothing stored is used for them, and nothing of theirs is stored. */
+  /** Which requests bypass the cache: they get no stored response, and their responses are not stored. */
   readonly bypass: BypassConditions;
-  /** How often a key must have been asked for lately before its response is stored; 1 stores it at once. */
+  /** How many recent uses of a key are required before its response is stored; 1 stores it at once. */
   readonly storeAfterUses: number;
-  /** How long a generation that was replaced is kept for clients that resume with its validator; 0 for not at all. */
+  /** How long a replaced generation is pinned for clients that resume with its validator; 0 for not at all. */
   readonly pinSeconds: number;
-  /** Which responses get a strong entity tag of our own. */
+  /** Which responses get a strong entity tag made by Rangeway. */
   readonly ownEntityTags: OwnTagPolicy;
-  /** Whether the SHA-256 of what is stored is wanted. */
+  /** Whether the SHA-256 of stored bodies is computed. */
   readonly wantsDigest: boolean;
-  /** What becomes of transfers, and which are started. */
+  /** Which fills are started, and which go on without readers. */
   readonly fill: FillPolicy;
-  /** Whether a body that ends with its connection is taken for whole. */
+  /** Whether a body that ends with its connection counts as complete (`store`), or may be truncated and is not stored (`relay`). */
   readonly closeDelimited: 'relay' | 'store';
 }
 
-/** A request, where its answer may come from, and under which rules. */
+/** A request, its keys and origin, and the policy of its route. */
 export interface Inquiry {
   readonly request: ProxyRequest;
-  /** Names the target as it was sent. */
+  /** The key of the target as it was sent. */
   readonly key: string;
-  /** Names the target in its normal form: the same for all its spellings. */
+  /** The key of the normalised target: the same for all spellings. */
   readonly normalKey: string;
-  /** Scheme and authority of the target URI, in normal form: `https://example.com`. */
+  /** Normalised scheme and authority of the target URI: `https://example.com`. */
   readonly uriOrigin: string;
-  /** Both keys of a target of the same scheme and authority, whatever its route; undefined when it has none. */
+  /** Returns both keys of a target of the same scheme and authority, on any route; undefined when no route serves it. */
   readonly keysOf: (target: string) => Pick<Inquiry, 'key' | 'normalKey'> | undefined;
   readonly policy: CachePolicy;
   readonly origin: Origin;
-  /** On whose account it is asked: a name of the client, for those who limit what one may cost. */
+  /** The name of the client that is charged for the request, for limits per client. */
   readonly client: string;
-  /** What is known of the origin's ranges. */
+  /** What is known of the origin's support for ranges. */
   readonly rangeAbility: RangeAbility;
-  /** What the origin is asked for: target and fields, the client's Range and preconditions among them. */
+  /** Target and fields of the request to the origin. The fields include the client's Range and preconditions. */
   readonly originTarget: string;
   readonly originFields: Fields;
-  /** Whether it is asked on nobody's behalf: no client reads what comes. */
+  /** Set for a background revalidation: no client reads the response. */
   readonly isUnattended?: true;
-  /** What told the trace of the request that is behind it, where it is asked on nobody's behalf. */
+  /** For a background revalidation: the trace fields of the request that caused it. */
   readonly causedBy?: Fields;
-  /** Takes the interim responses of an exchange that this request has started. */
+  /** Receives the interim responses of an exchange that this request started. */
   readonly onInterim: (interim: InterimResponse) => void;
 }
 
-/** An inquiry with other values in some places; not by a spread, which would leave out what is made when it is asked for. */
+/** Returns a copy of an inquiry with some members changed. Copies each by name: a spread would miss the getter `originFields`. */
 export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inquiry {
   const { request, key, normalKey, uriOrigin, keysOf, policy, origin, client, rangeAbility, originTarget, onInterim } =
     inquiry;
@@ -100,41 +100,41 @@ export function changedInquiry(inquiry: Inquiry, changes: Partial<Inquiry>): Inq
   };
 }
 
-/** What the operator decided about fills. */
+/** The operator's settings for fills. */
 export interface FillPolicy {
-  /** Whether a transfer goes on when its last reader has left; see `decideUnwanted`. */
+  /** Whether a fill goes on when its last reader has left; see `decideUnwanted`. */
   readonly onAbort: 'finish' | 'stop';
-  /** It does not when more than this is left of it, or its representation is larger than this; Infinity for no limit. */
+  /** An unread fill stops where it has more than this left, or its representation is larger than this; Infinity for no limit. */
   readonly finishMaxLeftBytes: number;
   readonly finishMaxSizeBytes: number;
-  /** Nor when so many of its client go on unread already; Infinity for no limit. */
+  /** An unread fill also stops where this many others of its client go on unread already; Infinity for no limit. */
   readonly finishMaxPerClient: number;
-  /** Whether what is absent of a generation is fetched although nobody asks for it, where the origin gives parts. */
+  /** Whether the absent bytes of a generation are fetched without a reader, where the origin supports ranges. */
   readonly complete: 'always' | 'never' | { readonly smallerThanBytes: number };
-  /** A reader this far ahead of a transfer gets one of its own, in bytes, unless the transfer is there in `seekAheadMs`. */
+  /** A reader more than this many bytes ahead of a fill gets its own, unless the fill will reach it within `seekAheadMs`. */
   readonly seekAheadBytes: number;
   readonly seekAheadMs: number;
-  /** How an open-ended range is fetched where the origin gives parts: in spans that grow as its client reads on, or all at once. */
+  /** How an open-ended range is fetched where the origin supports ranges: in spans that grow as the client reads, or as a whole. */
   readonly openRanges: 'grow' | 'whole';
-  /** Whether the body is fetched for a HEAD whose length the origin does not tell. */
+  /** Whether the body is fetched for a HEAD whose response has no length. */
   readonly headLength: 'origin' | 'fetch';
-  /** How often a broken transfer is taken up again without progress in between. */
+  /** How often a broken transfer is resumed in a row without progress. */
   readonly resumeAttempts: number;
 }
 
-/** What becomes of an exchange without readers, whatever else is under way. */
+/** The policy for exchanges that always go on without readers, however many the client has. */
 export const finishAlways = { onAbort: 'finish', finishMaxPerClient: Number.POSITIVE_INFINITY } as const;
 
-/** A transfer that nobody reads. */
+/** A transfer without readers. */
 export interface Unwanted {
-  /** Whether the rest can be asked for later by itself. */
+  /** Whether the rest can be fetched later by itself. */
   readonly givesParts: boolean;
-  /** The length of the whole, and what the transfer still has to bring; undefined while they are not known. */
+  /** Length of the whole, and the bytes that the transfer has yet to bring; undefined while unknown. */
   readonly sizeBytes: number | undefined;
   readonly leftBytes: number | undefined;
 }
 
-/** Whether an unread transfer goes on. Where the rest can be had later, only what is fetched for its own sake does. */
+/** Decides whether an unread transfer goes on. Where the rest can be fetched later, it goes on only if `complete` allows it. */
 export function decideUnwanted(
   policy: FillPolicy,
   { givesParts, sizeBytes = 0, leftBytes = 0 }: Unwanted,
@@ -144,28 +144,28 @@ export function decideUnwanted(
   return leftBytes > policy.finishMaxLeftBytes || sizeBytes > policy.finishMaxSizeBytes ? 'stop' : 'finish';
 }
 
-/** Whether the bytes of an open-ended range are fetched in growing spans: not where all of the representation is fetched anyway. */
+/** Checks whether an open-ended range is fetched in growing spans: not where the whole representation is fetched anyway. */
 export function growsOpenRanges(policy: FillPolicy, sizeBytes: number): boolean {
   return policy.openRanges === 'grow' && !mayComplete(policy, sizeBytes);
 }
 
-/** Whether the absent bytes of a generation are fetched for their own sake. */
+/** Checks whether the absent bytes of a generation are fetched without a reader. */
 export function mayComplete({ complete }: FillPolicy, sizeBytes: number): boolean {
   if (complete === 'always' || complete === 'never') return complete === 'always';
   return sizeBytes < complete.smallerThanBytes;
 }
 
-/** Where the origin sends no validator at all, or also where it sends none but weak ones. */
+/** Which responses get an entity tag made by Rangeway: those without a validator, or also those with weak ones only. */
 export type OwnTagPolicy = 'whenNone' | 'whenWeak';
 
-/** Whether a response is to be named by us: a 200 that the origin has not named well enough for ranges to be combined. */
+/** Checks whether a response gets an entity tag made by Rangeway: a 200 without a validator, or without a strong one (`whenWeak`). */
 export function mayHaveOwnTag(response: StoredResponse, policy: OwnTagPolicy, now: number): boolean {
   if (response.status !== 200) return false;
   if (policy === 'whenWeak') return strongValidator(response, now) === undefined;
   return !hasField(response.fields, 'etag') && !hasField(response.fields, 'last-modified');
 }
 
-/** Whether the origin has named a response so well that a tag of ours would only be in the way. */
+/** Checks whether the origin sent a strong entity tag, so that a response needs none made by Rangeway. */
 export function hasStrongTag({ fields }: StoredResponse): boolean {
   return parseEntityTag(fieldValue(fields, 'etag') ?? '')?.kind === 'strong';
 }
@@ -179,28 +179,28 @@ const preconditionFields = new Set([
   'if-unmodified-since',
 ]);
 
-/** Fields that ask for a part of a representation, and the condition of that. */
+/** The fields of a range request. */
 const rangeFields = new Set(['range', 'if-range']);
 
-/** Fields that ask for a part of a representation or put conditions on it: a fill asks for the whole. */
+/** Fields that select a part or put conditions on a request. A fill is without them: it asks for the whole. */
 const selectingFields = new Set(['range', ...preconditionFields]);
 
-/** Whether the client wants a stored response or none (RFC 9111 §5.2.1.7). */
+/** Checks whether the client accepts only a stored response (RFC 9111 §5.2.1.7). */
 export function isOnlyIfCached({ request, policy }: Pick<Inquiry, 'request' | 'policy'>): boolean {
   return readRequestDirectives(request.fields, policy).onlyIfCached;
 }
 
-/** Whether a request is for a head alone: nothing of a body is read for it, and none comes that could be stored. */
+/** Checks whether a request is a HEAD: no body is read for it, and its response has none to store. */
 export function isHead({ request }: Pick<Inquiry, 'request'>): boolean {
   return request.method === 'HEAD';
 }
 
-/** The fields that ask the origin for the whole current representation. */
+/** Returns the fields that ask the origin for the whole current representation. */
 export function fillFields(originFields: Fields): Fields {
   return withoutFields(originFields, selectingFields);
 }
 
-/** The fields of a request that is passed on as it is: no byte is asked for twice. */
+/** Returns the fields of a pass. The Range is rewritten or left out by `passedRange`, so that no byte is requested twice. */
 export function passedFields(originFields: Fields): Fields {
   const lines = fieldLines(originFields, 'range');
   if (lines.length === 0) return originFields;
@@ -209,22 +209,22 @@ export function passedFields(originFields: Fields): Fields {
   return originFields.map((field) => (field[0] === 'range' ? ['range', range] : field));
 }
 
-/** What of a request asks for a part, or puts conditions on it. */
+/** Picks the fields that select a part or put conditions on a request. */
 export function selectingLines(fields: Fields): Fields {
   return fields.filter(([name]) => selectingFields.has(name));
 }
 
-/** Whether a request asks for the whole, and on no conditions. */
+/** Checks whether a request is a GET for the whole, without preconditions. */
 export function isPlain({ request, originFields }: Pick<Inquiry, 'request' | 'originFields'>): boolean {
   return request.method === 'GET' && selectingLines(originFields).length === 0;
 }
 
-/** Whether the client has put conditions on its request. */
+/** Checks whether a request has preconditions. */
 export function hasPrecondition({ originFields }: Pick<Inquiry, 'originFields'>): boolean {
   return originFields.some(([name]) => preconditionFields.has(name));
 }
 
-/** The ranges that can be obeyed; none for a Range that is ignored, which makes a request a plain one (RFC 9110 §14.2). */
+/** Returns the ranges that are honoured; none where Range is ignored, so that the request is for the whole (RFC 9110 §14.2). */
 export function rangeSpecs({ request, originFields }: RangeRequest): readonly RangeSpec[] {
   if (request.method !== 'GET') return [];
   const [range, ...more] = fieldLines(originFields, 'range');
@@ -233,23 +233,23 @@ export function rangeSpecs({ request, originFields }: RangeRequest): readonly Ra
   return parsed.kind === 'set' ? parsed.specs : [];
 }
 
-/** What of a request its ranges are read from. */
+/** The parts of an inquiry that its ranges are read from. */
 interface RangeRequest extends Pick<Inquiry, 'originFields'> {
   readonly request: Pick<Inquiry['request'], 'method'>;
 }
 
-/** Whether what is wanted is one range without an end of its own. */
+/** Checks whether a request has one range, and that range is open-ended. */
 export function isOpenEnded(inquiry: RangeRequest): boolean {
   const [spec, ...more] = rangeSpecs(inquiry);
   return spec?.kind === 'open' && more.length === 0;
 }
 
-/** Whether there is a Range that can be obeyed. */
+/** Checks whether a request has a Range that is honoured. */
 export function hasRange(inquiry: Pick<Inquiry, 'request' | 'originFields'>): boolean {
   return rangeSpecs(inquiry).length > 0;
 }
 
-/** The errand of a transfer that a client begins. */
+/** Returns the errand of a transfer that the client of the inquiry begins. */
 export function errandOf({ client }: Pick<Inquiry, 'client'>): Errand {
   return { client, wanters: undefined };
 }

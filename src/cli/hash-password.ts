@@ -6,17 +6,17 @@ import { hasControlCharacter, parseNamedSecrets } from '../guard/access/authoriz
 import { formatPasswordHash, saltBytes } from '../guard/access/passwords.ts';
 import { type CliIo, exitCode, fail } from './io.ts';
 
-/** What the command has of the world besides. */
+/** The input and the randomness of the command. */
 interface HashingParts {
   readonly input: PasswordInput;
   /** Random bytes. */
   readonly random: (size: number) => Uint8Array;
 }
 
-/** In characters; what is longer could not be sent. */
+/** In characters; clients could not send a longer one. */
 const maxPasswordLength = 1024;
 
-/** Prints the line, or the hash alone where there is no name; resolves with the exit code. */
+/** Prints `name:hash`, or only the hash where there is no name; resolves with the exit code. */
 export async function hashPassword(name: string | undefined, io: CliIo, parts: HashingParts): Promise<number> {
   const fault = name === undefined ? undefined : faultOfName(name);
   if (fault !== undefined) return fail(io, fault, exitCode.misused);
@@ -31,7 +31,7 @@ export async function hashPassword(name: string | undefined, io: CliIo, parts: H
   return exitCode.done;
 }
 
-/** What would make the line another one than it is meant to be: a comment, say, or the password of somebody else. */
+/** Returns why the name would change the meaning of the line, for example into a comment or the line of another name. */
 function faultOfName(name: string): string | undefined {
   if (name.includes(':')) return 'a name cannot have a colon in it (RFC 7617)';
   const reading = parseNamedSecrets(`${name}:x`, () => undefined);
@@ -47,10 +47,10 @@ type PasswordReading =
   | { readonly kind: 'password'; readonly password: string }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** More than this is no password, but some file. */
+/** A longer input is a file, not a password. */
 const maxPipedBytes = 64 * 1024;
 
-/** Reads a password. A terminal is asked twice, with `say`; of what is piped in the last end of line does not count. */
+/** Reads a password. On a terminal, `say` prompts for it twice. From a pipe, a final line end is removed. */
 async function readPassword(input: PasswordInput, say: (text: string) => void): Promise<PasswordReading> {
   if (input.isTTY !== true) return await readPiped(input);
   const password = await ask(input, 'Password: ', say);
@@ -59,10 +59,10 @@ async function readPassword(input: PasswordInput, say: (text: string) => void): 
   return again === password ? { kind: 'password', password } : refused('the two passwords are not the same');
 }
 
-/** Asks for one line; undefined where there comes none (Ctrl-C, Ctrl-D). */
+/** Asks for one line; resolves with undefined after Ctrl-C or Ctrl-D. */
 async function ask(input: PasswordInput, prompt: string, say: (text: string) => void): Promise<string | undefined> {
   say(prompt);
-  // It puts the terminal into raw mode, and repeats what is typed to its output.
+  // readline puts the terminal into raw mode and echoes input to `output`, which discards it here.
   const silence = new Writable({ write: (_chunk, _encoding, done) => done() });
   const terminal = createInterface({ input, output: silence, terminal: true, historySize: 0 });
   const line = await new Promise<string | undefined>((resolve) => {

@@ -1,6 +1,5 @@
 /**
- * What commands have of the process around them: streams, signals, the log on standard output, and exit codes. Tests pass their
- * own.
+ * The process around a command: streams, signals, the log on standard output, and exit codes. Tests pass their own.
  */
 
 import { constants, homedir } from 'node:os';
@@ -8,14 +7,14 @@ import { isatty } from 'node:tty';
 import type { LogStream } from '../telemetry/log.ts';
 import { openProcessLog } from './process-log.ts';
 
-/** The signals that stop a server; SIGHUP where nothing is read again for it, and where it tells that the terminal is gone. */
+/** The signals that stop a server. SIGHUP is one only where the command cannot reload, or where its terminal is gone. */
 export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP';
 
-/** The world around a command. */
+/** The process around a command. */
 export interface CliIo {
   readonly stdout: LogStream;
   readonly stderr: LogStream;
-  /** Standard output for the log of a server: lines are gathered, and a reader that does not read holds nothing up. */
+  /** Opens standard output for the log of a server. Lines are gathered, and a slow reader blocks nothing. */
   openLog(): LogStream;
   readonly env: Record<string, string | undefined>;
   readonly home: string;
@@ -23,24 +22,24 @@ export interface CliIo {
   onStopSignal(listener: (signal: StopSignal) => void): () => void;
   /** Calls the listener at each signal to read the configuration again, until the returned function is called. */
   onReloadSignal(listener: () => void): () => void;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Milliseconds of a monotonic clock. */
   now(): number;
   /** Ends the process now. */
   exit(code: number): void;
 }
 
 /**
- * What SIGHUP means: to read the configuration again, as with all servers; or, where the output went to a terminal that is there
- * no more, what it has always meant to what runs in a terminal.
+ * Decides what SIGHUP means. It reloads the configuration, as with other servers. It stops the server where standard output was
+ * a terminal and no longer is one.
  */
 export function readHangup(hadTerminal: boolean, hasTerminal: boolean): 'reload' | 'stop' {
   return hadTerminal && !hasTerminal ? 'stop' : 'reload';
 }
 
-/** The world of this process. */
+/** Creates the `CliIo` of this process. */
 export function createProcessIo(): CliIo {
   for (const stream of [process.stdout, process.stderr]) {
-    // A reader of the log that goes away (EPIPE) must not take the server with it.
+    // A log reader that exits (EPIPE) must not end the server.
     stream.on('error', () => undefined);
   }
   const hadTerminal = process.stdout.isTTY === true;
@@ -83,27 +82,27 @@ function onSignal(signal: StopSignal, listener: () => void): () => void {
   return () => process.off(signal, listener);
 }
 
-/** 0: done; 1: it could not be done here and now; 2: it was asked for wrongly. */
+/** 0: done; 1: failed; 2: misuse, such as a wrong flag or configuration. */
 export const exitCode = { done: 0, failed: 1, misused: 2 } as const;
 
 type ExitCode = (typeof exitCode)[keyof typeof exitCode];
 
-/** Prints the reason, and gives the exit code back. */
+/** Prints the reason; returns the exit code. */
 export function fail(io: CliIo, reason: string, code: ExitCode): ExitCode {
   io.stderr.write(`rangeway: ${reason}\n`);
   return code;
 }
 
-/** Under npm a Ctrl-C comes twice, from the terminal and from npm; so soon after the first it is no second wish. */
+/** Under npm, Ctrl-C arrives twice: from the terminal and from npm. A second signal within this time does not count. */
 const sameSignalMs = 500;
 
-/** Signals are heard until it is disposed. */
+/** Listens for stop signals until it is disposed. */
 interface StopRequest extends Disposable {
   /** Resolves at the first signal. */
   readonly requested: Promise<undefined>;
 }
 
-/** Listens for signals: the first asks to stop; a later one ends the process at once, as a shell tells it of such an end. */
+/** Listens for stop signals. The first requests a stop. A later one exits at once, with 128 + the signal number as in shells. */
 export function openStopRequest(io: CliIo): StopRequest {
   const { promise: requested, resolve: request } = Promise.withResolvers<undefined>();
   let requestedAt: number | undefined;

@@ -1,6 +1,6 @@
 /**
  * Writes the log of a server to standard output without ever waiting for its reader. Lines are gathered for some milliseconds
- * and written together; a slow reader, a closed pipe or a full disk costs lines beyond a bound, not time. Only the end of the
+ * and written together. With a slow reader, a closed pipe or a full disk, lines beyond a bound are dropped. Only the end of the
  * process waits.
  */
 
@@ -10,11 +10,11 @@ import { backgroundClock } from '../setup/system.ts';
 import type { LogStream } from '../telemetry/log.ts';
 
 const stdoutFd = 1;
-/** A pipe takes so many bytes as a whole or not at all (PIPE_BUF), so lines of several processes do not mix. */
+/** PIPE_BUF: a pipe takes so many bytes whole or not at all, so lines of several processes do not mix. */
 const pipePieceBytes = 4096;
 const filePieceBytes = 65_536;
 
-/** Opens the log on standard output. What is held when the process exits, or ends by an uncaught exception, is written then. */
+/** Opens the log on standard output. Lines held when the process exits, or ends by an uncaught exception, are written then. */
 export function openProcessLog(): LogStream {
   const buffer = new LineBuffer(openTarget());
   process.on('exit', () => buffer.finish());
@@ -39,9 +39,8 @@ function openTarget(): LineTarget {
 }
 
 /**
- * The pipe or terminal opened once more. Whether writes wait is a property that all processes with the same descriptor share, and
- * starting a worker resets it; with a descriptor of its own this process decides. Undefined where the system has no `/proc`, or
- * does not allow it.
+ * Opens the pipe or terminal again. All processes that inherited standard output share its O_NONBLOCK flag, and starting a worker
+ * resets it; a descriptor of its own keeps the flag. Returns undefined where the system has no `/proc`, or does not allow this.
  */
 function reopen(): number | undefined {
   try {
@@ -51,7 +50,7 @@ function reopen(): number | undefined {
   }
 }
 
-/** A socket cannot be opened once more. Node knows how to set the property, but has no public function for it. */
+/** A socket cannot be opened again. Node can make it non-blocking, but has no public function for it. */
 function setNonBlocking(): void {
   const { _handle: handle } = process.stdout as { readonly _handle?: { setBlocking?(isBlocking: boolean): unknown } };
   handle?.setBlocking?.(false);
@@ -59,28 +58,28 @@ function setNonBlocking(): void {
 
 /** How long lines are gathered, in milliseconds. A line after a pause is written at once. */
 const gatherMs = 50;
-/** What may wait to be written, in bytes; what comes beyond is dropped. */
+/** The most bytes that wait to be written; further lines are dropped. */
 const heldBytesMax = 8 * 1024 * 1024;
-/** What is written in one turn of the event loop, when a slow reader has caught up. */
+/** How many bytes are written in one turn of the event loop, once a slow reader has caught up. */
 const turnBytesMax = 256 * 1024;
-/** When a write is tried again: soon at first, since a pipe has room again as soon as its reader runs. */
+/** Milliseconds until a write is retried: few at first, since a pipe has room again as soon as its reader runs. */
 const retryMs = { first: 1, last: 100 };
 /** How long the end of the process waits for a slow reader, in steps. */
 const farewell = { steps: 100, stepMs: 10 };
 
-/** Where lines are written to, and the time that it takes. */
+/** The destination of lines, and its timers. */
 interface LineTarget {
   /** Lines are written in pieces of at most so many bytes, each of whole lines; a longer line is a piece of its own. */
   readonly pieceBytes: number;
-  /** Writes what can be written without waiting; gives the number of bytes. Throws Node's error: EAGAIN where that is nothing. */
+  /** Writes what fits without waiting; returns the number of bytes. Throws Node's error: EAGAIN where nothing fits. */
   write(piece: string | Uint8Array): number;
   /** Calls back once after some milliseconds, unless the returned function is called before. */
   after(delayMs: number, callback: () => void): () => void;
-  /** Waits, and blocks the process. */
+  /** Blocks the process. */
   sleep(ms: number): void;
 }
 
-/** Lines that wait to be written. */
+/** Holds lines until they are written. */
 export class LineBuffer {
   readonly #target: LineTarget;
   /** Whole lines that become the next piece. */
@@ -88,7 +87,7 @@ export class LineBuffer {
   #pieceBytes = 0;
   readonly #pieces: { data: string | Uint8Array; bytes: number }[] = [];
   #heldBytes = 0;
-  /** Lines dropped in all, and since lines were last taken. */
+  /** Lines dropped in total, and since the last line that was taken. */
   #dropped = 0;
   #gap = 0;
   #tellGap: (lines: number) => void = () => {};
@@ -102,14 +101,14 @@ export class LineBuffer {
     this.#target = target;
   }
 
-  /** How many lines were dropped so far. */
+  /** How many lines were dropped in total. */
   get droppedLines(): number {
     return this.#dropped;
   }
 
-  /** Calls back where lines were left out, with their number, when lines are taken again. It may write a line of its own. */
-  onGap(tell: (lines: number) => void): void {
-    this.#tellGap = tell;
+  /** Sets the function that is called with the number of dropped lines when lines are taken again. It may write a line. */
+  onGap(callback: (lines: number) => void): void {
+    this.#tellGap = callback;
   }
 
   write(line: string): void {
@@ -129,12 +128,12 @@ export class LineBuffer {
     if (this.#cancelTimer === undefined) this.#flush();
   }
 
-  /** Writes what is held now, as far as that can be done without waiting. */
+  /** Writes the lines held now, as far as possible without waiting. */
   flush(): void {
     if (this.#fault === undefined && this.#heldBytes > 0) this.#flush();
   }
 
-  /** Writes what is held, now, at the end of the process: a slow reader gets a second, and what fails is lost. */
+  /** Writes the lines held at the end of the process. A slow reader gets one second; lines that fail otherwise are lost. */
   finish(): void {
     this.#isOver = true;
     this.#flush();

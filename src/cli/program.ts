@@ -1,4 +1,4 @@
-/** All commands and their flags. A command that not every start needs is imported when it runs. */
+/** Defines all commands and their flags. Commands other than `serve` and `check` are imported when they run. */
 
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -36,10 +36,10 @@ const HOUR_MS = 3_600_000;
 const examples = `
 Examples:
   rangeway http://127.0.0.1:3000                     serve it on http://127.0.0.1:8080
-  rangeway https://example.org --listen 0.0.0.0:80   to everybody who can reach this machine
+  rangeway https://example.org --listen 0.0.0.0:80   serve it to all who can reach this machine
   rangeway --config rangeway.json`;
 
-/** The program, its output on `io`. Each command tells its exit code to `end`; misuse throws `CommanderError`. */
+/** Creates the program, with its output on `io`. Commands pass their exit code to `end`. Misuse, help and version throw CommanderError. */
 export function createProgram(io: CliIo, end: (code: number) => void): Command {
   const program = new Command('rangeway')
     .usage(usage)
@@ -69,7 +69,7 @@ export function createProgram(io: CliIo, end: (code: number) => void): Command {
   addSign(program, io, end);
   addDemo(program, io, end);
   addWorker(program, io, end);
-  // To serve is what the program is for: its help has the flags of `serve` among its own.
+  // `serve` is the default command, so the help of the program lists its flags.
   return program.configureHelp({
     visibleOptions: (command) => [...serving.options, ...new Help().visibleOptions(command)],
   });
@@ -91,7 +91,7 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
     .option('--memory <size>', 'the memory tier in front of the disk (default: 128MB)')
     .option(
       '--default-ttl <time>',
-      'for how long a response is fresh of which the origin does not say it, such as 60s',
+      'how long a response is fresh where the origin states no lifetime, such as 60s',
       parseTime,
     )
     .option(
@@ -100,12 +100,12 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
     )
     .option(
       '--insecure-tls',
-      'take any certificate from the origin, such as a self-signed one: then nothing proves that it is the origin',
+      'accept any certificate from the origin, such as a self-signed one: then nothing proves that it is the origin',
     )
     .option('--workers <N|auto>', 'how many processes serve; auto for one per core (default: 1)')
     .option(
       '--admin <[host:]port|unix:PATH|off>',
-      "where health, metrics and the API are besides the Unix socket in the store's directory; off for nowhere at all",
+      "where health, metrics and the API are served besides the Unix socket in the store's directory; off: nowhere at all",
     )
     .option('--admin-token <source>', 'where the token of the API is: env:NAME or file:PATH, never the token itself')
     .option('--log-level <level>', 'trace, debug, info, warn, error or silent (default: info)')
@@ -121,7 +121,7 @@ function addServe(program: Command, io: CliIo, end: (code: number) => void): Com
 function addCheck(program: Command, io: CliIo, end: (code: number) => void): void {
   program
     .command('check')
-    .description('check configuration files and tell everything that is wrong with them')
+    .description('check configuration files and print everything that is wrong with them')
     .argument('<file...>', 'configuration files')
     .action(async (files: string[]) => end(await check(files, io)));
 }
@@ -140,12 +140,12 @@ function addSchema(program: Command, io: CliIo, end: (code: number) => void): vo
 function addProbe(program: Command, io: CliIo, end: (code: number) => void): void {
   program
     .command('probe')
-    .description('tell what an origin lacks, and what Rangeway would do about it; asks the origin itself, a few times')
-    .argument('<origin-url>', 'the URL of the origin, or of something there')
-    .argument('[path]', 'what to ask it for, such as /film.mp4')
+    .description('print what an origin lacks, and what Rangeway would do about it; sends the origin a few requests')
+    .argument('<origin-url>', 'the URL of the origin, or of a resource there')
+    .argument('[path]', 'the path to ask for, such as /film.mp4')
     .option("-H, --header <'Name: value'>", 'a field of the requests; may be given more than once', collectHeader)
-    .option('-k, --insecure', 'take any certificate')
-    .option('--json', 'print what was found for programs')
+    .option('-k, --insecure', 'accept any certificate')
+    .option('--json', 'print the findings as JSON')
     .action(async (origin: string, path: string | undefined, flags: ProbeFlags) => {
       const { probe } = await import('./probe/probe.ts');
       end(await probe(origin, path, flags, io, Date.now));
@@ -155,7 +155,7 @@ function addProbe(program: Command, io: CliIo, end: (code: number) => void): voi
 function addHashPassword(program: Command, io: CliIo, end: (code: number) => void): void {
   program
     .command('hash-password')
-    .description('print the line that "access.basic" needs for a password, which is asked for, or read from a pipe')
+    .description('print the line that "access.basic" needs; the password is asked for, or read from a pipe')
     .argument('[name]', 'the name that the password belongs to; without it the hash alone is printed')
     .action(async (name: string | undefined) => {
       const { hashPassword } = await import('./hash-password.ts');
@@ -166,11 +166,11 @@ function addHashPassword(program: Command, io: CliIo, end: (code: number) => voi
 function addSign(program: Command, io: CliIo, end: (code: number) => void): void {
   program
     .command('sign')
-    .description('print a URL that is a pass for some time, on a route with "access.signedUrls"')
+    .description('print a signed URL that gives access for some time, on a route with "access.signedUrls"')
     .argument('<url>', 'the URL as clients see it, such as https://media.example.org/film.mp4', parseTarget)
     .requiredOption('--secret <source>', 'the keys, as in the configuration: file:PATH or env:NAME of lines id:secret')
     .option('--key-id <id>', 'which of the keys signs (needed where there are several)')
-    .option('--expires-in <time>', 'for how long the URL is a pass, such as 90s or 7d (default: 1h)', parseTime)
+    .option('--expires-in <time>', 'how long the URL is valid, such as 90s or 7d (default: 1h)', parseTime)
     .action(async (url: URL, flags: Omit<SignFlags, 'expiresIn'>) => {
       const { sign } = await import('./sign.ts');
       end(await sign(url, { expiresIn: HOUR_MS, ...flags }, io, Date.now()));
@@ -186,13 +186,12 @@ function addDemo(program: Command, io: CliIo, end: (code: number) => void): void
       'where the proxy listens (default: 127.0.0.1, the first free port from 8080 on)',
     )
     .action(async ({ listen }: { listen?: string }) => {
-      // Only who asks for the demonstration pays for loading it.
       const { runDemo } = await import('./demo/demo.ts');
       end(await runDemo({ listen }, io));
     });
 }
 
-/** What a server with several workers starts them by; not for people. */
+/** Adds the hidden command by which a server starts its workers. */
 function addWorker(program: Command, io: CliIo, end: (code: number) => void): void {
   program.command('worker', { hidden: true }).action(async () => {
     const { worker } = await import('./worker.ts');
@@ -200,7 +199,7 @@ function addWorker(program: Command, io: CliIo, end: (code: number) => void): vo
   });
 }
 
-/** What is wrong with the arguments of `serve`, which also gets every mistyped name of a command as its origin. */
+/** Returns what is wrong with the arguments of `serve`. As the default command it gets a mistyped command name as its origin. */
 function complainAbout(
   origin: string | undefined,
   args: readonly string[],
@@ -228,7 +227,7 @@ function parseTarget(text: string): URL {
   return url;
 }
 
-/** The version of the package; this file is two folders below its root, as source and when built. */
+/** Reads the version of the package. This file is two folders below its root, as source and when built. */
 function readVersion(): string {
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
   return (JSON.parse(text) as { version: string }).version;
@@ -236,7 +235,6 @@ function readVersion(): string {
 
 type End = (code: number) => void;
 
-/** Adds them. A command is loaded when it is used. */
 function addAdminCommands(program: Command, io: CliIo, end: End): void {
   addLs(program, io, end);
   addPurge(program, io, end);
@@ -250,11 +248,11 @@ function addLs(program: Command, io: CliIo, end: End): void {
     program
       .command('ls')
       .description('list what a running Rangeway has stored')
-      .argument('[url]', 'only what is stored for URLs that begin like this; a path alone where there is one route')
-      .option('--host <host>', 'only what is stored for this host')
-      .option('--tag <tag>', 'only what has this tag')
+      .argument('[url]', 'only entries whose URL begins like this; a path is enough where there is one route')
+      .option('--host <host>', 'only entries of this host')
+      .option('--tag <tag>', 'only entries with this tag')
       .option('--limit <n>', 'the most entries to print (default: 1000)', parseLimit)
-      .option('--json', 'print one entry a line, as Rangeway tells it'),
+      .option('--json', 'print each entry as one line of JSON'),
   ).action(async (url: string | undefined, flags: LsFlags) => {
     const { ls } = await import('./admin/ls.ts');
     end(await ls(url, flags, io, Date.now));
@@ -266,16 +264,16 @@ function addPurge(program: Command, io: CliIo, end: End): void {
     program
       .command('purge')
       .description('remove what a running Rangeway has stored; when this returns, no new request gets it')
-      .argument('[url...]', 'what is stored for these URLs; paths alone where there is one route')
-      .option('--prefix', 'what is stored for all URLs that begin like these')
-      .option('--host <host>', 'what is stored for this host')
-      .option('--tag <tag>', 'what has this tag of Cache-Tag or Surrogate-Key')
-      .option('--group <group>', 'what is in this group of Cache-Groups, with --origin')
-      .option('--origin <origin>', 'whose group it is, such as https://example.org')
+      .argument('[url...]', 'the entries of these URLs; paths are enough where there is one route')
+      .option('--prefix', 'the entries of all URLs that begin like these')
+      .option('--host <host>', 'the entries of this host')
+      .option('--tag <tag>', 'the entries with this tag (Cache-Tag or Surrogate-Key)')
+      .option('--group <group>', 'the entries in this group (Cache-Groups); needs --origin')
+      .option('--origin <origin>', 'the origin of the group, such as https://example.org')
       .option('--all', 'everything')
       .option(
         '--soft',
-        'end its lifetime: it is validated before it is used again, and may be served if the origin fails',
+        'only end their lifetime: they are validated before they are used again, and may be served if the origin fails',
       ),
   ).action(async (urls: string[], flags: PurgeFlags) => {
     const { purge } = await import('./admin/purge.ts');
@@ -287,7 +285,7 @@ function addWarm(program: Command, io: CliIo, end: End): void {
   withAdminFlags(
     program
       .command('warm')
-      .description('have a running Rangeway fetch URLs before somebody asks for them')
+      .description('make a running Rangeway fetch URLs before clients ask for them')
       .argument(
         '<url...>',
         'the URLs as clients ask for them, or paths where there is one route; - reads standard input, one a line',
@@ -303,7 +301,7 @@ function addReload(program: Command, io: CliIo, end: End): void {
   withAdminFlags(
     program
       .command('reload')
-      .description('have a running Rangeway read its configuration again; what is under way goes on'),
+      .description('make a running Rangeway read its configuration again; requests under way go on'),
   ).action(async (flags: AdminFlags) => {
     const { reload } = await import('./admin/reload.ts');
     end(await reload(flags, io));
@@ -314,7 +312,7 @@ function withAdminFlags(command: Command): Command {
   return command
     .option(
       '--admin <place>',
-      'where its admin listener is: a URL, [host:]port or unix:PATH (default: $RANGEWAY_ADMIN, or the one that runs here)',
+      'its admin listener: a URL, [host:]port or unix:PATH (default: $RANGEWAY_ADMIN, or that of the server that runs here)',
     )
     .option('-c, --config <file>', 'the server with this configuration file, in place of --admin')
     .option('--dir <path>', 'the server with its store in this directory, in place of --admin')
@@ -325,17 +323,17 @@ function addExplain(program: Command, io: CliIo, end: End): void {
   withAdminFlags(
     program
       .command('explain')
-      .description('tell what a running Rangeway would do with a request, and why; nothing is asked of the origin')
+      .description('print what a running Rangeway would do with a request, and why; the origin is not asked')
       .argument(
         '<url>',
         'the URL as clients ask for it, such as http://127.0.0.1:8080/film.mp4, or a path where there is one route',
         parseResource,
       )
-      .option('-r, --range <range>', 'the range that is asked for, such as 0-99 or -100', parseRangeFlag)
+      .option('-r, --range <range>', 'the range of the request, such as 0-99 or -100', parseRangeFlag)
       .option("-H, --header <'Name: value'>", 'a field of the request; may be given more than once', collectHeader)
       .option('-X, --request <method>', 'the method of the request (default: GET)', parseMethod)
-      .option('--client <address>', 'the address of the client that would ask (default: 127.0.0.1)')
-      .option('--json', 'print what Rangeway says as it says it'),
+      .option('--client <address>', 'the client address to assume (default: 127.0.0.1)')
+      .option('--json', 'print the explanation as JSON'),
   ).action(async (url: string, flags: ExplainFlags) => {
     const { explain } = await import('./admin/explain.ts');
     end(await explain(url, flags, io));

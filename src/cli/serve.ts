@@ -1,6 +1,6 @@
 /**
- * `rangeway serve` and `rangeway check`: flags are laid over the configuration file, the server runs until a signal stops it,
- * and errors at the start or a reload are told in one line.
+ * `rangeway serve` and `rangeway check`. Lays flags over the configuration file, runs the server until a signal stops it, and
+ * describes errors of a start or a reload in one line.
  */
 
 import { dirname, resolve } from 'node:path';
@@ -34,7 +34,7 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
     if (next.kind === 'refused') throw new OperationFault('invalid', next.lines.join('\n'));
     return { config: withSameStoreDirectory(next.config, written, config), source: next.source };
   };
-  // The log is the output of a server: service managers and pipes take it from there. Standard error says why none runs.
+  // The log goes to standard output, where service managers and pipes expect it. Standard error says why no server runs.
   using manager = openServiceManager(io);
   const log = createLog({ ...config.log, stream: io.openLog(), now: systemClock.now });
   using stop = openStopRequest(io);
@@ -42,12 +42,12 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
     { config, source },
     { emit: manager.follow(log), log, readAgain, explain: describeReloadFailure, adminSocket: true },
   );
-  // One that comes while the server starts is for what it has started with by then.
+  // A signal that arrives while the server starts takes effect after the start.
   const forget = io.onReloadSignal(() => void started.then((server) => server.reload()).catch(() => undefined));
   using _signals = { [Symbol.dispose]: forget };
   let server: RunningServer | undefined;
   try {
-    // A start that nobody wants any more is not waited for.
+    // A stop signal ends the wait for a start.
     server = await Promise.race([started, stop.requested]);
   } catch (error) {
     io.stderr.write(`rangeway: ${describeStartFailure(error, written)}\n`);
@@ -60,19 +60,19 @@ export async function serve(origin: string | undefined, flags: ServeFlags, io: C
   return exitCode.done;
 }
 
-/** One process, or several. */
+/** Starts one process, or a fleet. */
 function startAny({ config, source }: ConfigReading, options: StartOptions & Required<Pick<StartOptions, 'emit'>>) {
   if (countWorkers(config) > 1) return startFleet(config, source, options);
   releaseMemoryWhenIdle();
   return start(config, options);
 }
 
-/** Whether somebody serves. A process that cannot even tell is stuck. */
+/** Returns the check for the watchdog: whether a worker serves. A stuck process never answers it. */
 function isServing({ operations }: RunningServer): () => Promise<boolean> {
   return async () => (await operations.readReadiness()).workers.some(({ state }) => state === 'serving');
 }
 
-/** Checks each file, and tells everything that is wrong; resolves with the exit code. */
+/** Checks each file and prints all problems; resolves with the exit code. */
 export async function check(files: readonly string[], io: CliIo): Promise<number> {
   let code: number = exitCode.done;
   for (const file of files) {
@@ -116,7 +116,7 @@ function refuseConfig(lines: readonly string[]): ResolvedConfig {
   return { kind: 'refused', lines };
 }
 
-/** The configuration with the directory of its store, where it names none. */
+/** Fills in the default store directory where the configuration names none. */
 export function withStoreDirectory(config: Config, { env, home }: Pick<CliIo, 'env' | 'home'>): Config {
   const { store } = config;
   if (store.type !== 'disk' || store.dir !== undefined) return config;
@@ -124,8 +124,8 @@ export function withStoreDirectory(config: Config, { env, home }: Pick<CliIo, 'e
 }
 
 /**
- * A configuration that comes after another one: where neither names a directory, the store stays in the one that it has, though
- * the server may listen elsewhere now.
+ * Fills in the store directory of a reloaded configuration. Where neither `next` nor `written` names one, the store stays where
+ * it is, although the server may listen elsewhere now.
  */
 export function withSameStoreDirectory(next: Config, written: Config, running: Config): Config {
   const { store } = next;
@@ -134,7 +134,7 @@ export function withSameStoreDirectory(next: Config, written: Config, running: C
   return { ...next, store: { ...store, dir: running.store.dir } };
 }
 
-/** The flags as given; what was not given is undefined. */
+/** The flags of `rangeway serve`; undefined where absent. */
 export interface ServeFlags {
   readonly config?: string | undefined;
   readonly listen?: string | undefined;
@@ -142,13 +142,13 @@ export interface ServeFlags {
   readonly dir?: string | undefined;
   readonly maxSize?: string | undefined;
   readonly memory?: string | undefined;
-  /** Milliseconds. */
+  /** In milliseconds. */
   readonly defaultTtl?: number | undefined;
   readonly originHost?: string | undefined;
   readonly insecureTls?: boolean | undefined;
   readonly workers?: string | undefined;
   readonly admin?: string | undefined;
-  /** Where the token is, never the token. */
+  /** Where the token is, never the token itself. */
   readonly adminToken?: string | undefined;
   readonly logLevel?: string | undefined;
   readonly logFormat?: string | undefined;
@@ -184,7 +184,7 @@ export function overlayFlags(file: unknown, origin: string | undefined, flags: S
     value = withOption(value, path, given);
     setBy.set(path.join('.'), flag);
   }
-  // Who says where it listens can be told that it needs a token.
+  // A missing token is then reported against --admin-token.
   if (flags.admin !== undefined && flags.admin !== 'off' && !hasAdminToken(value))
     setBy.set('admin.token', '--admin-token');
   if (origin === undefined || !isObject(value)) return { kind: 'ok', value, setBy };
@@ -192,7 +192,7 @@ export function overlayFlags(file: unknown, origin: string | undefined, flags: S
   return { kind: 'ok', value: { ...value, routes: [routeOf(origin, flags)] }, setBy };
 }
 
-/** The problem with the flag in place of the option's path, where a flag has set the option. */
+/** Names the flag in place of the option's path, where a flag has set the option. */
 export function nameProblem(problem: Problem, setBy: ReadonlyMap<string, string>): Problem & { fromFlag: boolean } {
   const flag = setBy.get(problem.path);
   return { path: flag ?? problem.path, message: problem.message, fromFlag: flag !== undefined };
@@ -210,7 +210,7 @@ function serverFlags(flags: ServeFlags) {
   return [
     { flag: '--listen', path: ['listen'], given: flags.listen },
     { flag: '--store', path: ['store', 'type'], given: flags.store },
-    // Relative to where the command was given, not to the file.
+    // Relative to the working directory, not to the file.
     { flag: '--dir', path: ['store', 'dir'], given: flags.dir === undefined ? undefined : resolve(flags.dir) },
     { flag: '--max-size', path: ['store', 'maxSizeBytes'], given: flags.maxSize },
     { flag: '--memory', path: ['store', 'memoryBytes'], given: flags.memory },
@@ -224,12 +224,12 @@ function serverFlags(flags: ServeFlags) {
   ] as const;
 }
 
-/** A number where it is one: the check tells of everything else. */
+/** Returns a number where the text is one. The check reports any other text. */
 function workersOf({ workers }: ServeFlags): number | string | undefined {
   return workers !== undefined && /^\d{1,9}$/.test(workers) ? Number(workers) : workers;
 }
 
-/** The path behind a prefix, as `--dir`, is relative to where the command was given. */
+/** Resolves the path behind a prefix against the working directory, as for `--dir`. */
 function withAbsolutePath(text: string | undefined, prefix: string): string | undefined {
   return text?.startsWith(prefix) && text.length > prefix.length ? prefix + resolve(text.slice(prefix.length)) : text;
 }
@@ -263,7 +263,7 @@ function hasRoutes(file: unknown): boolean {
   return routes !== undefined;
 }
 
-/** A file's options for a disk say nothing against `--store memory`. */
+/** Removes the disk options of a file, which would conflict with `--store memory`. */
 function withoutDiskOptions(file: unknown): unknown {
   const { store } = isObject(file) ? file : {};
   if (!isObject(file) || !isObject(store)) return file;
@@ -278,14 +278,14 @@ function withoutDiskOptions(file: unknown): unknown {
   return { ...file, store: kept };
 }
 
-/** A file that switches the admin listener off says nothing against `--admin` and `--admin-token`. */
+/** Removes `"admin": "off"` of a file where `--admin` or `--admin-token` is given. */
 function withoutAdminOff(file: unknown, { admin, adminToken }: ServeFlags): unknown {
   if ((admin === undefined && adminToken === undefined) || !isObject(file)) return file;
   const { admin: stated, ...kept } = file;
   return stated === 'off' ? kept : file;
 }
 
-/** Sets one option. Where the file has something else than an object, it stays, and the check tells. */
+/** Sets one option. A value in the file that should be an object and is not stays, and the check reports it. */
 function withOption(value: unknown, path: readonly string[], given: unknown): unknown {
   const [name, ...rest] = path;
   if (name === undefined) return given;
@@ -312,12 +312,12 @@ interface SystemError {
 
 type Concerned = Pick<Config, 'listen' | 'admin' | 'store'>;
 
-/** The reason in one line, without a stack. The configuration is the one that people wrote, no directory filled in. */
+/** Describes why a start failed, in one line without a stack. `config` is as it was written, without a default directory. */
 export function describeStartFailure(error: unknown, config: Concerned): string {
   return describeFailure(error, config, 'start');
 }
 
-/** The same for a configuration that a running server cannot go on with: flags are of no use any more. */
+/** Describes why a running server cannot use a configuration. Advice about flags is removed: they no longer help. */
 export function describeReloadFailure(error: unknown, config: Concerned): string {
   return describeFailure(error, config, 'use it').replace(/; choose [^;]* with --[a-z]+$/, '');
 }
@@ -332,12 +332,12 @@ function describeFailure(error: unknown, config: Concerned, purpose: string): st
   if (typeof systemError?.path === 'string') {
     return `cannot use ${systemError.path}: ${firstLine(systemError.message)}`;
   }
-  // A store speaks in sentences.
+  // The message of a StoreFault is a sentence.
   if (error instanceof StoreFault) return `cannot ${purpose}. ${firstLine(error.message)}`;
   return `cannot ${purpose}: ${firstLine(error instanceof Error ? error.message : String(error))}`;
 }
 
-/** The default directory belongs to the address: who uses the one listens on the other. */
+/** The default directory is named after the address, so the process that uses it probably listens there. */
 function describeStoreInUse({ listen, store }: Pick<Config, 'listen' | 'store'>): string {
   const dir = store.type === 'disk' ? store.dir : undefined;
   return dir === undefined
@@ -371,12 +371,12 @@ function describeListenFailure(error: SystemError, { listen, admin }: Pick<Confi
   }
 }
 
-/** Whether an error names this place. Of a name that was looked up it tells the address, not the name. */
+/** Checks whether an error names this place. For a host name that was resolved the error has the address, not the name. */
 function isConcerned(place: ListenPlace, { address, port, hostname }: SystemError): boolean {
   if (place.kind === 'unix') return address === place.path;
   if (place.kind !== 'tcp' || (hostname ?? place.host) !== place.host) return false;
   if (typeof address === 'string' && !mayStandFor(place.host, address)) return false;
-  // The address of a Unix socket has no port; a name that is not known has neither.
+  // An error about a Unix socket has an address without a port; one about an unknown name has neither.
   return port === undefined ? address === undefined : port === place.port;
 }
 
@@ -384,7 +384,7 @@ function formatPlaces(listen: Config['listen']): string {
   return listen.map(({ address }) => formatListenPlace(address)).join(' and ');
 }
 
-/** The error of the system behind an error, or the error itself. */
+/** Returns the first system error among an error and its causes; undefined where there is none. */
 function findSystemError(error: unknown): SystemError | undefined {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if ('code' in cause && typeof cause.code === 'string' && 'syscall' in cause) return cause as Error & SystemError;
@@ -396,7 +396,7 @@ function firstLine(message: string): string {
   return message.split('\n', 1)[0] ?? '';
 }
 
-/** `file: path: message`; without a file the program itself speaks of its command line. */
+/** Formats `file: path: message`. Without a file it begins with `rangeway`, for problems of the command line. */
 export function formatProblem(file: string | undefined, problem: Problem): string {
   return [file ?? 'rangeway', ...(problem.path === '' ? [] : [problem.path]), problem.message].join(': ');
 }

@@ -1,6 +1,6 @@
 /**
- * Tells the service manager that has started us, systemd, what becomes of the server (sd_notify(3)). It listens at a socket of a
- * kind that Node cannot make, so its own program, `systemd-notify`, speaks for us: the unit needs `NotifyAccess=all`.
+ * Reports the state of the server to systemd (sd_notify(3)). Node cannot open the datagram socket that this takes, so the program
+ * `systemd-notify` sends the messages: the unit needs `NotifyAccess=all`.
  */
 
 import { execFile } from 'node:child_process';
@@ -8,30 +8,30 @@ import type { Emit, LifeEvent } from '../telemetry/events.ts';
 import { redact } from '../telemetry/redact.ts';
 import type { CliIo } from './io.ts';
 
-/** The service manager, or nobody: where none has asked to be told, nothing happens. */
+/** The service manager. Nothing happens where none has asked for notifications. */
 export interface ServiceManager extends Disposable {
-  /** Passes events on, and tells the manager of those that mean something to it. */
+  /** Wraps `emit`: passes events on, and reports life events to the manager. */
   follow(emit: Emit): Emit;
-  /** Sends signs of life as often as the manager wants them, as long as `isWell` says yes. Ends with disposal. */
+  /** Sends watchdog notifications twice per interval of the manager, as long as `isWell` is true. Ends with disposal. */
   watch(isWell: () => boolean | Promise<boolean>): void;
-  /** Waits until the manager is being told of the end, if there is one: what it was told before may still be on its way. */
+  /** Waits, up to 10 s, until the notifications before the one of the stop were sent. */
   settle(): Promise<void>;
 }
 
-/** What the manager is told with, and tells the time by. */
+/** The process, the sender and the clock of notifications. */
 export interface ServiceManagerParts {
-  /** This process. */
+  /** The id of this process. */
   readonly pid: number;
-  /** Sends assignments such as `READY=1` to a socket. Rejects where that could not be done. */
+  /** Sends assignments such as `READY=1` to a socket. Rejects where that fails. */
   readonly send: (assignments: readonly string[], socket: string) => Promise<void>;
   /** Microseconds of CLOCK_MONOTONIC. */
   readonly monotonicMicros: () => bigint;
 }
 
-/** A program that takes longer than this is given up. It waits up to 5 s itself for the manager to have read. */
+/** How long `systemd-notify` may take. It waits up to 5 s itself until the manager has read the message. */
 const PATIENCE_MS = 10_000;
 
-/** Timers that are longer fire at once. */
+/** Node fires longer timers at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 const systemParts: ServiceManagerParts = {
@@ -40,7 +40,7 @@ const systemParts: ServiceManagerParts = {
   monotonicMicros: () => process.hrtime.bigint() / 1000n,
 };
 
-const nobody: ServiceManager = {
+const noManager: ServiceManager = {
   follow: (emit) => emit,
   watch: () => undefined,
   settle: async () => undefined,
@@ -48,15 +48,15 @@ const nobody: ServiceManager = {
 };
 
 /**
- * The manager that the environment tells of. What it tells is taken out of the environment, so that no process that is started
- * from here speaks for this one.
+ * Opens the manager that the environment names. Its variables are removed from the environment, so that no child process reports
+ * for this one.
  */
 export function openServiceManager({ env, stderr }: CliIo, parts: ServiceManagerParts = systemParts): ServiceManager {
   const socket = take(env, 'NOTIFY_SOCKET');
   const watchdogMs = readWatchdog(take(env, 'WATCHDOG_USEC'), take(env, 'WATCHDOG_PID'), parts.pid);
-  if (socket === undefined || socket === '') return nobody;
+  if (socket === undefined || socket === '') return noManager;
 
-  // One after the other: "reloading" must not arrive after the "ready" that ends it.
+  // Notifications are sent one after the other: "reloading" must not arrive after the "ready" that ends it.
   let last = Promise.resolve();
   let beforeEnd = Promise.resolve();
   let hasComplained = false;
@@ -65,7 +65,7 @@ export function openServiceManager({ env, stderr }: CliIo, parts: ServiceManager
       try {
         await parts.send(assignments, socket);
       } catch (error) {
-        if (!hasComplained) stderr.write(`rangeway: the service manager cannot be told: ${describe(error)}\n`);
+        if (!hasComplained) stderr.write(`rangeway: the service manager cannot be notified: ${describe(error)}\n`);
         hasComplained = true;
       }
     });
@@ -78,7 +78,7 @@ export function openServiceManager({ env, stderr }: CliIo, parts: ServiceManager
     follow: (emit) => (event) => {
       emit(event);
       if (event.kind !== 'life') return;
-      // Each problem of a configuration is an event: the first one says it.
+      // Each problem of a configuration is an event of its own; only the first one is reported.
       const isMore = event.stage === 'reload_failed' && stage === 'reload_failed';
       stage = event.stage;
       if (stage === 'stopping') beforeEnd = last;
@@ -96,7 +96,7 @@ export function openServiceManager({ env, stderr }: CliIo, parts: ServiceManager
       heart = setInterval(() => void beat(), Math.min(watchdogMs / 2, LONGEST_TIMER_MS)).unref();
     },
     async settle() {
-      // It also keeps the process alive: what is being told does not.
+      // The timer also keeps the process alive; a notification under way does not.
       const { promise, resolve } = Promise.withResolvers<void>();
       const patience = setTimeout(resolve, PATIENCE_MS);
       await Promise.race([beforeEnd, promise]);
@@ -106,14 +106,14 @@ export function openServiceManager({ env, stderr }: CliIo, parts: ServiceManager
   };
 }
 
-/** What an event of the server's life means to the manager. */
+/** Returns the assignments that report an event of the server's life. */
 function assignmentsFor({ stage, message }: LifeEvent, monotonicMicros: () => bigint): readonly string[] {
   const status = `STATUS=${redact(message)}`;
   switch (stage) {
     case 'ready':
     case 'reloaded':
     case 'reload_failed':
-      // Whoever could not change goes on as before: to the manager that is the end of the reload all the same.
+      // After a failed reload the server goes on as before. For the manager the reload has ended too.
       return ['READY=1', status];
     case 'reloading':
       return ['RELOADING=1', `MONOTONIC_USEC=${monotonicMicros()}`, status];
@@ -132,7 +132,7 @@ async function mayBeat(isWell: () => boolean | Promise<boolean>): Promise<boolea
   }
 }
 
-/** How long the manager waits for a sign of life, in milliseconds; undefined where it waits for none of this process. */
+/** Returns the watchdog interval in milliseconds; undefined where the manager does not watch this process. */
 function readWatchdog(micros = '', watched: string | undefined, pid: number): number | undefined {
   if (!/^[1-9]\d{0,15}$/.test(micros) || (watched !== undefined && watched !== String(pid))) return undefined;
   return Number(micros) / 1000;
@@ -151,7 +151,7 @@ function runSystemdNotify(assignments: readonly string[], socket: string): Promi
   const child = execFile('systemd-notify', assignments, options, (error) =>
     error === null ? resolve() : reject(error),
   );
-  // What is told last must not keep the process from ending.
+  // The last notification must not keep the process alive.
   child.unref();
   return promise;
 }

@@ -1,4 +1,4 @@
-/** `rangeway sign`: from a URL to one that is a pass for some time. */
+/** `rangeway sign`: prints a signed URL that gives access until it expires. */
 
 import { secretSource } from '../config/values.ts';
 import { parseNamedSecrets } from '../guard/access/authorization.ts';
@@ -9,7 +9,7 @@ import { type CliIo, exitCode, fail } from './io.ts';
 
 /** The flags of the command. */
 export interface SignFlags {
-  /** Milliseconds. */
+  /** How long the URL is valid, in milliseconds. */
   readonly expiresIn: number;
   /** As in the configuration: `file:PATH` or `env:NAME`. */
   readonly secret: string;
@@ -17,8 +17,8 @@ export interface SignFlags {
 }
 
 /**
- * Prints the URL with its signature; resolves with the exit code. `now` is in epoch milliseconds. The URL is signed as
- * clients send it: as the URL Standard writes it, without a fragment.
+ * Prints the URL with its signature; resolves with the exit code. `now` is in epoch milliseconds. The URL is signed in the
+ * form that clients send: serialised by the URL Standard, without a fragment.
  */
 export async function sign(url: URL, flags: SignFlags, io: CliIo, now: number): Promise<number> {
   const fault = faultOf(url, flags, now);
@@ -44,12 +44,12 @@ function faultOf(url: URL, flags: SignFlags, now: number): string | undefined {
   return isExpiry(expiryOf(flags, now)) ? undefined : '--expires-in: expected a time such as 1h or 7d';
 }
 
-/** No part of a second is lost. */
+/** Returns the expiry in epoch seconds. It is rounded up, so that the URL is valid for at least the time asked for. */
 function expiryOf({ expiresIn }: SignFlags, now: number): number {
   return Math.ceil((now + expiresIn) / 1000);
 }
 
-/** The key of this id, or the only one that there is. */
+/** Reads the key with the id of the flags, or the only key where they name none. Throws where there is no such key. */
 async function readKey(flags: SignFlags, io: CliIo): Promise<{ readonly keyId: string; readonly secret: string }> {
   const source = secretSource.parse(flags.secret);
   const reading = parseNamedSecrets(await readSecret(source, io.env), signingKeyRule);

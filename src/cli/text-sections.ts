@@ -1,6 +1,6 @@
-/** Text for people: labels, what belongs to them line by line, and amounts of time and bytes. */
+/** Formats text for people: labelled sections, times and sizes. */
 
-/** Where what belongs to a label begins, and where lines end at the latest, if words let them. */
+/** The column where the text of a section begins, and the longest line that is not broken between words. */
 const INDENT = 13;
 const WIDTH = 100;
 
@@ -10,7 +10,7 @@ export interface Section {
   readonly lines: readonly string[];
 }
 
-/** The sections that have lines, each line ended, long ones broken between words. */
+/** Formats the sections that have lines. Every line ends with a line feed; long ones are broken between words. */
 export function formatSections(sections: readonly Section[]): string {
   return sections
     .filter(({ lines }) => lines.length > 0)
@@ -24,7 +24,7 @@ const units: readonly (readonly [ms: number, name: string])[] = [
   [60_000, 'min'],
 ];
 
-/** A time in milliseconds, in its largest unit and the next one: `1 h 30 min`, `2.5 s`, `-3 s`. */
+/** Formats a time in milliseconds, in its largest unit and the next one: `1 h 30 min`, `2.5 s`, `-3 s`. */
 export function duration(ms: number): string {
   if (ms < 0) return `-${duration(-ms)}`;
   const at = units.findIndex(([size]) => ms >= size);
@@ -40,7 +40,7 @@ function formatSection({ label, lines }: Section): string {
   return lines.map((line, index) => `${wrapped((index === 0 ? label : '').padEnd(INDENT), line)}\n`).join('');
 }
 
-/** Breaks a line between words; what has no space in it stays as it is, to be copied. */
+/** Breaks a line between words. A long word stays whole, so that it can be copied. */
 function wrapped(start: string, line: string): string {
   const lines: string[] = [];
   let current = start;
@@ -57,12 +57,12 @@ function wrapped(start: string, line: string): string {
   return [...lines, current].map((text) => text.trimEnd()).join('\n');
 }
 
-/** Without what would move the cursor of a terminal, or worse: keys and fields hold what others have sent. */
+/** Replaces control characters (but no line feeds) and format characters: keys and fields may hold terminal sequences. */
 export function printable(text: string): string {
   return text.replace(/[^\P{Cc}\n]/gu, '\u{fffd}').replace(/\p{Cf}/gu, '\u{fffd}');
 }
 
-/** JSON without such signs: they are escaped where JSON does not ask for that, so that it says the same. */
+/** Returns JSON with those characters escaped, also where JSON does not require it. The value is the same. */
 export function printableJson(value: unknown, indent?: number): string {
   return JSON.stringify(value, null, indent).replace(/[^\P{Cc}\n]|\p{Cf}/gu, (sign) =>
     sign.replace(/[\s\S]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`),
@@ -71,14 +71,14 @@ export function printableJson(value: unknown, indent?: number): string {
 
 const sizeUnits = ['B', 'KB', 'MB', 'GB', 'TB'] as const;
 
-/** A number of bytes in the largest decimal unit that leaves something before the point: `1.5 MB`, `12 KB`, `999 B`. */
+/** Formats bytes in the largest decimal unit that leaves a digit before the point: `1.5 MB`, `12 KB`, `999 B`. */
 export function sizeText(bytes: number): string {
   const at = Math.max(
     0,
     sizeUnits.findLastIndex((_, power) => bytes >= 1000 ** power),
   );
   const count = bytes / 1000 ** at;
-  // Cut off, not rounded up to what it is not.
+  // Truncated: rounding up would show more bytes than there are.
   const shown = at === 0 || count >= 10 ? Math.floor(count) : Math.floor(count * 10) / 10;
   return `${shown} ${sizeUnits[at]}`;
 }

@@ -1,4 +1,4 @@
-/** Reads and writes addresses: places to listen on, names of hosts, IP addresses and blocks of them. */
+/** Parses and formats addresses: places to listen on, host names, IP addresses and blocks of them. */
 
 import { isIP, isIPv6 } from 'node:net';
 
@@ -11,8 +11,8 @@ export interface AddressRange {
 }
 
 /**
- * An address, or a block in the notation of RFC 4632 §3.1; bits behind the prefix mean nothing. Undefined for other text, for
- * an address with a zone, and for IPv4 addresses in the form of IPv6: peers are known by their IPv4 addresses.
+ * Parses an address, or a block in the notation of RFC 4632 §3.1; bits behind the prefix are ignored. Returns undefined for other
+ * text, for an address with a zone, and for IPv4-mapped IPv6 addresses: peers are known by their IPv4 addresses.
  */
 export function parseAddressRange(text: string): AddressRange | undefined {
   const [, address = '', digits] = /^([\da-f.:]+)(?:\/(0|[1-9]\d{0,2}))?$/i.exec(text) ?? [];
@@ -28,7 +28,7 @@ export function parseAddressRange(text: string): AddressRange | undefined {
 export type ListenPlace =
   | ({ readonly kind: 'tcp' } & ListenAddress)
   | { readonly kind: 'unix'; readonly path: string }
-  /** All of the sockets that were passed on, or those of one name. */
+  /** All sockets that were passed on, or those with this name. */
   | { readonly kind: 'systemd'; readonly name: string | undefined };
 
 /** An address to listen on. */
@@ -42,10 +42,10 @@ export interface ListenAddress {
 const label = '[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?';
 const hostNamePattern = new RegExp(`^(?=.{1,253}$)${label}(?:\\.${label})*$`);
 
-/** Splits `host:port`, `[IPv6]:port` and what has no port; the port is the digits or undefined. */
+/** Splits `host:port`, `[IPv6]:port`, and a host without a port. */
 const hostAndPortPattern = /^(\[[^\]]*\]|[^:[\]]+)(?::(\d{1,5}))?$/;
 
-/** `[host:]port`; without a host it is the loopback address 127.0.0.1. An IPv6 address stands in brackets. */
+/** Parses `[host:]port`. The host is 127.0.0.1 by default; an IPv6 address stands in brackets. Returns undefined for other text. */
 export function parseListenAddress(text: string): ListenAddress | undefined {
   const [, host = '127.0.0.1', digits = text] = /^(.+):(\d{1,5})$/.exec(text) ?? [];
   const port = parsePort(digits);
@@ -53,12 +53,12 @@ export function parseListenAddress(text: string): ListenAddress | undefined {
   return { host: withoutBrackets(host), port };
 }
 
-/** The address as it is written, brackets included. */
+/** Formats `host:port`, with brackets around IPv6. */
 export function formatListenAddress(address: ListenAddress): string {
   return `${isIPv6(address.host) ? `[${address.host}]` : address.host}:${address.port}`;
 }
 
-/** `[host:]port`, `unix:PATH`, `systemd` or `systemd:NAME`. A relative path stays one. */
+/** Parses `[host:]port`, `unix:PATH`, `systemd` or `systemd:NAME`. A relative path stays relative. Returns undefined for other text. */
 export function parseListenPlace(text: string): ListenPlace | undefined {
   const [, manager, name] = /^(systemd)(?::([\x21-\x39\x3b-\x7e]{1,255}))?$/.exec(text) ?? [];
   if (manager !== undefined) return { kind: 'systemd', name };
@@ -67,7 +67,7 @@ export function parseListenPlace(text: string): ListenPlace | undefined {
   return address === undefined ? undefined : { kind: 'tcp', ...address };
 }
 
-/** The place as it is written. */
+/** Formats a place as the configuration writes it. */
 export function formatListenPlace(place: ListenPlace): string {
   switch (place.kind) {
     case 'tcp':
@@ -79,12 +79,12 @@ export function formatListenPlace(place: ListenPlace): string {
   }
 }
 
-/** Whether a host stands for this address: it is the address itself, or a name, which may. */
+/** Checks whether a host may stand for an address: it is the address itself, or a name. */
 export function mayStandFor(host: string, address: string): boolean {
   return host === address || isIP(host) === 0;
 }
 
-/** Whether the text is a host: a name, an IPv4 address, or an IPv6 address in brackets. No port. */
+/** Checks whether the text is a host without a port: a name, an IPv4 address, or an IPv6 address in brackets. */
 export function isHostName(text: string): boolean {
   if (text.startsWith('[')) return text.endsWith(']') && isIPv6(withoutBrackets(text));
   // Digits and dots alone are an address or a mistake, never a name (RFC 3986 §3.2.2, RFC 1123 §2.1).
@@ -92,7 +92,7 @@ export function isHostName(text: string): boolean {
   return hostNamePattern.test(text);
 }
 
-/** Whether the text may stand in a Host field (RFC 9110 §7.2): a host and, perhaps, a port. */
+/** Checks whether the text may stand in a Host field (RFC 9110 §7.2): a host with or without a port. */
 export function isHostField(text: string): boolean {
   const [, host, port] = hostAndPortPattern.exec(text) ?? [];
   return host !== undefined && isHostName(host) && (port === undefined || parsePort(port) !== undefined);

@@ -1,4 +1,4 @@
-/** The options of a route's cache: what is stored, under which key, for how long, and which requests it is for. */
+/** The options of a route's cache: what is stored, under which key, for how long, and for which requests. */
 
 import * as z from 'zod';
 import {
@@ -15,14 +15,14 @@ import {
 
 const yearSeconds = 31_536_000;
 
-/** What every cache reads is for no cache in particular. */
+/** Fields that every cache reads. They target no cache in particular. */
 const generalFields = new Set(['cache-control', 'expires', 'pragma']);
 const targetedField = fieldName('CDN-Cache-Control').refine(
   (name) => !generalFields.has(name),
   'is read anyway; expected a field for some caches only, such as "CDN-Cache-Control"',
 );
 
-/** What asks for a part of a representation or sets a condition: a key is for the whole. */
+/** Fields that ask for a part of a representation or set a condition. A key stands for the whole representation. */
 const selectingFields = new Set([
   'if-match',
   'if-modified-since',
@@ -33,7 +33,7 @@ const selectingFields = new Set([
 ]);
 const keyField = fieldName('Accept-Language').refine(
   (name) => !selectingFields.has(name),
-  'must be left out: what is stored is the whole representation, which is the same for all its values',
+  'must be left out: the whole representation is stored, and it is the same for all values of this field',
 );
 
 const ttlByStatus = z
@@ -69,17 +69,17 @@ const key = z
       })
       .prefault('all')
       .describe(
-        'Which parameters of the query are in the key: "all", "none", or some by name, percent-decoded. The origin is sent the whole query all the same, so leave out only what cannot change its responses. A parameter with ";" in it is in the key unless this is "none", because some origins see two parameters there.',
+        'Which parameters of the query are in the key: "all", "none", or some by name, percent-decoded. The origin still gets the whole query, so leave out only parameters that cannot change its responses. A parameter with ";" in it is in the key unless this is "none", because some origins see two parameters there.',
       ),
     fields: names(keyField, 20)
       .default([])
       .describe(
-        'Request fields whose values tell stored responses apart, as if every response had them in its Vary (RFC 9111 §4.1).',
+        'Request fields whose values distinguish stored responses, as if every response had them in its Vary (RFC 9111 §4.1).',
       ),
     cookies: names(cookieName, 20)
       .default([])
       .describe(
-        'Cookies whose values tell stored responses apart (RFC 6265 §5.4). The origin is sent all cookies all the same.',
+        'Cookies whose values distinguish stored responses (RFC 6265 §5.4). The origin still gets all cookies.',
       ),
   })
   .superRefine(({ fields, cookies }, context) => {
@@ -91,38 +91,40 @@ const key = z
     });
   })
   .prefault({})
-  .describe('What tells stored responses apart, besides host, path and Vary (RFC 9111 §2, §4.1).');
+  .describe('What distinguishes stored responses, besides host, path and Vary (RFC 9111 §2, §4.1).');
 
 const identityFields = z
   .strictObject({
     ignore: names(fieldPattern, 100)
       .default([])
       .describe(
-        'Fields that do not tell who asks, besides those that are known not to (Accept, User-Agent, tracing …); "X-App-*" stands for all that begin with "X-App-".',
+        'Fields that do not identify the client, besides those that are known not to (Accept, User-Agent, tracing …); "X-App-*" stands for all that begin with "X-App-".',
       ),
     ignoreCookies: names(cookiePattern, 100)
       .default([])
       .describe(
-        'Cookies that do not tell who asks, besides those that only count visits (_ga, _fbp, _pk_id …); "theme_*" stands for all that begin with "theme_".',
+        'Cookies that do not identify the client, besides those that only count visits (_ga, _fbp, _pk_id …); "theme_*" stands for all that begin with "theme_".',
       ),
     include: names(fieldPattern, 100)
       .default([])
-      .describe('Fields that tell who asks although they usually do not, such as "X-Forwarded-For" or "User-Agent".'),
+      .describe(
+        'Fields that identify the client although they usually do not, such as "X-Forwarded-For" or "User-Agent".',
+      ),
     includeCookies: names(cookiePattern, 100)
       .default([])
-      .describe('Cookies that tell who asks although they usually only count visits.'),
+      .describe('Cookies that identify the client although they usually only count visits.'),
   })
   .superRefine(({ include }, context) => {
     for (const [index, name] of include.entries()) {
       if (!selectingFields.has(name)) continue;
       const message =
-        'must be left out: what is stored is the whole representation, which is the same for all its values';
+        'must be left out: the whole representation is stored, and it is the same for all values of this field';
       context.addIssue({ code: 'custom', path: ['include', index], message });
     }
   })
   .prefault({})
   .describe(
-    'Which parts of a request tell who asks. A response for which neither the origin nor defaultTtlSeconds states a lifetime is given only to requests that are equal in all of them; every field and cookie counts that is not known to say nothing about the client.',
+    'Which parts of a request identify the client. A response for which neither the origin nor defaultTtlSeconds states a lifetime is given only to requests that are equal in all of them. Every field and cookie counts, except those known to say nothing about the client.',
   );
 
 const bypass = z
@@ -141,17 +143,17 @@ const bypass = z
   })
   .prefault({})
   .describe(
-    'Requests that go past the cache: they are passed on, nothing stored is used for them, and their responses are not stored.',
+    'Requests that bypass the cache: they are passed on, no stored response is used for them, and their responses are not stored.',
   );
 
 /** Storing and reusing responses. */
 export const cacheSchema = z
   .strictObject({
-    enabled: z.boolean().default(true).describe('Whether responses are stored and reused. If not, all is relayed.'),
+    enabled: z.boolean().default(true).describe('Whether responses are stored and reused. If not, all are relayed.'),
     targetedFields: names(targetedField, 10)
       .prefault(['Rangeway-Cache-Control', 'CDN-Cache-Control'])
       .describe(
-        'Response fields that take the place of Cache-Control and Expires for this cache: the first of them that a response has (RFC 9213 §2.2). "Surrogate-Control" is read by its own, older syntax, and announced to the origin. An empty list switches this off.',
+        'Response fields that replace Cache-Control and Expires for this cache: the first of them that a response has counts (RFC 9213 §2.2). "Surrogate-Control" is read by its own, older syntax, and announced to the origin. An empty list switches this off.',
       ),
     requestDirectives: z
       .enum(['obey', 'ignore'])
@@ -163,18 +165,16 @@ export const cacheSchema = z
       .enum(['store', 'strip', 'refuse'])
       .default('refuse')
       .describe(
-        'What becomes of a response with Set-Cookie (RFC 9111 §7.3): "refuse" does not store it, "strip" stores it without the cookie, "store" stores it and gives the cookie to everybody. "strip" and "store" are for responses with an explicit lifetime only.',
+        'How a response with Set-Cookie is handled (RFC 9111 §7.3): "refuse" does not store it, "strip" stores it without the cookie, "store" stores it and gives the cookie to every client. "strip" and "store" apply only to responses with an explicit lifetime.',
       ),
     defaultTtlSeconds: seconds(0, yearSeconds)
       .default(0)
-      .describe(
-        'How long a response is fresh for which the origin says nothing about that (RFC 9111 §4.2.2); not for errors.',
-      ),
+      .describe('How long a response is fresh where the origin states no lifetime (RFC 9111 §4.2.2); not for errors.'),
     defaultTtlByStatus: ttlByStatus.describe(
-      'The same in seconds by status, errors too, such as {"404": 60, "5xx": 1}: a status counts more than its class, and both more than defaultTtlSeconds.',
+      'The same by status, in seconds, for errors too, such as {"404": 60, "5xx": 1}. A status takes precedence over its class, and both over defaultTtlSeconds.',
     ),
     overrideTtlByStatus: ttlByStatus.describe(
-      'How long a response is fresh whatever the origin says about that (RFC 9111 §4.2.1), in seconds by status, such as {"2xx": 3600}. Does not override no-store, private, no-cache and must-revalidate.',
+      'How long a response is fresh whatever lifetime the origin states (RFC 9111 §4.2.1), by status, in seconds, such as {"2xx": 3600}. Does not override no-store, private, no-cache and must-revalidate.',
     ),
     staleIfErrorSeconds: seconds(0, yearSeconds)
       .default(604_800)
@@ -192,18 +192,18 @@ export const cacheSchema = z
       .enum(['asSent', 'normalise'])
       .default('asSent')
       .describe(
-        'The Accept-Encoding that the origin gets (RFC 9110 §12.5.3): "asSent", or "normalise", which leaves of it what the client accepts of zstd, br and gzip in that order, or "identity". Then few variants are stored where Vary has Accept-Encoding.',
+        'The Accept-Encoding that the origin gets (RFC 9110 §12.5.3): "asSent": that of the client; "normalise": those of zstd, br and gzip that the client accepts, in that order, or "identity". With "normalise" few variants are stored where Vary has Accept-Encoding.',
       ),
     bypass,
     rangeReuseSeconds: seconds(0, 86_400)
       .default(60)
       .describe(
-        'How long Range requests reuse a stored response for which the origin gives no freshness at all, so that a player that seeks does not download the file once per seek.',
+        'How long Range requests reuse a stored response for which the origin states no freshness at all, so that a player that seeks does not download the file once per seek.',
       ),
     storeAfterUses: count(1, 1000)
       .default(1)
       .describe(
-        'How often a response must have been asked for lately before it is stored; 1 stores it at once, 2 keeps out what is wanted only once.',
+        'How often a response must have been requested recently before it is stored; 1 stores it at once, 2 keeps out responses that are requested only once.',
       ),
     pinSeconds: seconds(0, 604_800)
       .default(0)
@@ -214,7 +214,7 @@ export const cacheSchema = z
       .enum(['whenNone', 'whenWeak'])
       .default('whenNone')
       .describe(
-        'When a stored response gets a strong entity tag of our own, so that clients can resume and combine ranges: "whenNone", where the origin sends no validator; "whenWeak", also where it sends none but weak ones.',
+        'When a stored response gets a strong entity tag of our own, so that clients can resume and combine ranges: "whenNone": where the origin sends no validator; "whenWeak": also where it sends only weak ones.',
       ),
     digest: z
       .boolean()

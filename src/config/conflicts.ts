@@ -1,20 +1,20 @@
 /**
- * Finds options that contradict one another: two listeners at one place, two routes with the same match or name, an origin that
- * is one of our own listeners.
+ * Finds options that contradict each other: two listeners at one place, two routes with the same match or name, an origin that is
+ * one of our own listeners.
  */
 
 import { normalize } from 'node:path';
 import { formatListenPlace, type ListenPlace } from './address.ts';
 
-/** What is wrong with one listener. */
+/** A problem of one listener. */
 interface ListenConflict {
   readonly index: number;
   readonly message: string;
 }
 
 /**
- * Every listener that is where an earlier one is. Port 0 is another port each time; of the sockets that systemd passes, each
- * is for one listener.
+ * Returns every listener at the place of an earlier one. Port 0 conflicts with nothing: it is another port each time. Each socket
+ * that systemd passes is for one listener.
  */
 export function listenConflicts(places: readonly ListenPlace[]): ListenConflict[] {
   return places.flatMap((place, index) => {
@@ -43,7 +43,7 @@ interface MatchedRoute {
   readonly stripPathPrefix?: boolean | undefined;
 }
 
-/** What is wrong with one route, and where in it. */
+/** A problem of one route; `path` is within the route. */
 interface MatchConflict {
   readonly index: number;
   readonly path: readonly string[];
@@ -51,9 +51,9 @@ interface MatchConflict {
 }
 
 /**
- * Every route that repeats the match or the name of an earlier one, or strips a prefix that it does not have. A route
- * that is wrong in another way may not match what it was meant to: no later one repeats its match. An undefined place is
- * a route of which not even the match can be read; it conflicts with nothing.
+ * Returns every route that repeats the match or the name of an earlier one, or strips a prefix that it does not have. The match
+ * of a route with another problem (`isWrong`) may not be the intended one, so later routes may repeat it. An undefined element is
+ * a route whose match cannot be read; it conflicts with nothing.
  */
 export function matchConflicts(
   routes: readonly (MatchedRoute | undefined)[],
@@ -69,7 +69,7 @@ export function matchConflicts(
       conflicts.push({ index, path: ['name'], message: `is the name of routes[${namesake}] too` });
     }
     if (route.name !== undefined && namesake === undefined) names.set(route.name, index);
-    // What a wrong route claims is not kept.
+    // The claims of a wrong route are not kept.
     const twin = claimMatch(isWrong(index) ? new Map(matches) : matches, index, route);
     if (twin !== undefined) {
       conflicts.push({ index, path: ['match'], message: `routes[${twin.index}] serves ${twin.what} too` });
@@ -81,7 +81,7 @@ export function matchConflicts(
   return conflicts;
 }
 
-/** Notes what a route serves, host by host; tells the first that an earlier route serves. */
+/** Records what a route serves, host by host. Returns the first claim that an earlier route already has. */
 function claimMatch(claimed: Map<string, number>, index: number, { match }: MatchedRoute) {
   let twin: { index: number; what: string } | undefined;
   const paths = match?.pathPrefix ?? '/';
@@ -95,13 +95,13 @@ function claimMatch(claimed: Map<string, number>, index: number, { match }: Matc
   return twin;
 }
 
-/** What is wrong with one origin, and its path in the configuration. */
+/** A problem of one origin, with its path in the configuration. */
 interface SelfOrigin {
   readonly path: readonly (string | number)[];
   readonly message: string;
 }
 
-/** Every origin, and alternative, that is one of the listeners. */
+/** Returns every origin and alternative that is one of the listeners. */
 export function selfOrigins(
   routes: readonly { readonly origin: { readonly url: string; readonly alternatives: readonly string[] } }[],
   listen: readonly { readonly address: ListenPlace }[],
@@ -120,9 +120,9 @@ export function selfOrigins(
 }
 
 /**
- * The listener that an origin URL leads to, by its index, or -1. Only what is certain from the configuration counts: the same
- * Unix socket, or the same port at the same host, where `localhost` and the loopback addresses stand for each other and a
- * listener on all addresses (`0.0.0.0`, `::`) includes them. Loops over other names are refused when a request makes one (508).
+ * Returns the index of the listener that an origin URL leads to, or -1. Only certain cases count: the same Unix socket, or the
+ * same port at the same host. `localhost` and the loopback addresses stand for each other, and a listener on all addresses
+ * (`0.0.0.0`, `::`) includes them. A loop over other names is refused when a request makes it (508).
  */
 export function findOwnListener(originUrl: string, listeners: readonly ListenPlace[]): number {
   if (originUrl.startsWith('unix:')) {

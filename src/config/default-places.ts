@@ -1,6 +1,6 @@
 /**
- * Where the disk store and the admin socket are when the configuration does not say. The server and the commands that look for
- * it use the same rule.
+ * The default places of the disk store and the admin socket. The server and the commands that look for its socket use the same
+ * rules.
  */
 
 import { createHash } from 'node:crypto';
@@ -8,9 +8,9 @@ import { basename, dirname, isAbsolute, join } from 'node:path';
 import { formatListenPlace, type ListenPlace } from './address.ts';
 
 /**
- * `rangeway/<host>-<port>` of the first listener, in the directory for caches: $XDG_CACHE_HOME where it is an absolute path,
- * as its specification wants, else `.cache` in the home directory. One server keeps its directory from start to start; two
- * have two. Undefined for port 0: nobody comes back to the address that the system chooses.
+ * Returns `rangeway/<host>-<port>` of the first listener, in $XDG_CACHE_HOME where that is an absolute path, as its
+ * specification demands, else in `.cache` in the home directory. A server keeps its directory from start to start; two servers
+ * have two. Returns undefined for port 0: the address changes at each start.
  */
 export function defaultStoreDirectory(
   listen: readonly { readonly address: ListenPlace }[],
@@ -19,11 +19,11 @@ export function defaultStoreDirectory(
 ): string | undefined {
   const name = listen[0] === undefined ? undefined : directoryName(listen[0].address);
   if (name === undefined) return undefined;
-  // The colons of an IPv6 address are not welcome in file names everywhere.
+  // Some file systems forbid the colons of an IPv6 address in names.
   return join(storesDirectory(environment, home), name.replaceAll(/[^\w.-]/g, '_'));
 }
 
-/** The directory of all stores that have no other place. */
+/** Returns the directory that holds all default store directories. */
 export function storesDirectory(environment: Readonly<Record<string, string | undefined>>, home: string): string {
   const { XDG_CACHE_HOME: stated = '' } = environment;
   return join(isAbsolute(stated) ? stated : join(home, '.cache'), 'rangeway');
@@ -40,22 +40,22 @@ function directoryName(place: ListenPlace): string | undefined {
   }
 }
 
-/** What decides it besides the configuration. */
+/** The facts that decide the place of an admin socket, besides the configuration. */
 export interface SocketGround {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** The directory for temporary files. */
   readonly temporary: string;
-  /** The user's number; undefined where the system has none. */
+  /** The user id; undefined where the system has none. */
   readonly userId: number | undefined;
 }
 
 /** Name of the socket in the directory of a store. */
 export const adminSocketName = 'admin.sock';
 
-/** The longest path of a Unix socket that all systems have room for, in bytes. */
+/** The longest path of a Unix socket that every system accepts, in bytes. */
 export const longestSocketPath = 103;
 
-/** The directories, of this user alone, for the sockets of servers that have no directory with room for one: the first is preferred. */
+/** Returns this user's directories for admin sockets that have no place in a store directory, the preferred one first. */
 export function runtimeDirectories({ environment, temporary, userId }: SocketGround): readonly string[] {
   const { XDG_RUNTIME_DIR: stated = '' } = environment;
   const ours = join(temporary, `rangeway-${userId ?? 'user'}`);
@@ -63,7 +63,7 @@ export function runtimeDirectories({ environment, temporary, userId }: SocketGro
 }
 
 /**
- * The socket in the directory of a store; undefined where there is no directory (a store in memory), or the path of the socket
+ * Returns the socket in a store directory; undefined where there is no directory (a store in memory), or the path of the socket
  * would be too long.
  */
 export function storeSocket(directory: string | undefined): string | undefined {
@@ -73,8 +73,8 @@ export function storeSocket(directory: string | undefined): string | undefined {
 }
 
 /**
- * The socket of a server elsewhere, in a directory of `runtimeDirectories`: named after its first listener, and after the process
- * where the system chooses the port.
+ * Returns the socket of a server in a directory of `runtimeDirectories`. It is named after the first listener, or after the
+ * process where the system chooses the port. A name that is too long is replaced by its hash.
  */
 export function runtimeSocket(
   directory: string,

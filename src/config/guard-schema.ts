@@ -1,12 +1,11 @@
 /**
- * The options of the guard of a route: who may pass and how much, CORS and security fields, and the rules that set, add or
- * remove fields.
+ * The options of a route's guard: access, limits, CORS and security fields, and the rules that set, add or remove fields.
  */
 
 import * as z from 'zod';
 import { addressRange, count, fieldName, fieldText, names, seconds, secretSource, size, token } from './values.ts';
 
-/** Who may pass. */
+/** Which clients may use the route. */
 export const accessSchema = z
   .strictObject({
     allow: z
@@ -15,7 +14,7 @@ export const accessSchema = z
       .max(10_000)
       .optional()
       .describe(
-        'Only clients with these addresses, or in these blocks, may pass; others get 403, and so do those whose address nobody tells. Without it: all.',
+        'Only clients with these addresses, or in these blocks, may use the route; others get 403, also those whose address is unknown. Without it: all clients.',
       ),
     deny: z
       .array(addressRange)
@@ -26,32 +25,32 @@ export const accessSchema = z
       .string()
       .regex(/^[\x20-\x21\x23-\x5b\x5d-\x7e]{1,100}$/, 'expected visible ASCII without quotes and backslashes')
       .default('Rangeway')
-      .describe('What clients are told of that they are asked credentials for (RFC 9110 §11.5).'),
+      .describe('The protection space that is named to clients when credentials are asked for (RFC 9110 §11.5).'),
     basic: secretSource
       .optional()
       .describe(
-        'Lets those pass who give a name and its password (RFC 7617): "file:PATH" or "env:NAME" of lines "name:hash", as "rangeway hash-password" makes them.',
+        'Admits clients that send a name and its password (RFC 7617): "file:PATH" or "env:NAME" of lines "name:hash", as "rangeway hash-password" prints them.',
       ),
     bearer: secretSource
       .optional()
       .describe(
-        'Lets those pass who give a token (RFC 6750): "file:PATH" or "env:NAME" of lines "name:token", each token of 16 characters or more.',
+        'Admits clients that send a token (RFC 6750): "file:PATH" or "env:NAME" of lines "name:token", each token of 16 characters or more.',
       ),
     apiKey: secretSource
       .optional()
       .describe(
-        'Lets those pass who give a key in X-API-Key: "file:PATH" or "env:NAME" of lines "name:key", each key of 16 characters or more.',
+        'Admits clients that send a key in X-API-Key: "file:PATH" or "env:NAME" of lines "name:key", each key of 16 characters or more.',
       ),
     signedUrls: secretSource
       .optional()
       .describe(
-        'Lets those pass, with GET and HEAD, whose URL is signed and has not expired: "file:PATH" or "env:NAME" of lines "id:secret", each secret of 16 characters or more. "rangeway sign" signs one.',
+        'Admits GET and HEAD requests whose URL is signed and has not expired: "file:PATH" or "env:NAME" of lines "id:secret", each secret of 16 characters or more. "rangeway sign" signs a URL.',
       ),
     forwardCredentials: z
       .boolean()
       .default(false)
       .describe(
-        'Whether the origin gets the credentials that were asked for here. Then responses are stored only where the origin allows that for Authorization (RFC 9111 §3.5), never for X-API-Key, and for each signed URL by itself.',
+        'Whether the origin gets the credentials that are checked here. If so, responses to requests with Authorization are stored only where the origin allows it (RFC 9111 §3.5), those to requests with X-API-Key never, and those of each signed URL separately.',
       ),
   })
   .superRefine(({ forwardCredentials, basic, bearer, apiKey, signedUrls }, context) => {
@@ -61,10 +60,10 @@ export const accessSchema = z
   })
   .prefault({})
   .describe(
-    'Who may pass. Of the kinds of credentials that are listed a client has to give one. Secrets are read once, at the start.',
+    'Which clients may use the route. Where kinds of credentials are listed, a client has to send one of them. Secrets are read at the start and at a reload.',
   );
 
-/** Scheme and authority as browsers write them (RFC 6454 §6.2): those of apps too, which have schemes of their own. */
+/** Scheme and authority as browsers write them (RFC 6454 §6.2). Apps have schemes of their own. */
 const webOrigin = z
   .string()
   .regex(/^(?:\*|null|[a-z][a-z0-9+.-]*:\/\/(?:[a-z0-9._~-]+|\[[0-9a-f:]+\])(?::\d{1,5})?)$/, {
@@ -73,35 +72,35 @@ const webOrigin = z
   })
   .refine(
     (origin) => !/^(?:http:.*:80|https:.*:443)$/.test(origin),
-    'browsers leave this port out, and so it never fits',
+    'browsers leave this port out, so it never matches',
   );
 
-/** Pages of other origins. */
+/** CORS. */
 export const corsSchema = z
   .strictObject({
     origins: z
       .array(webOrigin)
       .min(1)
       .max(1000)
-      .describe('The origins whose pages may read responses, such as "https://app.example.org"; "*" is for all.'),
+      .describe('The origins whose pages may read responses, such as "https://app.example.org"; "*" stands for all.'),
     credentials: z
       .boolean()
       .default(false)
-      .describe('Whether they may send cookies and credentials of the user. Not with "*" or "null".'),
-    methods: names(token, 20).prefault(['GET', 'HEAD']).describe('The methods that they may use.'),
+      .describe('Whether these pages may send cookies and credentials of the user. Not with "*" or "null".'),
+    methods: names(token, 20).prefault(['GET', 'HEAD']).describe('The methods that these pages may use.'),
     requestFields: names(fieldName('Authorization'), 100)
       .default([])
       .describe(
-        'The fields that they may set, besides Range, If-Range and the other conditions, which they always may.',
+        'The request fields that these pages may set, besides Range, If-Range and the other conditions, which are always allowed.',
       ),
     exposeFields: names(fieldName('X-Request-Id'), 100)
       .default([])
       .describe(
-        'The response fields that they may read, besides Accept-Ranges, Content-Range, Content-Length, Content-Encoding, ETag and Age, which they always may.',
+        'The response fields that these pages may read, besides Accept-Ranges, Content-Range, Content-Length, Content-Encoding, ETag and Age, which are always allowed.',
       ),
     maxAgeSeconds: seconds(0, 86_400)
       .default(7200)
-      .describe('How long a browser may remember what it was told about this.'),
+      .describe('How long a browser may cache the answer to a preflight request.'),
   })
   .superRefine(({ origins, credentials }, context) => {
     if (!credentials) return;
@@ -111,10 +110,10 @@ export const corsSchema = z
   })
   .optional()
   .describe(
-    "Lets pages of other origins read responses (CORS), ranges too. Preflight requests are answered here, and what the origin says of this is replaced; GET and HEAD come to the origin without Origin, so that what is stored is for all pages. Without it all of this is the origin's.",
+    'Lets pages of other origins read responses (CORS), ranges too. Preflight requests are answered here, and CORS fields of the origin are replaced. GET and HEAD are sent to the origin without Origin, so that stored responses serve all pages. Without it CORS is left to the origin.',
   );
 
-/** Fields that tell browsers to be careful. */
+/** Security fields for browsers. */
 export const securitySchema = z
   .strictObject({
     strictTransportSecurity: fieldText
@@ -126,9 +125,9 @@ export const securitySchema = z
     referrerPolicy: fieldText.optional().describe('Referrer-Policy, such as "strict-origin-when-cross-origin".'),
   })
   .prefault({})
-  .describe("Fields that tell browsers to be careful, in place of the origin's.");
+  .describe("Security fields for browsers, in place of the origin's.");
 
-/** How much a client gets. */
+/** Limits of a route. */
 export const routeLimitsSchema = z
   .strictObject({
     bodyBytes: size({ min: '0B', max: '1000TB' })
@@ -145,13 +144,13 @@ export const routeLimitsSchema = z
       .describe('How long nothing may come through a tunnel, either way, before it is closed; 0 sets no limit.'),
     rate: z
       .strictObject({
-        requests: count(1, 1_000_000).describe('How many requests a client may make…'),
-        seconds: count(1, 86_400).describe('… in so many seconds.'),
-        burst: count(1, 1_000_000).optional().describe('How many of them at once. Without it: all.'),
+        requests: count(1, 1_000_000).describe('How many requests one client may make within "seconds".'),
+        seconds: count(1, 86_400).describe('The period for "requests".'),
+        burst: count(1, 1_000_000).optional().describe('How many of them may be made at once. Without it: all.'),
       })
       .optional()
       .describe(
-        'How many requests one client may make; more get 429 with Retry-After. Addresses of IPv6 count by their first 64 bits.',
+        'How many requests one client may make; more get 429 with Retry-After. IPv6 addresses count by their first 64 bits.',
       ),
     fills: count(0, 1_000_000)
       .default(0)
@@ -171,51 +170,51 @@ export const routeLimitsSchema = z
         freeBytes: size({ min: '1MB', max: '1000TB' })
           .prefault('5GB')
           .describe(
-            'How many bytes may come besides for one client. When half of it is used up, transfers of that client stop that no client reads; when all of it is, no new one begins.',
+            'How many more bytes may come for one client. When half of them are used up, transfers of that client that no client reads stop; when all are used up, it can start no new transfer.',
           ),
-        windowSeconds: seconds(1, 86_400).default(900).describe('In how many seconds all of freeBytes is given back.'),
+        windowSeconds: seconds(1, 86_400).default(900).describe('The time in which all of freeBytes is given back.'),
       })
       .prefault({})
       .describe(
-        'Bytes that come from the origin for a client, against bytes that this client gets. A client beyond the limit gets what is stored, and 429 for what is not. What it is being sent goes on.',
+        'Limits the bytes that come from the origin for a client, compared with the bytes that this client gets. Beyond the limit a client gets stored responses, and 429 otherwise. Responses under way go on.',
       ),
   })
   .prefault({})
-  .describe('How much a client gets.');
+  .describe('Limits of the route, most of them for each client.');
 
-/** Why some fields are not for rules, whatever the direction. */
+/** Fields that rules cannot change in either direction, and why. */
 const governed: readonly (readonly [reason: string, names: string])[] = [
   [
-    'belongs to the connection: it is no matter of rules',
+    'belongs to the connection: rules cannot change it',
     'connection content-length http2-settings keep-alive proxy-connection te trailer transfer-encoding upgrade',
   ],
-  ['is how loops are found: it is no matter of rules', 'cdn-loop via'],
+  ['is how loops are found: rules cannot change it', 'cdn-loop via'],
 ];
 
 const governedToOrigin: typeof governed = [
   ...governed,
   ['is chosen by "origin.host"', 'host'],
   [
-    'is how the origin is asked for parts, and whether something has changed: it is no matter of rules',
+    'asks the origin for parts, or whether something has changed: rules cannot change it',
     'if-match if-modified-since if-none-match if-range if-unmodified-since range',
   ],
-  ['belongs to the body that a client sends: it is no matter of rules', 'content-encoding content-range expect'],
+  ['belongs to the body that a client sends: rules cannot change it', 'content-encoding content-range expect'],
 ];
 
 const governedToClient: typeof governed = [
   ...governed,
-  ['belongs to what is selected of a representation: it is no matter of rules', 'accept-ranges content-range'],
-  ['tells how the bytes are to be read, in parts too: it is no matter of rules', 'content-encoding content-type'],
-  ['tells how old a response is: it is no matter of rules', 'age date'],
-  ['is how credentials are asked for, with 401: it is no matter of rules', 'proxy-authenticate www-authenticate'],
+  ['belongs to the selected part of a representation: rules cannot change it', 'accept-ranges content-range'],
+  ['says how bytes are read, also in parts: rules cannot change it', 'content-encoding content-type'],
+  ['states the age of a response: rules cannot change it', 'age date'],
+  ['asks for credentials, with 401: rules cannot change it', 'proxy-authenticate www-authenticate'],
 ];
 
-/** They may be removed: clients then do without. */
+/** Fields that rules may remove, but neither set nor add. */
 const removable: typeof governed = [
   ['names one version of the bytes: it can be removed only', 'etag last-modified content-digest repr-digest'],
 ];
 
-/** It may be added to: caches after this one then tell more variants apart. */
+/** A field that rules may add to, but not set or remove: downstream caches then distinguish more variants. */
 const extensible: typeof governed = [
   ['keeps caches after this one from giving one variant to all: it can be added to only', 'vary'],
 ];
@@ -227,7 +226,7 @@ const toClientNames = {
   add: ruleName([...governedToClient, ...removable], 'X-Served-By'),
 };
 
-/** The name of a field, in lower case, that a rule may be about. */
+/** Returns the schema of the name, in lower case, of a field that a rule may change. */
 function ruleName(reasons: typeof governed, example: string) {
   const reasonOf = new Map(reasons.flatMap(([reason, text]) => text.split(' ').map((name) => [name, reason] as const)));
   return fieldName(example).refine((name) => !reasonOf.has(name), {
@@ -239,22 +238,22 @@ type RuleName = ReturnType<typeof ruleName>;
 
 function rules(side: string, name: { readonly remove: RuleName; readonly set: RuleName; readonly add: RuleName }) {
   return {
-    remove: names(name.remove, 100).default([]).describe(`Fields that are taken out of what goes to the ${side}.`),
+    remove: names(name.remove, 100).default([]).describe(`Fields that are not sent to the ${side}.`),
     set: z
       .record(name.set, fieldText)
       .default({})
-      .describe(`Fields that go to the ${side} with these values, in place of those that are there.`),
+      .describe(`Fields that are sent to the ${side} with these values, in place of existing ones.`),
     add: z
       .record(name.add, fieldText)
       .default({})
-      .describe(`Fields that go to the ${side} with these values, besides those that are there.`),
+      .describe(`Fields that are sent to the ${side} with these values, besides existing ones.`),
   };
 }
 
 const setSecret = z
   .record(toOriginName, secretSource)
   .prefault({})
-  .describe('Fields that go to the origin with a secret for value: "env:NAME" or "file:PATH".');
+  .describe('Fields that are sent to the origin with a secret as value: "env:NAME" or "file:PATH".');
 
 /** Rules for fields. */
 export const fieldRulesSchema = z
@@ -272,12 +271,12 @@ export const fieldRulesSchema = z
         }
       })
       .prefault({})
-      .describe('Rules for requests to the origin. The cache knows nothing of values that are set here.'),
+      .describe('Rules for requests to the origin. The cache does not see values that are set here.'),
     toClient: z
       .strictObject(rules('client', toClientNames))
       .prefault({})
       .describe(
-        'Rules for all responses of the route, errors too. Whatever they say of caching, errors of our own stay "no-store", and responses of a route that asks for credentials "private".',
+        'Rules for all responses of the route, errors too. Whatever they set about caching, our own errors stay "no-store", and responses of a route that asks for credentials stay "private".',
       ),
   })
   .prefault({})

@@ -1,9 +1,9 @@
-/** The JSON Schema of a configuration file, and what it says of each option. */
+/** Creates the JSON Schema of a configuration file, and lists the options in it. */
 
 import * as z from 'zod';
 import { configSchema } from './schema.ts';
 
-/** As much of a JSON Schema (draft 2020-12) as describes options. */
+/** The members of a JSON Schema (draft 2020-12) that describe options. */
 export interface OptionSchema {
   readonly type?: string | undefined;
   readonly description?: string | undefined;
@@ -13,14 +13,14 @@ export interface OptionSchema {
   readonly anyOf?: readonly OptionSchema[] | undefined;
 }
 
-/** The JSON Schema of a configuration file. */
+/** Creates the JSON Schema of a configuration file. */
 export function createJsonSchema(): OptionSchema {
   return {
     ...z.toJSONSchema(configSchema, {
       target: 'draft-2020-12',
       io: 'input',
       override: ({ zodSchema, jsonSchema }) => {
-        // zod leaves out the default of what is parsed further, although it is one of the input.
+        // zod leaves out the default of a value that is transformed, although it is a default of the input.
         const { default: stated } = z.globalRegistry.get(zodSchema) ?? {};
         if (stated !== undefined) Object.assign(jsonSchema, { default: stated });
       },
@@ -29,24 +29,24 @@ export function createJsonSchema(): OptionSchema {
   } as OptionSchema;
 }
 
-/** The JSON Schema as the text of `config.schema.json`. */
+/** Returns the text of `config.schema.json`. */
 export function formatJsonSchema(): string {
   return `${JSON.stringify(createJsonSchema(), undefined, 2)}\n`;
 }
 
 /** One option, for documentation and for suggestions. */
 export interface OptionDoc {
-  /** Where it stands, lists as `[]`: `routes[].origin.url`. */
+  /** Its path, with lists as `[]`: `routes[].origin.url`. */
   readonly path: string;
   /** The path of the object that it belongs to; empty at the top. */
   readonly parent: string;
   readonly name: string;
   readonly description: string | undefined;
-  /** What counts when it is left out; undefined when there is no such value. */
+  /** Its default; undefined where it has none. */
   readonly default: unknown;
 }
 
-/** Every option, those of nested objects after their parent. */
+/** Lists every option; those of a nested object follow their parent. */
 export function listOptions(schema: OptionSchema = createJsonSchema(), parent = ''): OptionDoc[] {
   const options: OptionDoc[] = [];
   for (const [name, option] of Object.entries(schema.properties ?? {})) {

@@ -1,4 +1,4 @@
-/** The options of the listeners and of the admin listener: where they are, and what they speak. */
+/** The options of the listeners and of the admin listener: where they listen, and which protocols they speak. */
 
 import * as z from 'zod';
 import { isHostName, type ListenPlace } from './address.ts';
@@ -9,7 +9,7 @@ const certificate = z.strictObject({
   certFile: z
     .string()
     .min(1)
-    .describe('A PEM file with the certificate and those between it and a root, its own first. Relative to this file.'),
+    .describe('A PEM file with the certificate, followed by its intermediate certificates. Relative to this file.'),
   keyFile: z.string().min(1).describe('The PEM file of its private key. Relative to this file.'),
 });
 
@@ -20,7 +20,7 @@ const tls = z
       .min(1)
       .max(1000)
       .describe(
-        'The certificates, chosen by the name that a client asks for (SNI, RFC 6066 §3); who asks for none, or for another name, gets the first. The files are read again when they change.',
+        'The certificates, chosen by the name that a client asks for (SNI, RFC 6066 §3). A client without SNI, or with another name, gets the first. The files are read again when they change.',
       ),
     minVersion: z
       .enum(['1.2', '1.3'])
@@ -42,16 +42,16 @@ const listenerOptions = z.strictObject({
     .boolean()
     .optional()
     .describe(
-      'Whether HTTP/2 is spoken besides HTTP/1.1. Without it: with TLS only. Without TLS it is for balancers, which begin with it unasked (RFC 9113 §3.3).',
+      'Whether HTTP/2 is spoken besides HTTP/1.1. Without it: with TLS only. HTTP/2 without TLS is for load balancers, which start it with prior knowledge (RFC 9113 §3.3).',
     ),
   redirectToHttpsPort: count(1, 65_535)
     .optional()
-    .describe('Answers every request here with a redirect to https on this port (RFC 9110 §15.4.9), 443 as a rule.'),
+    .describe('Answers every request here with a redirect to https on this port (RFC 9110 §15.4.9), usually 443.'),
   proxyProtocol: z
     .boolean()
     .default(false)
     .describe(
-      'Whether connections begin with the PROXY protocol, version 1 or 2, which tells who the client is. Only trustedProxies may then connect.',
+      'Whether connections begin with the PROXY protocol, version 1 or 2, which states the address of the client. Only trustedProxies may then connect.',
     ),
   mode: socketMode
     .optional()
@@ -64,14 +64,14 @@ const listener = listenerOptions.superRefine(({ address, tls, redirectToHttpsPor
     context.addIssue({ code: 'custom', path: ['redirectToHttpsPort'], message });
   }
   if (mode !== undefined && address.kind !== 'unix') {
-    context.addIssue({ code: 'custom', path: ['mode'], message: 'means something for a Unix socket only' });
+    context.addIssue({ code: 'custom', path: ['mode'], message: 'applies to a Unix socket only' });
   }
 });
 
-/** What is meant by no more than an address. */
+/** A listener that is given as an address only. */
 const listenerAt = listenPlace.transform((address): z.output<typeof listener> => ({ address, proxyProtocol: false }));
 
-/** All listeners; a text stands for one. */
+/** All listeners; a text stands for a single one. */
 export const listenSchema = z
   .union([
     listenerAt.transform((only) => [only]),
@@ -100,16 +100,16 @@ const hostName = z
 const options = z.strictObject({
   listen: adminPlace
     .prefault('127.0.0.1:9180')
-    .describe('Where it listens: "[host:]port" or "unix:PATH". A Unix socket is for its owner alone.'),
+    .describe('Where it listens: "[host:]port" or "unix:PATH". Only its owner can use a Unix socket.'),
   token: secretSource
     .optional()
     .describe(
-      'What the API asks of its clients (Authorization: Bearer): "env:NAME", or "file:PATH" relative to this file. Without it the API is there on a Unix socket only. Where others than this machine can connect, the metrics ask for it too.',
+      'The token that the API demands (Authorization: Bearer): "env:NAME", or "file:PATH" relative to this file. Without it the API is served on a Unix socket only. Where other machines can connect, the metrics demand it too.',
     ),
   hosts: names(hostName, 100)
     .default([])
     .describe(
-      'Names that it may be called by, in Host, besides addresses and "localhost". Another one may be that of a web page which has given itself our address.',
+      'Names that it accepts in Host, besides addresses and "localhost". Another name is refused: a web page may have pointed its own name at our address (DNS rebinding).',
     ),
 });
 
@@ -120,7 +120,7 @@ export const adminSchema = z
       z.literal('off'),
       options.superRefine(({ listen, token }, context) => {
         if (listen.kind !== 'tcp' || token !== undefined || isLoopback(listen.host)) return;
-        const message = 'is needed where others than this machine can connect';
+        const message = 'is required where other machines can connect';
         context.addIssue({ code: 'custom', path: ['token'], message });
       }),
     ],
@@ -128,10 +128,10 @@ export const adminSchema = z
   )
   .optional()
   .describe(
-    'Where those who run the server reach health, metrics, and an API, besides the Unix socket admin.sock in the directory of the store, which is for the user alone that runs it and is always there; "off" for nowhere at all.',
+    'Where health, metrics and the API are served besides the Unix socket admin.sock in the directory of the store. Only the user that runs the server can use that socket; it is always there, unless this is "off", which is for nowhere at all.',
   );
 
-/** Whether only this machine can connect to a host's addresses. */
+/** Checks whether only this machine can connect to a host's addresses. */
 export function isLoopback(host: string): boolean {
   return host.toLowerCase() === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host);
 }

@@ -1,6 +1,6 @@
 /**
- * Reads a configuration from a file or a value. The result is a `Config`, or all problems of it; an error in the JSON has its
- * line and column.
+ * Reads a configuration from a file or a value. The result is a `Config` or all its problems; an error in the JSON has a line
+ * and a column.
  */
 
 import { readFile } from 'node:fs/promises';
@@ -9,25 +9,25 @@ import { describeIssues, type Problem } from './problems.ts';
 import { type AdminConfig, type Config, configSchema, type ListenerConfig, type RouteConfig } from './schema.ts';
 import type { SecretSource } from './values.ts';
 
-/** Everything that is wrong, at once. */
+/** All problems of a configuration. */
 interface InvalidConfig {
   readonly kind: 'invalid';
   readonly problems: readonly Problem[];
 }
 
-/** A configuration to use, or what is wrong with it. */
+/** A checked configuration, or its problems. */
 export type LoadedConfig = { readonly kind: 'ok'; readonly config: Config } | InvalidConfig;
 
-/** The value that a file holds, or why it holds none. */
+/** The JSON value of a file, or why it cannot be read. */
 export type ConfigText = { readonly kind: 'ok'; readonly value: unknown } | InvalidConfig;
 
-/** Reads and checks a file. Never throws; a file that cannot be read is a problem like others. */
+/** Reads and checks a file. Never throws; an unreadable file is a problem like others. */
 export async function loadConfig(file: string): Promise<LoadedConfig> {
   const text = await readConfig(file);
   return text.kind === 'ok' ? checkConfig(text.value, dirname(file)) : text;
 }
 
-/** Reads a file as JSON, not checked yet. Never throws. */
+/** Reads a file as JSON without checking its options. Never throws. */
 export async function readConfig(file: string): Promise<ConfigText> {
   try {
     return parseConfigText(await readFile(file, 'utf8'));
@@ -36,7 +36,7 @@ export async function readConfig(file: string): Promise<ConfigText> {
   }
 }
 
-/** The value of a JSON text, or its first fault with line and column. A byte order mark at its start is skipped. */
+/** Parses a JSON text. A fault is reported with its line and column. A byte order mark at the start is skipped. */
 export function parseConfigText(text: string): ConfigText {
   const json = text.replace(/^\uFEFF/, '');
   const fault = findJsonFault(json);
@@ -44,9 +44,9 @@ export function parseConfigText(text: string): ConfigText {
   return { kind: 'ok', value: JSON.parse(json) };
 }
 
-/** Checks a value and fills in the defaults. Relative paths in it are taken from `directory`. */
+/** Checks a value and fills in the defaults. Relative paths in it are resolved against `directory`. */
 export function checkConfig(value: unknown, directory: string): LoadedConfig {
-  // Only what the schema itself says is a message; the words for all else are those of `describeIssues`.
+  // Only messages of our schema are kept. `describeIssues` writes the others.
   const result = configSchema.safeParse(value, { reportInput: true, error: () => '' });
   if (!result.success) return { kind: 'invalid', problems: describeIssues(result.error.issues) };
   return { kind: 'ok', config: withAbsolutePaths(result.data, directory) };
@@ -112,7 +112,7 @@ function secretIn<S extends SecretSource | undefined>(directory: string, source:
   return source?.kind === 'file' ? { ...source, name: resolve(directory, source.name) } : source;
 }
 
-/** A copy in which the paths of these names that are there are absolute. */
+/** Returns a copy in which the paths under these names are absolute; absent ones stay absent. */
 function withPaths<T extends object>(directory: string, value: T, names: readonly (keyof T)[]): T {
   const copy = { ...value };
   for (const name of names) {
@@ -137,15 +137,15 @@ interface JsonFault {
 
 const maxDepth = 100;
 const whiteSpace = /[ \t\r\n]*/y;
-// Control characters must be escaped within a text (RFC 8259 §7).
+// Control characters must be escaped within a string (RFC 8259 §7).
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what the grammar excludes
 const textPattern = /"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y;
 const numberPattern = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const wordPattern = /(?:true|false|null)(?![\w$])/y;
 
 /**
- * The first fault of a text as JSON (RFC 8259), or undefined when there is none. Stricter than `JSON.parse` in one thing:
- * a name that an object has twice, of which `JSON.parse` drops the first without a word, is a fault; and nesting has a limit.
+ * Returns the first fault of a JSON text (RFC 8259); undefined where there is none. It is stricter than `JSON.parse` in two
+ * ways: a duplicate name in an object is a fault (`JSON.parse` silently drops the first), and nesting has a limit.
  */
 export function findJsonFault(text: string): JsonFault | undefined {
   const scanner = new JsonScanner(text);
@@ -168,7 +168,7 @@ class FaultFound extends Error {
   }
 }
 
-/** Walks through a text by the grammar; throws `FaultFound` where it is left. */
+/** Walks through a text by the grammar of JSON; throws `FaultFound` where the text breaks it. */
 class JsonScanner {
   readonly #text: string;
   #at = 0;
@@ -212,13 +212,13 @@ class JsonScanner {
     for (let more = this.#hasFirst(']'); more; more = this.#hasNext(']')) this.#scanValue(depth + 1);
   }
 
-  /** Whether there is a first member before the closing bracket, which is taken if not. */
+  /** Checks whether there is a first member; consumes the closing bracket if not. */
   #hasFirst(close: string): boolean {
     this.#skipWhiteSpace();
     return !this.#take(close);
   }
 
-  /** Whether there is another member behind a comma; takes the closing bracket if not. */
+  /** Checks whether there is another member behind a comma; consumes the closing bracket if not. */
   #hasNext(close: string): boolean {
     this.#skipWhiteSpace();
     if (this.#take(close)) return false;

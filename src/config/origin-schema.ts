@@ -1,4 +1,4 @@
-/** The options of a route's origin, or origins: where they are, and how they are spoken to. */
+/** The options of a route's origin or origins: where they are, and how Rangeway talks to them. */
 
 import * as z from 'zod';
 import { count, hostChoice, names, originUrl, seconds, size } from './values.ts';
@@ -7,26 +7,28 @@ const health = z
   .strictObject({
     failures: count(1, 1000)
       .default(3)
-      .describe('So many failures in a row (no connection, no answer, 502, 503, 504), and an origin counts as ill.'),
+      .describe(
+        'An origin counts as ill after this many failures in a row: no connection, no answer, 502, 503 or 504.',
+      ),
     restSeconds: seconds(0.01, 3600)
       .default(10)
-      .describe('How long an ill origin is spared then, longer each time it fails again, up to ten times that.'),
+      .describe('How long an ill origin gets no requests. Longer each time it fails again, up to ten times as long.'),
     check: z
       .strictObject({
         path: z
           .string()
           .regex(/^\/[\x21-\x7e]*$/, 'expected a path that begins with "/"')
-          .describe('What each origin is asked for (GET), as it stands; any 2xx or 3xx is well.'),
-        intervalSeconds: seconds(0.01, 86_400).default(10).describe('How often.'),
+          .describe('The path that each origin is asked for (GET), sent as it is; any 2xx or 3xx passes.'),
+        intervalSeconds: seconds(0.01, 86_400).default(10).describe('How often each origin is checked.'),
         timeoutSeconds: seconds(0.01, 600).default(5).describe('How long the answer may take.'),
-        passes: count(1, 100).default(2).describe('So many in a row, and an ill origin counts as well again.'),
+        passes: count(1, 100).default(2).describe('An ill origin counts as well after this many passes in a row.'),
       })
       .optional()
-      .describe('Asks every origin now and then. Without it only requests tell.'),
+      .describe('Active checks of every origin. Without them only requests show whether an origin is well.'),
   })
   .prefault({})
   .describe(
-    'When an origin is not asked. One that has no alternative is always asked; where none is well, the one that has rested longest.',
+    'When an origin gets no requests. An origin without alternatives always gets them. Where none is well, the one that has rested longest gets them.',
   );
 
 const retries = z
@@ -34,18 +36,18 @@ const retries = z
     attempts: count(0, 10)
       .default(2)
       .describe(
-        'How often a request is sent again, to another origin if there is one: when no response came, those whose method is idempotent and which have no body, and any that were not sent at all; when another origin may do better than 502, 503 or 504, GET and HEAD.',
+        'How often a request is sent again, to another origin if there is one. Where no response arrived: requests with an idempotent method and no body, and all requests that were not sent at all. After 502, 503 or 504, where there is another origin: GET and HEAD.',
       ),
     budgetPercent: count(0, 100)
       .default(20)
-      .describe('Retries may be so many percent of the requests of late, and ten besides.'),
+      .describe('Retries may be at most this many percent of the requests of the last ten seconds, plus ten.'),
   })
   .prefault({})
   .describe('Sending requests again (RFC 9110 §9.2.2).');
 
 const originOptions = z.strictObject({
   url: originUrl.describe(
-    'Where the origin is, such as "http://127.0.0.1:3000", or "unix:/run/app.sock"; a path in a URL is put before every path.',
+    'Where the origin is, such as "http://127.0.0.1:3000", or "unix:/run/app.sock"; a path in the URL is put before the path of every request.',
   ),
   alternatives: names(originUrl, 100)
     .default([])
@@ -54,7 +56,7 @@ const originOptions = z.strictObject({
     .enum(['first', 'spread'])
     .default('first')
     .describe(
-      'Of several origins: "first", the first that is well; or "spread", the one with the fewest requests. Parts of one representation are asked of the one that it came from.',
+      'Which of several origins gets a request: "first": the first that is well; "spread": the one with the fewest requests under way. Parts of a representation are requested from the origin that it came from.',
     ),
   protocol: z
     .enum(['http1', 'http2'])
@@ -75,16 +77,16 @@ const originOptions = z.strictObject({
   connections: count(1, 65_535)
     .default(128)
     .describe(
-      'The most connections to one origin at a time, and no more than an eighth of the file descriptors of a process; over HTTP/2 each carries up to 100 requests, and those that the origin is closing come besides, as many again at most.',
+      'The most connections to one origin at a time, and at most an eighth of the file descriptors of a process. Over HTTP/2 each carries up to 100 requests; connections that the origin is closing are not counted, up to as many again.',
     ),
   connectionsPerClient: count(1, 65_535)
     .optional()
     .describe(
-      'The most of them that serve requests of one client at a time; its requests beyond wait, and those of others go first. Without it: a quarter of "connections".',
+      'The most of these connections that serve requests of one client at a time. Further requests of that client wait, and those of other clients go first. Without it: a quarter of "connections".',
     ),
   keepAliveTimeoutSeconds: seconds(0.01, 3600)
     .default(4)
-    .describe('How long an idle connection is kept for the next request. Less than the origin keeps it.'),
+    .describe('How long an idle connection is kept for the next request. Should be less than the origin keeps it.'),
   caFile: z
     .string()
     .min(1)
@@ -94,34 +96,34 @@ const originOptions = z.strictObject({
     .string()
     .min(1)
     .optional()
-    .describe('A PEM file with the certificate that is shown to the origin. Relative to this file.'),
+    .describe('A PEM file with the client certificate for the origin. Relative to this file.'),
   keyFile: z.string().min(1).optional().describe('The PEM file of its private key. Relative to this file.'),
   insecureTls: z
     .boolean()
     .default(false)
-    .describe('Accept any certificate from the origin. Whoever sits between can then read and change everything.'),
+    .describe('Accepts any certificate from the origin. An attacker in between can then read and change everything.'),
   ranges: z
     .enum(['auto', 'never', 'always'])
     .default('auto')
     .describe(
-      'Whether the origin is asked for parts of a representation: "auto" finds out whether it gives any, "never" asks for the whole, "always" goes on asking for parts whatever came before.',
+      'Whether the origin is asked for parts of a representation: "auto" finds out whether it supports ranges, "never" asks for the whole, "always" keeps asking for parts whatever it answered before.',
     ),
   seekAheadBytes: size({ min: '0B', max: '1TB' })
     .prefault(2_097_152)
     .describe(
-      'A reader this far ahead of a transfer gets one of its own, where the origin gives parts, unless the transfer will be there within half a second.',
+      'A client that reads this far ahead of a transfer gets a transfer of its own, where the origin supports ranges, unless the running one will reach that position within half a second.',
     ),
   closeDelimited: z
     .enum(['relay', 'store'])
     .default('store')
     .describe(
-      'What becomes of a response without Content-Length and chunks, which ends where the origin closes the connection: "store" stores it, and answers ranges from it, where the connection was closed in order (over TLS: with close_notify), and breaks it off where it was reset; "relay" passes it on without storing it, and over TLS takes any end for the end.',
+      'How a response is handled that has neither Content-Length nor chunks and ends where the origin closes the connection: "store" stores it and answers ranges from it where the connection was closed in order (over TLS: with close_notify), and breaks it off where it was reset; "relay" passes it on without storing it, and over TLS accepts any end as the end.',
     ),
   retries,
   health,
 });
 
-/** What the options below are compared with. */
+/** The options that the checks below compare. */
 const comparedOptions = originOptions
   .pick({
     url: true,
@@ -138,7 +140,7 @@ const comparedOptions = originOptions
 type OriginOptions = z.output<typeof originOptions>;
 type Complain = (path: readonly (string | number)[], message: string) => void;
 
-const forTlsOnly = 'means something for an https:// origin only';
+const forTlsOnly = 'applies to an https:// origin only';
 
 const origin = originOptions.superRefine(
   (value, context) => {
@@ -155,7 +157,7 @@ function compareAlternatives({ url, alternatives, health: { check } }: OriginOpt
     else if (pathOf(each) !== pathOf(url)) complain(['alternatives', index], 'must have the same path as url');
   }
   if (alternatives.length > 0 || check === undefined) return;
-  complain(['health', 'check'], 'means something with alternatives only: a lone origin is always asked');
+  complain(['health', 'check'], 'applies with alternatives only: a lone origin is always asked');
 }
 
 function compareTls(value: OriginOptions, complain: Complain): void {
@@ -172,12 +174,12 @@ function compareTls(value: OriginOptions, complain: Complain): void {
   if (certFile === undefined && keyFile !== undefined) complain(['certFile'], 'is required with keyFile');
 }
 
-/** The path that is put before every path; a Unix socket has none. */
+/** Returns the path that is put before the path of every request; a Unix socket has none. */
 function pathOf(url: string): string {
   return url.startsWith('unix:') ? '' : new URL(url).pathname.replace(/\/$/, '');
 }
 
-/** Where the responses come from: a URL, or one with options. */
+/** The origin of a route: a URL, or a URL with options. */
 export const originSchema = z
   .union([originUrl.transform((url) => ({ url })).pipe(origin), origin])
   .describe('Where the responses come from: a URL, or a URL with options.');

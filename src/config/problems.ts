@@ -1,12 +1,12 @@
-/** Says in words for people what is wrong with a configuration, and which option name was probably meant. */
+/** Describes for people what is wrong with a configuration, and suggests the probable name for an unknown option. */
 
 import leven from 'leven';
 import type * as z from 'zod';
 import { createJsonSchema, listOptions } from './json-schema.ts';
 
-/** One thing that is wrong, and where. */
+/** One problem of a configuration. */
 export interface Problem {
-  /** Where it is, such as `routes[0].origin.url`; empty for the whole. */
+  /** The path of the option, such as `routes[0].origin.url`; empty for the whole configuration. */
   readonly path: string;
   readonly message: string;
 }
@@ -27,14 +27,14 @@ const typeNames: Readonly<Record<string, string>> = {
 };
 
 /**
- * Says what is wrong, one problem for each option concerned, in the order of the issues. What the schema has no words for
- * must have an empty message.
+ * Describes issues as problems, one for each option concerned, in the order of the issues. An issue for which the schema has no
+ * message of its own must have an empty message.
  */
 export function describeIssues(issues: readonly Issue[]): Problem[] {
   return describeIn(issues, []);
 }
 
-/** What has the wrong type may be too long besides, as text where a list was meant: that is not told. */
+/** A value of the wrong type can have further issues, such as a text in place of a list that is also too long. They are dropped. */
 function describeIn(issues: readonly Issue[], parent: Path): Problem[] {
   const wrongTypes = new Set(issues.filter(({ code }) => code === 'invalid_type').map(({ path }) => formatPath(path)));
   return issues
@@ -42,7 +42,7 @@ function describeIn(issues: readonly Issue[], parent: Path): Problem[] {
     .flatMap((issue) => describeIssue(issue, parent));
 }
 
-/** The path as JavaScript would write it. */
+/** Formats the path as JavaScript would write it. */
 function formatPath(path: Path): string {
   let text = '';
   for (const key of path) {
@@ -67,7 +67,7 @@ function describeIssue(issue: Issue, parent: Path): Problem[] {
   }
 }
 
-/** Of several alternatives the one that was meant is told: the one whose type or word fits. */
+/** Describes the issues of the alternative that was probably meant: the one whose type or word fits. */
 function describeUnion(issue: Extract<Issue, { code: 'invalid_union' }>, path: Path): Problem[] {
   const meant = issue.errors.find((alternative) => !alternative.some(isAnotherKind));
   if (meant !== undefined) return describeIn(meant, path);
@@ -81,7 +81,7 @@ function describeUnion(issue: Extract<Issue, { code: 'invalid_union' }>, path: P
   return [{ path: formatPath(path), message }];
 }
 
-/** Whether the value as a whole is of another type than this alternative, or another word. */
+/** Checks whether the whole value has another type than this alternative, or is another word. */
 function isAnotherKind(issue: Issue): issue is Extract<Issue, { code: 'invalid_type' | 'invalid_value' }> {
   return (issue.code === 'invalid_type' || issue.code === 'invalid_value') && issue.path.length === 0;
 }
@@ -129,7 +129,7 @@ function outOfBounds(issue: Extract<Issue, { code: 'too_small' | 'too_big' }>): 
   return `${isTooSmall ? 'needs' : 'may have'} at ${bound} ${limit} ${things}${limit === 1 ? '' : 's'}`;
 }
 
-/** Options of earlier versions, by their paths, and what to do without them. */
+/** Options that no longer exist, by their paths, with advice. */
 const goneOptions: Readonly<Record<string, string>> = {
   explain:
     'explain.peers is gone: "rangeway explain" asks the admin listener, never those of clients; leave "explain" out',
@@ -147,7 +147,7 @@ function unknownOption(parent: Path, key: string): string {
   return `unknown option "${key}"; ${advice}`;
 }
 
-/** What was found where another type was expected: short values as they are, otherwise only their type. */
+/** Describes a value of the wrong type: a short one as it is, otherwise only its type. */
 function describeFound(value: unknown): string {
   if (value === null) return 'null';
   if (typeof value === 'string') return isShort(value) ? `the text ${JSON.stringify(value)}` : 'a long text';
@@ -155,7 +155,7 @@ function describeFound(value: unknown): string {
   return Array.isArray(value) ? 'a list' : 'an object';
 }
 
-/** The same where text was expected, or in its place. */
+/** Describes a value where text was expected: a short text in quotes, any other value as `describeFound` does. */
 function quoteFound(value: unknown): string {
   return typeof value === 'string' && isShort(value) ? JSON.stringify(value) : describeFound(value);
 }
@@ -169,8 +169,8 @@ function listWords(words: readonly string[]): string {
 }
 
 /**
- * The known name that is nearest to a mistyped one, or undefined when none is near: one edit for each three letters, and
- * letter case does not count. A name of which only the beginning was given is near too, such as `maxSize` of `maxSizeBytes`.
+ * Returns the known name nearest to a mistyped one; undefined where none is near. One edit for each three letters is near; letter
+ * case does not count. A prefix of a name is near too, such as `maxSize` of `maxSizeBytes`.
  */
 export function nearestName(given: string, known: Iterable<string>): string | undefined {
   const wanted = given.toLowerCase();

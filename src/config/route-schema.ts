@@ -1,4 +1,4 @@
-/** The options of one route: what it matches, its origin and guard, and how its responses are kept and cut. */
+/** The options of one route: what it matches, its origin and guard, its cache, ranges, fills and purges. */
 
 import * as z from 'zod';
 import { cacheSchema } from './cache-schema.ts';
@@ -13,7 +13,7 @@ const match = z
       .min(1)
       .optional()
       .describe(
-        'The hosts that the route serves, without ports: names, or "*.example.org" for all names below one. Without this: every host.',
+        'The hosts that the route serves, without ports: names, or "*.example.org" for all names below a name. Without this: every host.',
       ),
     pathPrefix: pathPrefix
       .optional()
@@ -23,7 +23,7 @@ const match = z
   })
   .optional()
   .describe(
-    'Which requests the route serves. Of several routes the one with the most exact host, then the longest path, is taken.',
+    'Which requests the route serves. Where several routes match, the one with the most exact host is used, then the one with the longest path.',
   );
 
 const ranges = z
@@ -44,24 +44,24 @@ const fill = z
       .enum(['finish', 'stop'])
       .default('finish')
       .describe(
-        'What becomes of a transfer that could not be taken up again when the last client that waits for it leaves.',
+        'Whether a transfer that could not be resumed later is finished or stopped when the last client that waits for it leaves.',
       ),
     finishMaxLeftBytes: size({ min: '0B', max: '1000TB' })
       .optional()
-      .describe('With onAbort "finish": a transfer with more than this left is stopped all the same.'),
+      .describe('With onAbort "finish": a transfer with more bytes than this left is stopped all the same.'),
     finishMaxSizeBytes: size({ min: '0B', max: '1000TB' })
       .optional()
       .describe('With onAbort "finish": a transfer of a representation larger than this is stopped all the same.'),
     finishMaxPerClient: count(0, 1_000_000)
       .default(3)
       .describe(
-        'With onAbort "finish": how many transfers of one client go on at a time that no client reads any more; further ones stop when their last reader leaves, or has got what it wanted. What has a block or less left is finished all the same.',
+        'With onAbort "finish": how many transfers that no client reads any more go on at a time for one client. Further ones stop when their last reader leaves, or has got all its bytes. A transfer with a block or less left is finished all the same.',
       ),
     complete: z
       .enum(['always', 'whenSmaller', 'never'])
       .default('whenSmaller')
       .describe(
-        'Whether the absent bytes of a representation are fetched although nobody asks for them, where the origin gives parts: "whenSmaller" for representations smaller than completeBelowBytes.',
+        'Whether the absent bytes of a representation are fetched although no client asks for them, where the origin supports ranges: "whenSmaller" for representations smaller than completeBelowBytes.',
       ),
     completeBelowBytes: size({ min: '0B', max: '1000TB' })
       .prefault(1_048_576)
@@ -70,23 +70,23 @@ const fill = z
       .enum(['grow', 'whole'])
       .default('grow')
       .describe(
-        'How a range without an end ("bytes=0-") is fetched where the origin gives parts: "grow" asks for one block first and then for spans that grow as the client reads on, faster where the origin is slow to answer, because players ask for all and leave early; "whole" asks for all of it at once.',
+        'How a range without an end ("bytes=0-") is fetched where the origin supports ranges: "grow" asks for one block first and then for spans that grow as the client reads on (faster where the origin is slow to answer), because players ask for everything and leave early; "whole" asks for everything at once.',
       ),
     headLength: z
       .enum(['origin', 'fetch'])
       .default('origin')
       .describe(
-        'What HEAD gets where the origin tells no length and nothing of it is stored: "origin", no length either; "fetch" fetches the body into the store, and HEAD waits for its length up to lengthWaitSeconds. For clients that look for a length before they ask for ranges, as GDAL does; each HEAD can then cost the origin a whole body.',
+        'How HEAD is answered where the origin states no length and nothing is stored: "origin": without a length; "fetch": the body is fetched into the store, and HEAD waits up to lengthWaitSeconds for its length. "fetch" is for clients that look for a length before they ask for ranges, such as GDAL; each HEAD can then cost the origin a whole body.',
       ),
     resumeAttempts: count(0, 100)
       .default(6)
       .describe(
-        'How often a transfer that breaks off is taken up again before it is given up, after pauses of 0.1, 0.2, 0.4 seconds and so on up to 5, while its clients wait. Progress gives all attempts back; with 0 clients are cut off at once.',
+        'How often a transfer that breaks off is resumed before it is given up, after pauses of 0.1, 0.2, 0.4 seconds and so on up to 5, while its clients wait. Progress resets the count. With 0, clients are cut off at once.',
       ),
     lengthWaitSeconds: seconds(0, 600)
       .default(10)
       .describe(
-        'How long "bytes=0-", and HEAD of what is being fetched, wait for a length that the origin does not tell beforehand; then the whole is sent as it comes, and HEAD is answered without a length. Other ranges that need the length wait for it.',
+        'How long "bytes=0-", and HEAD of a body that is being fetched, wait for a length that the origin does not state beforehand. After that the whole body is sent as it arrives, and HEAD is answered without a length. Other ranges that need the length wait until it is known.',
       ),
   })
   .prefault({})
@@ -99,18 +99,18 @@ const purge = z
       .max(100)
       .default([])
       .describe(
-        'Addresses, and blocks such as "10.0.0.0/8", of clients that may remove what is stored by the method PURGE; "unix" for all who connect to a Unix socket. Others get 403. Where the list is empty nobody may, and PURGE is like any other method.',
+        'Addresses, and blocks such as "10.0.0.0/8", of clients that may remove stored responses with the method PURGE; "unix" stands for all clients of a Unix socket. Other clients get 403. With an empty list no client may, and PURGE is like any other method.',
       ),
     by: z
       .array(z.enum(['url', 'prefix', 'tag']))
       .min(1)
       .default(['url'])
       .describe(
-        'By what they may: "url" is the URL of the request; "prefix", with Rangeway-Purge: prefix, all that the route stores whose URL begins like that; "tag" all that has a tag which the Surrogate-Key or Cache-Tag field of the request names, on whatever route. With Rangeway-Purge: soft it is not removed, but validated before it is used again.',
+        'What a PURGE may select: "url": the URL of the request; "prefix": with Rangeway-Purge: prefix, everything that the route stores whose URL begins like that; "tag": everything with a tag that the Surrogate-Key or Cache-Tag field of the request names, on any route. With Rangeway-Purge: soft, entries are not removed, but validated before they are used again.',
       ),
   })
   .prefault({})
-  .describe('Removing what is stored by requests to the listeners; the API of the admin listener can do more.');
+  .describe('Removing stored responses by requests to the listeners; the API of the admin listener can do more.');
 
 /** One route. */
 export const routeSchema = z.strictObject({
@@ -135,7 +135,7 @@ export const routeSchema = z.strictObject({
     )
     .default({})
     .describe(
-      'Files of at most 1MiB, in UTF-8, that are sent in place of our own errors, by status or class, such as {"502": "./502.html", "5xx": "./error.html"}, to clients that accept their type; never in place of an error of the origin. Relative to this file. Read once, at the start.',
+      'Files of at most 1MiB, in UTF-8, that are sent in place of our own errors, by status or class, such as {"502": "./502.html", "5xx": "./error.html"}, to clients that accept their type; never in place of an error of the origin. Relative to this file. Read at the start and at a reload.',
     ),
   cache: cacheSchema,
   ranges,
@@ -143,7 +143,7 @@ export const routeSchema = z.strictObject({
   purge,
 });
 
-/** As much of a route as tells what it matches. */
+/** The options of a route that decide what it matches. */
 export const routeMatchSchema = z.looseObject({
   match,
   name: routeSchema.shape.name,

@@ -1,4 +1,7 @@
-/** Every option, once: validation, defaults, the JSON Schema and the documentation are made from it. */
+/**
+ * Defines the whole configuration, each option once: validation, defaults, the JSON Schema and the documentation derive from it.
+ * Read `load.ts` next: it reads a file.
+ */
 
 import * as z from 'zod';
 import { listenConflicts, matchConflicts, selfOrigins } from './conflicts.ts';
@@ -10,7 +13,9 @@ const storeOptions = z.strictObject({
   type: z
     .enum(['disk', 'memory'])
     .default('disk')
-    .describe('Where responses are kept: on disk, with a first tier in memory; or in memory only, gone at the end.'),
+    .describe(
+      'Where responses are stored: on disk, with a memory tier in front; or in memory only, until the server stops.',
+    ),
   dir: z
     .string()
     .min(1)
@@ -20,27 +25,27 @@ const storeOptions = z.strictObject({
     ),
   maxSizeBytes: size({ min: '1MB', max: '1000TB' }).optional().meta({
     description:
-      'How much is kept at most: when more is, what is not in use leaves. Without it: "10GB" on disk, "256MB" in memory.',
+      'The most that is stored. Beyond it, entries that are not in use are evicted. Without it: "10GB" on disk, "256MB" in memory.',
     default: '10GB',
   }),
   lowWaterPercent: count(10, 100).optional().meta({
     description:
-      'When the disk store is full, entries leave until so much of maxSizeBytes is in use, in percent, so that not every new entry has to wait for another one to leave.',
+      'When the disk store is full, entries are evicted until this much of maxSizeBytes is in use, in percent, so that not every new entry has to wait for an eviction.',
     default: 95,
   }),
   minFreeBytes: size({ min: '0B', max: '1000TB' })
     .optional()
     .describe(
-      'How much of the disk is left free: while less is, the store does not grow, and what is new takes the place of what is not in use. Without it: "32MiB", or a quarter of a smaller disk.',
+      'How much of the disk stays free. While less is free, the store does not grow, and new entries replace those that are not in use. Without it: "32MiB", or a quarter of a smaller disk.',
     ),
   maxObjectSizeBytes: size({ min: '1KB', max: '1000TB' })
     .optional()
     .describe(
-      'The largest body that is stored; a larger one is relayed. Without it: half of maxSizeBytes, in memory a quarter.',
+      'The largest body that is stored; a larger one is relayed. Without it: half of maxSizeBytes on disk, a quarter in memory.',
     ),
   memoryBytes: size({ min: '1MB', max: '1000TB' }).optional().meta({
     description:
-      'The size of the memory tier in front of the disk. What is read ahead takes up to a quarter as much again.',
+      'The size of the memory tier in front of the disk. Read-ahead takes up to a quarter as much in addition.',
     default: '128MB',
   }),
   sendfile: z
@@ -48,7 +53,7 @@ const storeOptions = z.strictObject({
     .optional()
     .meta({
       description:
-        'Whether the system sends larger ranges and bodies from the files of the disk store by itself (sendfile), over plain HTTP/1. "auto": where a check at the start shows that it works, which takes Linux and Node 26 (its experimental node:ffi); "on" also logs a warning where it does not. With both, what was found sound in the last minute is not checked again before it is sent. "off": never, and all that is read is checked. true and false are older names of "on" and "off".',
+        'Whether the kernel sends larger ranges and bodies directly from the files of the disk store (sendfile), over plain HTTP/1. "auto": where a check at the start shows that it works, which takes Linux and Node 26 (its experimental node:ffi). "on": the same, with a warning in the log where it does not work. With both, a piece whose checksum was right within the last minute is not checked again before it is sent. "off": never, and everything that is read is checked. true and false are older names of "on" and "off".',
       default: 'auto',
     }),
   blockSizeBytes: size({ min: '16KiB', max: '4MiB' })
@@ -60,7 +65,7 @@ const storeOptions = z.strictObject({
 const sizesOnDisk = { maxSizeBytes: 10e9, memoryBytes: 128e6, lowWaterPercent: 95 };
 const sizeInMemory = 256e6;
 
-const diskOnly = 'means something for a store of type "disk" only';
+const diskOnly = 'applies to a store of type "disk" only';
 
 function sendfileOf(stated: boolean | 'auto' | 'on' | 'off' = 'auto'): 'auto' | 'on' | 'off' {
   if (typeof stated === 'string') return stated;
@@ -101,7 +106,7 @@ const store = storeOptions
         },
   )
   .prefault({})
-  .describe('Where responses are kept.');
+  .describe('Where responses are stored.');
 
 const storeSizes = storeOptions.pick({ type: true, maxSizeBytes: true, maxObjectSizeBytes: true }).loose();
 const isMemoryStore = z.looseObject({ type: z.literal('memory') });
@@ -129,7 +134,7 @@ const limits = z
     idleTimeoutSeconds: seconds(0.01, 86_400)
       .default(120)
       .describe(
-        'How long a connection may stay without a byte in either direction while a request is under way. What the system has taken to send, 4 MiB by the defaults of Linux, it takes in large steps: who reads steadily, but less than some 10 KB/s, looks idle for longer.',
+        'How long a connection may stay without a byte in either direction while a request is under way. The kernel takes bytes to send in large steps (up to 4 MiB by the defaults of Linux), so a client that reads steadily, but less than some 10 KB/s, looks idle for longer than it is.',
       ),
     responseTimeoutSeconds: seconds(0, 604_800)
       .default(0)
@@ -137,17 +142,17 @@ const limits = z
     minBytesPerSecond: count(0, 1_000_000_000)
       .default(64)
       .describe(
-        'A client that takes its response more slowly than this, over idleTimeoutSeconds, is cut off; 0 sets no limit.',
+        'A client that reads its response more slowly than this, over idleTimeoutSeconds, is cut off; 0 sets no limit.',
       ),
     minUploadBytesPerSecond: count(0, 1_000_000_000)
       .default(64)
       .describe(
-        'A client that sends the body of a request more slowly than this, over idleTimeoutSeconds, gets 408; 0 sets no limit. Time in which the origin is waited for does not count.',
+        'A client that sends the body of a request more slowly than this, over idleTimeoutSeconds, gets 408; 0 sets no limit. Time spent waiting for the origin does not count.',
       ),
     connections: count(0, 10_000_000)
       .default(20_000)
       .describe(
-        'The most connections at a time; more are closed at once. 0 sets no limit of its own. Each process keeps 1000 of its file descriptors, or half of fewer than 2000, for other uses.',
+        'The most connections at a time; more are closed at once. 0 sets no limit of its own. Each process keeps 1000 of its file descriptors for other uses, or half of them where it has fewer than 2000.',
       ),
     connectionsPerClient: count(0, 1_000_000)
       .default(1000)
@@ -166,7 +171,7 @@ const log = z
     level: z
       .enum(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
       .default('info')
-      .describe('The least important lines that are written. Requests are "info".'),
+      .describe('The minimum level that is logged. Requests are "info".'),
     format: z
       .enum(['auto', 'pretty', 'json'])
       .default('auto')
@@ -188,7 +193,7 @@ const routes = z
     },
     { when: ({ value }) => Array.isArray(value) },
   )
-  .describe('What is served. At least one; no two match the same requests.');
+  .describe('The routes that are served. At least one; no two match the same requests.');
 
 const options = z.strictObject({
   $schema: z.string().optional().describe('Names the JSON Schema of this file, for editors.'),
@@ -200,18 +205,18 @@ const options = z.strictObject({
     .max(1000)
     .default([])
     .describe(
-      'Addresses, and blocks such as "10.0.0.0/8", of proxies that are believed what they say of their clients; "unix" for all who connect to a Unix socket. What others say of that is dropped.',
+      'Addresses, and blocks such as "10.0.0.0/8", of proxies whose statements about their clients are trusted (see trustedFields); "unix" stands for all peers on a Unix socket. Such fields of other peers are dropped.',
     ),
   trustedFields: z
     .enum(['x-forwarded', 'forwarded'])
     .default('x-forwarded')
     .describe(
-      'What they say it with: "x-forwarded" for X-Forwarded-For, -Proto and -Host, "forwarded" for Forwarded (RFC 7239). The other is dropped, because a proxy that does not know it passes on what clients say in it.',
+      'The fields of trusted proxies that count: "x-forwarded" for X-Forwarded-For, -Proto and -Host, "forwarded" for Forwarded (RFC 7239). The other kind is dropped, because a proxy that does not know it passes on what clients send in it.',
     ),
   pseudonym: token
     .optional()
     .describe(
-      "The name of this proxy in Via and CDN-Loop. Without it one is made of the machine's name and where it listens.",
+      'The name of this proxy in Via and CDN-Loop. Without it, it is derived from the host name and the listeners.',
     ),
   workers: z
     .union([count(1, 256), z.literal('auto')], { error: 'expected a number from 1 to 256, or "auto"' })
@@ -245,16 +250,16 @@ export const configSchema = options.superRefine(
     }
     if (trustedProxies.length > 0) return;
     for (const [index, { proxyProtocol }] of listen.entries()) {
-      const message = 'needs trustedProxies: nobody else may connect';
+      const message = 'needs trustedProxies: only they may connect';
       if (proxyProtocol) context.addIssue({ code: 'custom', path: ['listen', index, 'proxyProtocol'], message });
     }
   },
 );
 
-/** The configuration as it is written. */
+/** The configuration as written in a file. */
 export type ConfigInput = z.input<typeof configSchema>;
 
-/** The configuration as it is used: every default filled in, every text parsed. */
+/** The configuration in use: every default filled in, every text parsed. */
 export type Config = z.output<typeof configSchema>;
 /** One listener of the configuration. */
 export type ListenerConfig = Config['listen'][number];

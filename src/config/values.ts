@@ -1,6 +1,5 @@
 /**
- * The kinds of value that options have: sizes (`10GB`), durations (`60s`), counts, hosts, addresses, names of fields, secrets,
- * URLs of origins.
+ * The types of option values: sizes (`10GB`), durations (`60s`), counts, hosts, addresses, field names, secrets, URLs of origins.
  */
 
 import * as z from 'zod';
@@ -29,22 +28,22 @@ const bytesPerUnit: Readonly<Record<string, number>> = {
 
 const msPerUnit: Readonly<Record<string, number>> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86_400e3 };
 
-/** The grammar of a size: a whole number, and a unit whose letters are written as the standards write them. */
+/** A size: a whole number, and a unit in the letter case of the standards. */
 const sizePattern = /^(\d{1,16}) ?(|B|[kKMGT]B|[KMGT]iB)$/;
 
 const durationPattern = /^(\d{1,16}) ?(ms|s|m|h|d)$/;
 
 /**
- * Bytes from text: a whole number, alone or with a unit. KB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB of 1024.
- * Undefined when the text is anything else, or more than a safe integer holds.
+ * Parses a number of bytes: a whole number, alone or with a unit. KB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB of 1024.
+ * Returns undefined for other text, and for more than a safe integer holds.
  */
 export function parseSize(text: string): number | undefined {
   return parseAmount(sizePattern.exec(text), bytesPerUnit);
 }
 
 /**
- * Milliseconds from text: a whole number with one of the units ms, s, m, h, d; a zero needs none.
- * Undefined when the text is anything else, or more than a safe integer holds.
+ * Parses a duration into milliseconds: a whole number with one of the units ms, s, m, h, d; a zero needs none.
+ * Returns undefined for other text, and for more than a safe integer holds.
  */
 export function parseDuration(text: string): number | undefined {
   return text === '0' ? 0 : parseAmount(durationPattern.exec(text), msPerUnit);
@@ -59,8 +58,8 @@ function parseAmount(match: RegExpExecArray | null, factors: Readonly<Record<str
 }
 
 /**
- * A number of bytes, or text with a unit; the limits are texts, for their own sake in messages. Gives bytes. What is
- * beyond a limit is checked no further.
+ * Returns the schema of a size: a number of bytes, or text with a unit. The value is in bytes. The limits are text, because
+ * messages repeat them; they are inclusive. A value beyond a limit is checked no further.
  */
 export function size(limits: { readonly min: string; readonly max: string }) {
   const min = parseSize(limits.min) ?? 0;
@@ -74,7 +73,7 @@ export function size(limits: { readonly min: string; readonly max: string }) {
   return z.union([z.int().min(min, { abort: true }).max(max, { abort: true }), text]);
 }
 
-/** A number of seconds, fractions allowed. */
+/** Returns the schema of a number of seconds, fractions allowed. The limits are inclusive. */
 export function seconds(min: number, max: number) {
   return z
     .number({ error: ({ code }) => (code === 'invalid_type' ? 'expected a number of seconds' : undefined) })
@@ -82,12 +81,12 @@ export function seconds(min: number, max: number) {
     .max(max);
 }
 
-/** A whole number. */
+/** Returns the schema of a whole number. The limits are inclusive. */
 export function count(min: number, max: number) {
   return z.int().min(min).max(max);
 }
 
-/** Where to listen, parsed. */
+/** A place to listen on, parsed. */
 export const listenPlace = z.string().transform((text, context) => {
   const place = parseListenPlace(text);
   if (place !== undefined) return place;
@@ -97,7 +96,7 @@ export const listenPlace = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
-/** A host name or address without a port, or `*.` and the end of names; in lower case. */
+/** A host name or address without a port, or `*.` and a domain; in lower case. */
 export const hostPattern = z
   .string()
   .refine(
@@ -106,12 +105,12 @@ export const hostPattern = z
   )
   .toLowerCase();
 
-/** What may stand in a Host field, or one of the words that choose it. */
+/** The value of a Host field, or one of the words `origin` and `keep`. */
 export const hostChoice = z
   .string()
   .refine(isHostField, 'expected "origin", "keep" or a host name such as "media.example.org"');
 
-/** An IP address, or all that begin like one, parsed. */
+/** An IP address or a block of addresses, parsed. */
 export const addressRange = z.string().transform((text, context) => {
   const range = parseAddressRange(text);
   if (range !== undefined) return range;
@@ -119,7 +118,7 @@ export const addressRange = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
-/** A peer by its address, by a block of addresses, or by having connected to a Unix socket. */
+/** A peer: an IP address, a block of addresses, or `unix` for all peers on Unix sockets. */
 export const trustedPeer = z.union([z.literal('unix'), addressRange], {
   error: 'expected an IP address, a block such as "10.0.0.0/8", or "unix"',
 });
@@ -129,11 +128,11 @@ export type SecretSource = { readonly kind: 'env' | 'file'; readonly name: strin
 
 const secretSourcePattern = /^(?:env:[A-Za-z_]\w*|file:.+)$/;
 
-/** Where a secret is, parsed: never the secret itself, which a configuration file is no place for. */
+/** Where a secret is, parsed. Never the secret itself: it does not belong in a configuration file. */
 export const secretSource = z
   .string()
   .meta({ pattern: secretSourcePattern.source })
-  // Not by `regex`, whose message tells what was found: it may be the secret.
+  // Not by `regex`: its message would repeat the value, which may be the secret.
   .refine((text) => secretSourcePattern.test(text), {
     error: 'expected "env:NAME", a variable of the environment, or "file:PATH"',
     abort: true,
@@ -147,21 +146,21 @@ export const secretSource = z
 export const pathPrefix = z
   .string()
   .regex(/^\/[^?#\s]*$/, 'expected a path that begins with "/", without query and spaces')
-  // Paths that origins may read another way are of no route: see `lenientPath`.
-  .refine((path) => !/[\\;]|\/\/|%2f|%5c|%3b/i.test(path), 'must not hold "//", "\\", ";" or encoded ones of them');
+  // Origins read such paths in different ways: see `pathReadings`.
+  .refine((path) => !/[\\;]|\/\/|%2f|%5c|%3b/i.test(path), 'must not hold "//", "\\", ";" or their encoded forms');
 
 /** A token (RFC 9110 §5.6.2). */
 export const token = z
   .string()
   .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/, "expected a token: letters, digits and the signs !#$%&'*+.^_`|~-");
 
-/** Names may be this long, in characters. */
+/** The longest names, in characters. */
 const maxFieldName = 64;
 const maxOtherName = 100;
 
 /**
- * The name of a field (RFC 9110 §5.1), in lower case. One with `*` would be taken for the beginning of names. `example` is
- * for messages.
+ * Returns the schema of a field name (RFC 9110 §5.1), in lower case. `*` is refused: it would look like a prefix of names.
+ * `example` is for messages.
  */
 export function fieldName(example: string) {
   return z
@@ -171,14 +170,14 @@ export function fieldName(example: string) {
     .toLowerCase();
 }
 
-/** The name of a field, or the beginning of names and `*`, in lower case. */
+/** A field name, or a prefix of names and `*`; in lower case. */
 export const fieldPattern = z
   .string()
   .max(maxFieldName, { abort: true })
   .regex(/^[!#$%&'+.^_`|~0-9A-Za-z-]+\*?$/, 'expected the name of a field, or the beginning of names such as "X-App-*"')
   .toLowerCase();
 
-/** The value of a field (RFC 9110 §5.5), of what anybody can type. */
+/** A field value (RFC 9110 §5.5) of visible ASCII, spaces and tabs. */
 export const fieldText = z
   .string()
   .max(8192)
@@ -186,25 +185,25 @@ export const fieldText = z
 
 const otherName = z.string().max(maxOtherName, { abort: true });
 
-/** The name of a cookie, exact. */
+/** The exact name of a cookie. */
 export const cookieName = otherName.regex(/^[^\s;=*]+$/, 'expected the exact name of a cookie such as "language"');
 
-/** The name of a cookie, or the beginning of names and `*`. */
+/** The name of a cookie, or a prefix of names and `*`. */
 export const cookiePattern = otherName.regex(
   /^[^\s;=*]+\*?$/,
   'expected the name of a cookie, or the beginning of names such as "session_*"',
 );
 
 /**
- * The name of a query parameter, or the beginning of names and `*`. A name may have any character once it is decoded; with
- * those that separate parameters it is a part of a query, more likely, and would never be found.
+ * The name of a query parameter, or a prefix of names and `*`. A decoded name may have any character. A text with separators of
+ * a query is refused all the same: it is more likely a piece of a query, and would never match.
  */
 export const parameterPattern = otherName.regex(
   /^(?!\?)[^*=&]+\*?$/,
   'expected the name of a parameter, or the beginning of names such as "utm_*"',
 );
 
-/** A list of different names. */
+/** Returns the schema of a list of at most `max` distinct names. */
 export function names<T extends z.ZodType<string>>(name: T, max: number) {
   return z
     .array(name)
@@ -217,7 +216,7 @@ export function names<T extends z.ZodType<string>>(name: T, max: number) {
     });
 }
 
-/** Statuses whose responses are not stored as such, whatever they say. */
+/** Statuses whose responses are never stored as such. */
 const unstorableStatuses = new Set(
   '206 304 401 406 407 408 411 412 413 415 416 417 421 425 426 428 429 431 505 511'.split(' '),
 );
@@ -228,12 +227,12 @@ export const statusOrClass = z
   .regex(/^[2-5](?:xx|\d\d)$/, 'expected a status such as "404", or a class from "2xx" to "5xx"')
   .refine((status) => !unstorableStatuses.has(status), 'has no effect: responses with this status are never stored');
 
-/** A status such as `404`, or a class of statuses: those of errors. */
+/** The status of an error such as `404`, or a class of errors such as `5xx`. */
 export const errorStatusOrClass = z
   .string()
   .regex(/^[45](?:xx|\d\d)$/, 'expected the status of an error such as "502", or "4xx" or "5xx"');
 
-/** The URL of an origin, normalised, or `unix:` and the path of a socket. The path of a URL is put before every path. */
+/** The URL of an origin, normalised, or `unix:` and the path of a socket. */
 export const originUrl = z.string().transform((text, context) => {
   const url = readOriginUrl(text);
   if (url.kind === 'ok') return url.href;
@@ -245,14 +244,14 @@ type OriginUrl =
   | { readonly kind: 'ok'; readonly href: string }
   | { readonly kind: 'refused'; readonly complaint: string };
 
-/** The longest path that a socket's address holds, in bytes, on the systems with the shortest one. */
+/** The longest path of a Unix socket that every system accepts, in bytes. */
 const maxSocketPathBytes = 103;
 
 function readSocketUrl(path: string): OriginUrl {
   const normal = path.replace(/^\/\/+/, '/');
   if (normal !== path) return { kind: 'refused', complaint: `expected one slash; did you mean "unix:${normal}"?` };
   if (!path.startsWith('/')) return { kind: 'refused', complaint: 'expected an absolute path after "unix:"' };
-  // Nothing that a URL would read another way.
+  // Only paths that URL parsing leaves unchanged.
   if (path.endsWith('/') || /[\s?#%]/.test(path) || new URL(`unix:${path}`).pathname !== path) {
     return { kind: 'refused', complaint: 'expected the path of a socket such as "unix:/run/app.sock"' };
   }
@@ -273,7 +272,7 @@ function readOriginUrl(text: string): OriginUrl {
     return { kind: 'refused', complaint: `expected the URL of an origin; did you mean "unix:${socketPath}"?` };
   }
   if (url.username !== '' || url.password !== '') {
-    // The value is not repeated: a message must not carry the password on.
+    // The message does not repeat the value: it holds a password.
     return { kind: 'refused', complaint: 'must not hold a user name or password' };
   }
   if (url.search !== '' || url.hash !== '') {
@@ -289,7 +288,7 @@ function notAnOrigin(text: string): string {
     : `expected the URL of an origin; did you mean "${meant}"?`;
 }
 
-/** The URL meant by `localhost:3000/files`, `3000`, `/run/app.sock` and the like, which lack its scheme; undefined for other text. */
+/** Returns the probable URL for a text without a scheme, such as `localhost:3000/files`, `3000` or `/run/app.sock`. */
 function withScheme(text: string): string | undefined {
   if (/^\/.*\.sock$/.test(text)) return `unix:${text}`;
   const [, authority = '', path = ''] = /^([^/?#]+)(\/[^?#\s]*)?$/.exec(text) ?? [];

@@ -1,6 +1,6 @@
 /**
- * From an answer of the cache to a response: preconditions, range selection, status, fields, body. Read this first. Of a
- * response that is passed on a single range is cut out on its way.
+ * Turns an answer of the cache into a response: preconditions, range selection, status, fields, body. A single range is cut out
+ * of a relayed response while it is passed on. Read this first, then `selection.ts`.
  */
 
 import { type Span, spanSize } from '../bytes/span.ts';
@@ -27,8 +27,8 @@ import {
 type RepresentationAnswer = Extract<Answer, { kind: 'representation' }>;
 
 /**
- * Makes the response, in the same tick where memory has what it takes. Rejects with `ProxyError`: `bytes_gone` when the
- * representation is not there any more, `client_gone` when the client left while it was waited for.
+ * Makes the response, in the same tick where everything it needs is in memory. Rejects with `ProxyError`: `bytes_gone` when the
+ * representation no longer exists, `client_gone` when the client left while it was waited for.
  */
 export function deliver(
   request: ProxyRequest,
@@ -83,7 +83,7 @@ class Deliverer {
     }
   }
 
-  /** Ranges of a representation whose length is not known yet. Where waiting for it is in vain, they get the whole. */
+  /** Answers a request with ranges while the length is unknown. The whole is sent where waiting does not help. */
   async decideLater(specs: readonly RangeSpec[]): Promise<ProxyResponse> {
     const early = selectBeforeLength(specs);
     const isPresent = await this.#waitFor(early);
@@ -111,7 +111,7 @@ class Deliverer {
     return isUnknown ? this.#headOnceKnown() : this.#respondWhole();
   }
 
-  /** The response to a HEAD while a fill brings a body whose length it will tell. It needs no byte, so no failure is one of its own. */
+  /** Answers a HEAD while a fill is running that will bring the length. The response needs no byte, so a failed fill does not fail it. */
   async #headOnceKnown(): Promise<ProxyResponse> {
     try {
       await this.#waitForLength();
@@ -172,7 +172,7 @@ class Deliverer {
       : { status, fields, body };
   }
 
-  /** Waits for the length, but not for ever: the whole from its first byte on is the same bytes with or without it. */
+  /** Waits for the length, at most `lengthWaitMs`: the whole has the same bytes with or without a known length. */
   async #waitForLength(): Promise<boolean> {
     const patience = new AbortController();
     const stopWaiting = this.#context.clock.after(this.#context.rules.lengthWaitMs, () => patience.abort());
@@ -193,7 +193,7 @@ type RelayAnswer = Extract<Answer, { kind: 'relay' }>;
 
 const conditions = new Set(['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since']);
 
-/** Makes the response of a relayed one. The body is closed where it is not sent. */
+/** Makes the response of a relayed one. Closes the origin's body where it is not sent. */
 function deliverRelay(request: ProxyRequest, answer: RelayAnswer, context: DeliveryContext): ProxyResponse {
   const { response } = answer.relay;
   const passed = withCacheStatus(response.fields, formatCacheStatus(answer.status));
@@ -223,7 +223,7 @@ function deliverRelay(request: ProxyRequest, answer: RelayAnswer, context: Deliv
   return { status: response.status, fields, body: wholeBody(request, answer) };
 }
 
-/** What the origin has not evaluated yet is evaluated here; what it has, it has. Ranges count for a GET that got a 200. */
+/** Evaluates what the origin has not evaluated. Ranges count for a GET that got a 200. */
 function selectRelay(request: ProxyRequest, { relay }: RelayAnswer, context: DeliveryContext): Selection {
   const { response, evaluated, responseAt } = relay;
   if (request.method !== 'GET' || response.status !== 200) return { kind: 'whole' };
@@ -233,7 +233,7 @@ function selectRelay(request: ProxyRequest, { relay }: RelayAnswer, context: Del
 }
 
 /**
- * Whether a GET with a Range can get a 206: a range is cut out of a whole whose length is known, and of what is stored. Otherwise
+ * Whether a GET with a Range can get a 206: its range is cut out of a whole of known length, or of what is stored. Otherwise
  * the origin gets the Range, and its Accept-Ranges counts (RFC 9110 §14.3).
  */
 function givesRanges({ method }: ProxyRequest, { relay }: RelayAnswer): boolean {
@@ -243,7 +243,7 @@ function givesRanges({ method }: ProxyRequest, { relay }: RelayAnswer): boolean 
   return method === 'GET' && response.sizeBytes !== undefined;
 }
 
-/** The length that the response to a HEAD tells; undefined where it tells none. */
+/** The length that a response to HEAD states; undefined where it states none. */
 function headLength(fields: Fields): number | undefined {
   const length = fieldValue(fields, 'content-length');
   return length !== undefined && /^[0-9]{1,15}$/.test(length) ? Number(length) : undefined;
@@ -262,7 +262,7 @@ function wholeBody(request: ProxyRequest, { relay }: RelayAnswer): Body {
   return { kind: 'stream', sizeBytes: response.sizeBytes, stream: response.body };
 }
 
-/** The bytes of one span out of a body that is read from its start; the body is closed at the span's end. */
+/** One span of a body that is read from its start. The body is closed at the end of the span. */
 function cutSpan(body: BodyStream, span: Span): BodyStream {
   return { close: () => body.close(), [Symbol.asyncIterator]: () => chunksOf(body, span) };
 }
@@ -283,10 +283,10 @@ async function* chunksOf(body: BodyStream, span: Span): AsyncGenerator<Uint8Arra
   throw new ProxyError('origin_body_short');
 }
 
-/** What is found out about stored bytes when they are opened: they are damaged, cannot be read now, or have changed. */
+/** Errors from opening stored bytes that are damaged, cannot be read now, or have changed. */
 const outdated: ReadonlySet<string> = new Set(['bytes_gone', 'generation_changed']);
 
-/** The response, or what one of the other ways gives, the next one each time that stored bytes were of no use. */
+/** Returns the response, or the result of the next alternative each time that stored bytes could not be used. */
 export function withRetries<T>(response: T | Promise<T>, others: readonly (() => T | Promise<T>)[]): T | Promise<T> {
   if (!(response instanceof Promise)) return response;
   return others.reduce<Promise<T>>(

@@ -1,5 +1,5 @@
 /**
- * Explains which response a request would get of a known representation (its range plan), and where the bytes of its body
+ * Explains which response a request would get from a known representation (its range plan), and where the bytes of its body
  * would come from. Adds that to the explanation of the cache.
  */
 
@@ -21,51 +21,51 @@ import { evaluatePreconditions, type PreconditionOutcome } from '../semantics/pr
 import { parseRange, selectBeforeLength } from '../semantics/range.ts';
 import { type DeliveryContext, frameParts, type RangeRules, type Selection, selectDelivery } from './selection.ts';
 
-/** What becomes of a Range field. */
+/** How a Range field is treated. */
 export interface RangeReading {
   readonly value: string;
-  /** Undefined as long as nothing is known that ranges could be selected from. */
+  /** Undefined while there is no known representation to select ranges from. */
   readonly isObeyed?: boolean | undefined;
-  /** Why it is ignored: a word for each cause (RFC 9110 §13.1.5, §14.2). */
+  /** Why the Range is ignored: one word for each cause (RFC 9110 §13.1.5, §14.2). */
   readonly reason?: string | undefined;
 }
 
-/** A span of the body, and how much of it is here, brought by a running fill, and to be fetched, in bytes. */
+/** A span of the body, and how many of its bytes are stored here, are brought by a running fill, and have to be fetched. */
 export interface SpanPlan extends Span {
   readonly hereBytes: number;
   readonly inFlightBytes: number;
   readonly originBytes: number;
-  /** Its runs, in order; `isCut` says that there are more, which are in no sum. */
+  /** The runs of the span, in order. `isCut`: there are more runs, which are not in the sums. */
   readonly pieces: readonly BytePiece[];
   readonly isCut: boolean;
 }
 
-/** What a request would get. */
+/** The response that a request would get. */
 export interface RangePlan {
-  /** Undefined where only the origin or the length of the whole will tell. */
+  /** Undefined where it depends on the origin or on the length of the whole. */
   readonly status?: number | undefined;
   readonly range?: RangeReading | undefined;
-  /** The names of the conditions, and what they come to: they hold, or the status says that one does not. */
+  /** The names of the precondition fields; `outcome` is their result. */
   readonly conditions: readonly string[];
   readonly outcome?: PreconditionOutcome['kind'] | undefined;
   readonly isMultipart: boolean;
-  /** The bytes of the body; none where it is not made from the representation, or its length is not known. */
+  /** The spans of the body; empty where the body does not come from the representation, or its length is unknown. */
   readonly spans: readonly SpanPlan[];
-  /** What the origin would be asked for those that are absent: values of Range, or `whole`. */
+  /** What the origin would be asked for the absent bytes: values of Range, or `whole`. */
   readonly asked: readonly string[];
 }
 
-/** So many runs of one span are told of. */
+/** The number of runs that are listed for one span. */
 const MAX_PIECES = 200;
 
 /** Fields whose conditions are evaluated here (RFC 9110 §13.1). */
 const conditionNames = ['if-match', 'if-none-match', 'if-modified-since', 'if-unmodified-since', 'if-range'];
 
-type Asked = Pick<ProxyRequest, 'method' | 'fields'>;
+type PlannedRequest = Pick<ProxyRequest, 'method' | 'fields'>;
 
-/** Plans for a request whose representation would be this one; undefined where it is not known. */
+/** Plans the response to a request from this representation; `subject` is undefined where it is unknown. */
 function planRange(
-  request: Asked,
+  request: PlannedRequest,
   subject: Subject | undefined,
   context: Omit<DeliveryContext, 'sendsDigest'>,
 ): RangePlan {
@@ -96,7 +96,7 @@ function planRange(
 }
 
 function planFragment(span: Span, range: RangeReading | undefined): Omit<RangePlan, 'conditions'> {
-  const plan = tell(span, { pieces: [{ ...span, from: 'here' }], asked: [], isCut: false });
+  const plan = spanPlanOf(span, { pieces: [{ ...span, from: 'here' }], asked: [], isCut: false });
   return {
     status: 206,
     range: range === undefined ? undefined : { ...range, isObeyed: true },
@@ -106,8 +106,8 @@ function planFragment(span: Span, range: RangeReading | undefined): Omit<RangePl
   };
 }
 
-/** What the field says by itself. */
-function readRange({ method, fields }: Asked, rules: RangeRules): RangeReading | undefined {
+/** Reads the Range field, without a representation. */
+function readRange({ method, fields }: PlannedRequest, rules: RangeRules): RangeReading | undefined {
   const lines = fieldLines(fields, 'range');
   const [value] = lines;
   if (value === undefined) return undefined;
@@ -118,10 +118,10 @@ function readRange({ method, fields }: Asked, rules: RangeRules): RangeReading |
   return parsed.kind === 'ignored' ? ignored(parsed.reason) : { value };
 }
 
-/** What becomes of it at this representation. */
+/** Decides whether the Range applies to this representation. */
 function readOutcome(
   range: RangeReading,
-  { fields }: Asked,
+  { fields }: PlannedRequest,
   outcome: PreconditionOutcome,
   status: number,
   isTooCostly: boolean,
@@ -151,7 +151,7 @@ function statusOf(selection: Selection, status: number): number | undefined {
 }
 
 /** The spans of the body that are read, as far as their ends are known. */
-function bodySpans({ method }: Asked, selection: Selection, sizeBytes: number | undefined): readonly Span[] {
+function bodySpans({ method }: PlannedRequest, selection: Selection, sizeBytes: number | undefined): readonly Span[] {
   if (method === 'HEAD') return [];
   switch (selection.kind) {
     case 'whole':
@@ -171,14 +171,14 @@ function planBody(spans: readonly Span[], { outlook }: Subject, isOpen: boolean)
   const openFrom = isOpen ? spans[0]?.start : undefined;
   const plans = spans.map((span) => ({ span, plan: planBytes(span, outlook, MAX_PIECES, openFrom) }));
   const asked = plans.flatMap(({ plan }) => plan.asked).map((part) => formatAsked(part, outlook.sizeBytes));
-  return { spans: plans.map(({ span, plan }) => tell(span, plan)), asked: [...new Set(asked)] };
+  return { spans: plans.map(({ span, plan }) => spanPlanOf(span, plan)), asked: [...new Set(asked)] };
 }
 
 function formatAsked(part: Span, sizeBytes: number | undefined): string {
   return Number.isFinite(part.end) ? formatPart(part, sizeBytes) : 'whole';
 }
 
-function tell({ start, end }: Span, { pieces, isCut }: BytePlan): SpanPlan {
+function spanPlanOf({ start, end }: Span, { pieces, isCut }: BytePlan): SpanPlan {
   const bytes = { here: 0, 'in-flight': 0, origin: 0 };
   for (const piece of pieces) bytes[piece.from] += spanSize(piece);
   return {
@@ -192,9 +192,9 @@ function tell({ start, end }: Span, { pieces, isCut }: BytePlan): SpanPlan {
   };
 }
 
-/** What is told of a request: plain data; as JSON, what is undefined is absent. */
+/** The explanation of a request: plain data. In JSON, undefined members are absent. */
 export interface Explanation extends CacheExplanation {
-  /** Of this form. */
+  /** The version of this format. */
   readonly version: 1;
   /** When it was made, in epoch milliseconds. */
   readonly at: number;
@@ -206,7 +206,7 @@ export interface Explanation extends CacheExplanation {
   readonly plan: RangePlan;
 }
 
-/** Makes it. */
+/** Adds the plan of the response to the explanation of the cache. */
 export function explainResponse(
   {
     method,
@@ -231,7 +231,7 @@ export function explainResponse(
   };
 }
 
-/** Nothing stored may be used, and nothing else is wanted. */
+/** The plan where only a stored response is wanted, and none may be used. */
 function refused(plan: RangePlan): RangePlan {
   return { ...plan, status: errorKinds.not_in_cache.status, isMultipart: false, spans: [], asked: [] };
 }

@@ -1,4 +1,4 @@
-/** Notes what happens to one request on its way, and emits it as one event when the response is over. */
+/** Records what happens to one request, and emits it as one event when the response is over. */
 
 import type { Answer, AnswerFacts } from '../cache/answer.ts';
 import type { Clock } from '../http/clock.ts';
@@ -8,23 +8,23 @@ import { type ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Emit, RequestEvent } from '../telemetry/events.ts';
 import { errorResponse, presentProblem } from './problem.ts';
 
-/** What limits a request. One object: functions made for each request would keep it alive until the next full collection. */
+/** The limits of one request. One object: functions made for each request would keep it alive until the next full collection. */
 export interface JourneyAllowance {
-  /** Gives the response what the client is told of its limits, before it is presented. */
+  /** Adds the fields that tell the client its limits, before the response is presented. */
   present(response: ProxyResponse): ProxyResponse;
-  /** The response is over. */
+  /** Called when the response is over. */
   leave(delivery: Delivery): void;
 }
 
-/** One request on its road. */
+/** The journey of one request. */
 export class Journey {
-  /** What the cache said, once it did. */
+  /** The answer of the cache; undefined until there is one. */
   answer: Answer | undefined;
-  /** The address of the client, where a proxy has told it; the peer's without that. */
+  /** The address of the client: as a trusted proxy states it, else the peer's; undefined until it is known. */
   client: string | undefined;
-  /** The name that the client's credentials belong to. */
+  /** The user that the client's credentials belong to. */
   user: string | undefined;
-  /** What limits the request, once it was let in. */
+  /** The limits of the request; undefined until it is admitted. */
   allowance: JourneyAllowance | undefined;
   #route: string | undefined;
   #present: ((response: ProxyResponse) => ProxyResponse) | undefined;
@@ -38,13 +38,13 @@ export class Journey {
     this.#emit = emit;
   }
 
-  /** The route is known, and what its responses are given on their way out, whatever comes. */
+  /** Notes the route, and how its responses are presented, errors included. */
   enter(route: string, present: (response: ProxyResponse) => ProxyResponse): void {
     this.#route = route;
     this.#present = present;
   }
 
-  /** The response for the listener, which tells the end of the journey. */
+  /** Returns the response for the listener. Its `onDelivered` ends the journey. */
   arrive(response: ProxyResponse, error?: ProxyError): ProxyResponse {
     const headAt = this.#clock.now();
     const limited = this.allowance?.present(response) ?? response;
@@ -56,7 +56,7 @@ export class Journey {
     return { ...presented, onDelivered };
   }
 
-  /** The response for a request that failed. */
+  /** Returns the response for a request that failed. */
   fail(thrown: unknown): ProxyResponse {
     const error = toProxyError(thrown);
     return this.arrive(errorResponse(error), error);
@@ -81,10 +81,10 @@ export class Journey {
   }
 }
 
-/** What a request says before its fields. */
+/** The parts of a request before its fields. */
 type RequestLine = Pick<ProxyRequest, 'method' | 'scheme' | 'authority' | 'target' | 'version'>;
 
-/** What happened to it besides. Instants are in epoch milliseconds. */
+/** What happened to a request. Instants are in epoch milliseconds. */
 interface RequestCourse {
   /** The address at the other end of the connection. */
   readonly peer: string;
@@ -101,14 +101,13 @@ interface RequestCourse {
   readonly endedAt: number;
 }
 
-/** Whether a response says of itself that it is several parts of a representation. */
+/** Whether a response carries several parts of a representation. */
 function isMultipart({ status, fields }: Pick<ProxyResponse, 'status' | 'fields'>): boolean {
   return (
     status === 206 && fieldValue(fields, 'content-type')?.toLowerCase().startsWith('multipart/byteranges') === true
   );
 }
 
-/** The event. */
 function requestEvent(
   { method, scheme, authority, target, version }: RequestLine,
   { peer, client, user, route, range, status, isMultipart, answer, receivedAt, headAt, endedAt }: RequestCourse,

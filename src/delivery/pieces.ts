@@ -1,6 +1,6 @@
 /**
- * Bodies put together from pieces: spans of a representation, and the text between the parts of a multipart. A body comes in
- * the same tick where memory has it, from a file by the system where that costs less, and as a stream otherwise.
+ * Makes bodies from pieces: spans of a representation, and the text between the parts of a multipart body. A body is returned
+ * in the same tick where memory has it, is sent from a file by the system where that costs less, and is a stream otherwise.
  */
 
 import { type Span, spanSize } from '../bytes/span.ts';
@@ -9,28 +9,28 @@ import { chunksOf } from '../cache/read/read-ahead.ts';
 import type { Body, BodyStream, MovableBytes, ProxyRequest, Taken } from '../http/message.ts';
 import { ProxyError } from '../http/proxy-error.ts';
 
-/** A piece of a body. A span may end at infinity: at the end of a representation whose length is not known. */
+/** A piece of a body. The end of a span may be infinity: the end of a representation of unknown length. */
 export type Piece =
   | { readonly kind: 'text'; readonly bytes: Uint8Array }
   | { readonly kind: 'span'; readonly span: Span };
 
-/** Bodies up to this size are handed over at once when all of their blocks are in memory, in bytes. */
+/** Largest body that is returned at once when all of its blocks are in memory, in bytes. */
 export const AT_ONCE_BYTES = 1024 * 1024;
 
-/** Of fewer bytes, in a file, a copy costs less than the system's calls that send them from there. */
+/** Below this size, in bytes, copying costs less than the system calls that send a span from its file. */
 export const SENT_FROM_FILE_BYTES = 32 * 1024;
-/** Fewer bytes that are in memory are sent from there: that costs less than to check what the file has of them. */
+/** Below this size, in bytes, a span that is in memory is sent from memory: that costs less than checking the file. */
 export const SENT_FROM_MEMORY_BYTES = 128 * 1024;
 
-/** The length of a body of these pieces; undefined when it is not known. */
+/** Returns the length of a body of these pieces, in bytes; undefined when it is unknown. */
 export function sizeOfPieces(pieces: readonly Piece[]): number | undefined {
   const size = pieces.reduce((sum, piece) => sum + sizeOfPiece(piece), 0);
   return Number.isFinite(size) ? size : undefined;
 }
 
 /**
- * The body, in the same tick when it is small and in memory; the signal is asked for only when it is not. Rejects with
- * `ProxyError`, or the signal's reason.
+ * Returns the body, in the same tick when it is small and in memory. Reads the request's signal only when it is not. Rejects
+ * with `ProxyError`, or with the signal's reason.
  */
 export function bodyOfPieces(
   representation: Representation,
@@ -50,7 +50,10 @@ export function bodyOfPieces(
   return openBody(representation, pieces, sizeBytes, request.signal);
 }
 
-/** One span that the system sends from a file; undefined where that cannot be, or memory has it at less cost. */
+/**
+ * The body of a single large span: from memory where that costs less, else from a file by the system; undefined where neither
+ * is possible.
+ */
 function fileBody(
   representation: Representation,
   pieces: readonly Piece[],
@@ -91,7 +94,7 @@ export class MovableSpan implements MovableBytes {
   }
 }
 
-/** A body of which only the length is told, for HEAD. */
+/** Returns a body for HEAD, which has a length but no bytes. */
 export function unreadBody(sizeBytes: number | undefined): Body {
   return { kind: 'stream', sizeBytes, stream: { close: () => {}, async *[Symbol.asyncIterator]() {} } };
 }
@@ -114,15 +117,15 @@ async function openPieces(
   return new PieceStream(await representation.open(spans, signal), pieces);
 }
 
-/** The pieces of an opened representation, one after the other. What is in memory is given without waiting. */
+/** Reads the pieces of an opened representation in order. Bytes in memory are returned without waiting. */
 class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
   readonly #reader: ByteReader;
   readonly #pieces: readonly Piece[];
-  /** The next piece. */
+  /** Index of the next piece. */
   #next = 0;
   /** The span that is being read. */
   #span: Span | undefined;
-  /** The next byte of the span. */
+  /** Offset of the next byte in the representation. */
   #offset = 0;
 
   constructor(reader: ByteReader, pieces: readonly Piece[]) {
@@ -173,7 +176,7 @@ class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
     this.#reader.close();
   }
 
-  /** The span that the next bytes are of; undefined where they are of a text, or there are none. */
+  /** The span of the next bytes; undefined where the next piece is text, or there is none. */
   #enterSpan(): Span | undefined {
     while (this.#span === undefined || this.#offset >= this.#span.end) {
       const piece = this.#pieces[this.#next];
@@ -193,7 +196,7 @@ class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
     return 'end';
   }
 
-  /** Waits for bytes of the span; a span without an end is over where the representation is. */
+  /** Waits for bytes of the span. A span without an end is over when the representation ends. */
   async #read(): Promise<Uint8Array | 'end'> {
     const end = this.#span?.end ?? this.#offset;
     const chunk = await this.#reader.read(this.#offset, end);
@@ -202,7 +205,7 @@ class PieceStream implements BodyStream, AsyncIterator<Uint8Array, undefined> {
     }
     this.#offset = chunk === undefined ? end : this.#offset + chunk.length;
     if (chunk !== undefined) return chunk;
-    // Nothing can be put after a span without an end: it is the last piece.
+    // A span without an end is always the last piece.
     this.close();
     return 'end';
   }

@@ -1,6 +1,6 @@
 /**
- * Errors as responses: problem details (RFC 9457), Proxy-Status (RFC 9209), and the form that the client prefers
- * (RFC 9110 §12.5.1): JSON, text, or a page of the operator's. Also the 412 and the 416 of a representation.
+ * Makes error responses: problem details (RFC 9457), Proxy-Status (RFC 9209), and the form that the client prefers
+ * (RFC 9110 §12.5.1): JSON, text, or an error page of the operator. Also the 412 and the 416 for a representation.
  */
 
 import type { AnswerFacts } from '../cache/answer.ts';
@@ -38,8 +38,8 @@ const titles: Readonly<Record<number, string>> = {
 };
 
 /**
- * What every error of our own says besides: it holds for this request only, and its form, which Accept may have decided,
- * is not to be guessed from its bytes.
+ * The fields of every error of our own: it is for this request only, its form may depend on Accept, and its media type must not
+ * be guessed from its bytes.
  */
 const ownFields: Fields = [
   ['cache-control', 'no-store'],
@@ -48,8 +48,8 @@ const ownFields: Fields = [
 ];
 
 /**
- * A response of our own, as problem details in JSON: the form for those of whom nothing else is known. The detail is a
- * sentence for people and says nothing that only operators should know.
+ * Creates a response of our own with problem details in JSON, the form for clients whose preferences are unknown. `detail` is a
+ * sentence for people and reveals nothing that only operators should know.
  */
 export function problemResponse(status: number, detail: string, fields: Fields = []): ProxyResponse {
   const problem = { title: titles[status] ?? 'Error', status, detail };
@@ -63,22 +63,22 @@ export function problemResponse(status: number, detail: string, fields: Fields =
 }
 
 /**
- * A failed request's response. Proxy-Status names the kind of error and nothing else: its parameters for the next hop, its
- * protocol and details (RFC 9209 §2.1) would tell strangers what stands behind us.
+ * Creates the response for a failed request. Proxy-Status names the error type only: its parameters for the next hop, its
+ * protocol and details (RFC 9209 §2.1) would reveal to strangers what is behind this proxy.
  */
 export function errorResponse(error: ProxyError): ProxyResponse {
   const { proxyStatus, sentence, status } = errorKinds[error.code];
   return problemResponse(status, sentence, [['proxy-status', `rangeway; error=${proxyStatus}`], ...error.fields]);
 }
 
-/** What to send instead of the JSON that an error is made with. */
+/** The form of an error response; JSON is the form that it is created in. */
 type ProblemForm = { readonly kind: 'page'; readonly page: ErrorPage } | { readonly kind: 'json' | 'text' };
 
 const replacedFields: ReadonlySet<string> = new Set(['content-type']);
 
 /**
- * An error of our own in the form that its client prefers; status and all other fields stay. Any other response, above all
- * an error that the origin has sent, stays what it is.
+ * Converts an error of our own to the form that its client prefers; its status and all other fields stay. Returns any other
+ * response unchanged, above all an error from the origin.
  */
 export function presentProblem(
   request: Pick<ProxyRequest, 'fields'>,
@@ -99,9 +99,9 @@ export function presentProblem(
 }
 
 /**
- * The form with the highest weight, and of forms with equal weights the page, then JSON. Plain text stands in for HTML too,
- * where a client names that: it reads the same in a browser, and has no markup to get wrong. A client that accepts none of
- * the forms gets JSON, which tells more than a 406 would.
+ * Selects the form with the highest weight; of equal weights the page, then JSON. Plain text also serves clients that name
+ * HTML: it reads the same in a browser, and has no markup to get wrong. A client that accepts none of the forms gets JSON,
+ * which says more than a 406.
  */
 export function selectProblemForm(accept: string | undefined, page: ErrorPage | undefined): ProblemForm {
   const accepted = parseAccept(accept);
@@ -126,7 +126,7 @@ function withContent(response: ProxyResponse, contentType: string, bytes: Uint8A
   };
 }
 
-/** One page, whole in memory. */
+/** An error page, held in memory. */
 export interface ErrorPage {
   /** In lower case, without parameters. */
   readonly mediaType: string;
@@ -134,25 +134,24 @@ export interface ErrorPage {
   readonly bytes: Uint8Array;
 }
 
-/** The page for a status, if there is one. */
+/** Returns the page for a status; undefined where there is none. */
 export type ErrorPages = (status: number) => ErrorPage | undefined;
 
-/** No pages. */
 export const noErrorPages: ErrorPages = () => undefined;
 
-/** Creates the pages of a route from those by status (`502`) and by class (`5xx`); the status itself comes first. */
+/** Creates the pages of a route from pages by status (`502`) and by class (`5xx`); a status takes precedence over its class. */
 export function createErrorPages(pages: ReadonlyMap<string, ErrorPage>): ErrorPages {
   return (status) => pages.get(String(status)) ?? pages.get(`${Math.floor(status / 100)}xx`);
 }
 
-/** 412 (RFC 9110 §15.5.13). */
+/** Creates a 412 (RFC 9110 §15.5.13). */
 export function preconditionFailed({ status }: Pick<AnswerFacts, 'status'>): ProxyResponse {
   return problemResponse(412, 'A condition of the request does not hold for the current representation.', [
     ['cache-status', formatCacheStatus(status)],
   ]);
 }
 
-/** 416 with the length of the whole, so that a client that resumes can tell that it has all (RFC 9110 §15.5.17). */
+/** Creates a 416 with the length of the whole, so that a client that resumes can see that it has all bytes (RFC 9110 §15.5.17). */
 export function rangeNotSatisfiable(sizeBytes: number, { status }: Pick<AnswerFacts, 'status'>): ProxyResponse {
   return problemResponse(416, `No requested range lies within the ${sizeBytes} bytes of the representation.`, [
     ['content-range', formatUnsatisfiedRange(sizeBytes)],

@@ -1,4 +1,4 @@
-/** The fields of a response that is made from a stored one or passed on: of a 200, a 206, a 304, and of a response to HEAD. */
+/** Makes the fields of responses that come from a stored response or are relayed: 200, 206, 304, and responses to HEAD. */
 
 import type { AnswerFacts } from '../cache/answer.ts';
 import { onceForEach } from '../http/collections.ts';
@@ -9,11 +9,11 @@ import { formatCacheStatus } from '../semantics/cache-status.ts';
 import { contentDigestFields, withReprDigest } from '../semantics/digest.ts';
 import { ageSeconds } from '../semantics/freshness.ts';
 
-/** Framing is the listener's, and Accept-Ranges is ours to say. */
+/** Fields that are not copied: the listener adds Content-Length, and this file adds Accept-Ranges. */
 const replacedFields = new Set(['content-length', 'accept-ranges']);
 const fieldsReplacedInReuse = new Set([...replacedFields, 'age']);
 
-/** What a 304 carries (RFC 9110 §15.4.5): what a 200 would, of these only, for the client has the rest. */
+/** The fields of a 304 (RFC 9110 §15.4.5). The client has the other fields of the 200. */
 const notModifiedFields = new Set([
   'age',
   'cache-control',
@@ -26,22 +26,22 @@ const notModifiedFields = new Set([
   'via',
 ]);
 
-/** What decides the fields of a response from a representation, besides the stored ones. */
+/** What determines the fields of a response from a representation, besides the stored fields. */
 export interface FieldTerms {
   readonly facts: Pick<AnswerFacts, 'status'>;
-  /** Whether the origin's Age is to be replaced. */
+  /** Whether the origin's Age is replaced. */
   readonly isReuse: boolean;
   readonly isPartial: boolean;
   /** Epoch milliseconds. */
   readonly now: number;
-  /** What is passed on of the fields of a stored response: see `DeliveryContext`. */
+  /** Returns the stored fields that are passed on: see `DeliveryContext`. */
   readonly forward: (fields: Fields) => Fields;
 }
 
 /**
- * The fields of a response from a representation, without Content-Range. A 206 carries those of a 200, but for what is said of
- * the content alone: more than RFC 9110 §15.3.7 asks for after If-Range, as other servers do, since caches downstream and content
- * sniffing are safer with them.
+ * Returns the fields of a response from a representation, without Content-Range. A 206 has the fields of the 200, except those
+ * that describe the content alone. After If-Range this is more than RFC 9110 §15.3.7 asks for. Other servers do the same:
+ * caches downstream and content sniffing are safer with these fields.
  */
 export function representationFields(response: StoredResponse, terms: FieldTerms): Fields {
   const { facts, isReuse, isPartial, now, forward } = terms;
@@ -52,13 +52,13 @@ export function representationFields(response: StoredResponse, terms: FieldTerms
   return fields;
 }
 
-/** What decides these fields besides the stored ones: see `DeliveryContext`. */
+/** What determines these fields besides the stored ones: see `DeliveryContext`. */
 interface ReuseFieldTerms {
   readonly forward: (fields: Fields) => Fields;
   readonly sendsDigest: boolean;
 }
 
-/** The kinds of responses that reuse a stored one: 200, 206 with one part and with several (without its Content-Type), 200 to HEAD, 304. */
+/** The responses that reuse a stored one: 200, 206 with one part, 206 with several (without its Content-Type), 200 to HEAD, 304. */
 export type ReuseKind = 'whole' | 'partial' | 'multipart' | 'head' | 'notModified';
 
 /** The fields of the responses that reuse one stored response, without Age, Cache-Status and Content-Range. */
@@ -73,7 +73,7 @@ export class ReuseFields {
     this.#terms = terms;
   }
 
-  /** Those of one kind: the same object each time. */
+  /** Returns the fields of one kind: the same object each time. */
   of(kind: ReuseKind): KeptFields {
     if (kind === 'whole') {
       this.#whole ??= new FieldsOfKind(this, kind);
@@ -85,7 +85,7 @@ export class ReuseFields {
     return kept;
   }
 
-  /** Makes those of one kind. */
+  /** Makes the fields of one kind. */
   make(kind: ReuseKind): Fields {
     const { forward, sendsDigest } = this.#terms;
     const { bodyDigest } = this.#response;
@@ -126,7 +126,7 @@ class FieldsOfKind implements KeptFields {
   }
 }
 
-/** Fields as one client is to get them. */
+/** Fields as presented to one client. */
 export class PresentedFields implements KeptFields {
   text: KeptFields['text'];
   list: KeptFields['list'];
@@ -142,7 +142,7 @@ export class PresentedFields implements KeptFields {
   }
 }
 
-/** What all responses have that are made from this one while it is reused: the same array for each of them. */
+/** The fields of all responses that reuse a stored one: the same array each time. */
 const fieldsOfReuse = onceForEach((response: StoredResponse) => ownFields(response, fieldsReplacedInReuse));
 
 function ownFields(response: StoredResponse, replaced: ReadonlySet<string>): Fields {
@@ -151,24 +151,24 @@ function ownFields(response: StoredResponse, replaced: ReadonlySet<string>): Fie
   return response.status === 200 ? [...fields, ['accept-ranges', 'bytes']] : fields;
 }
 
-/** What an origin says of the content of a 200; its Content-Range there means nothing (RFC 9110 §14.4). */
+/** Fields that describe the content of a 200; Content-Range has no meaning in a 200 (RFC 9110 §14.4). */
 const fieldsOfWhole = new Set([...contentDigestFields, 'content-range']);
 
 /**
- * The fields of a 206, of those that a 200 would carry; without Content-Range, and the same array for the same one. Repr-Digest
- * is of the whole in both (RFC 9530 §3), also where the content is multipart/byteranges.
+ * Picks the fields of a 206 from those of the 200, without Content-Range; returns the same array for the same fields.
+ * Repr-Digest covers the whole in both (RFC 9530 §3), also where the content is multipart/byteranges.
  */
 export const partialFields = onceForEach((fields: Fields): Fields => withoutFields(fields, fieldsOfWhole));
 
 /**
- * The fields of a response to HEAD, of those that GET would get. It has no content, and a digest of its content would be
- * that of nothing (RFC 9530 Appendix B.2).
+ * Picks the fields of a response to HEAD from those of the response to GET. It has no content, and a digest of its content
+ * would be that of empty content (RFC 9530 Appendix B.2).
  */
 export function headFields(fields: Fields): Fields {
   return withoutFields(fields, contentDigestFields);
 }
 
-/** The fields of a 304, of those that a 200 would carry. Last-Modified only where there is no entity tag. */
+/** Picks the fields of a 304 from those of the 200. Last-Modified only where there is no entity tag. */
 export function selectNotModifiedFields(fields: Fields): Fields {
   const hasTag = hasField(fields, 'etag');
   return fields.filter(([name]) => notModifiedFields.has(name) || (name === 'last-modified' && !hasTag));

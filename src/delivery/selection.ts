@@ -1,6 +1,7 @@
 /**
  * Selects which part of a representation a request gets, and with which status, before any byte is read: preconditions first,
- * then ranges (RFC 9110 §13.2.2, §14.2). Several ranges become multipart/byteranges where that costs less than the whole.
+ * then ranges (RFC 9110 §13.2.2, §14.2). Several ranges become multipart/byteranges, unless that costs much more than the
+ * whole.
  */
 
 import type { Span } from '../bytes/span.ts';
@@ -20,13 +21,13 @@ import {
   selectSpan,
 } from '../semantics/range.ts';
 
-/** How ranges are obeyed on a route. */
+/** The rules for ranges on a route. */
 export interface RangeRules {
   /** More ranges than this in one request are ignored (RFC 9110 §14.2, §17.15). */
   readonly maxRanges: number;
-  /** Ranges with a smaller gap between them become one, in bytes. */
+  /** Ranges with a smaller gap than this between them are joined, in bytes. */
   readonly coalesceGapBytes: number;
-  /** How long `bytes=0-` waits for a length that is not known yet, in milliseconds. */
+  /** How long `bytes=0-` waits for an unknown length, in milliseconds. */
   readonly lengthWaitMs: number;
 }
 
@@ -37,7 +38,7 @@ export interface PartialSelection {
   readonly sizeBytes: number;
 }
 
-/** What a request gets of a representation. */
+/** The part of a representation that a request gets. */
 export type DecidedSelection =
   | { readonly kind: 'whole' }
   | PartialSelection
@@ -45,13 +46,16 @@ export type DecidedSelection =
   | { readonly kind: 'not-modified' }
   | { readonly kind: 'precondition-failed' };
 
-/** `undecided`: ranges that cannot be resolved as long as the length is not known. */
+/** `undecided`: ranges that cannot be resolved while the length is unknown. */
 export type Selection = DecidedSelection | { readonly kind: 'undecided'; readonly specs: readonly RangeSpec[] };
 
 /** The parts of a stored response that a selection depends on. */
 type Selectable = Pick<StoredResponse, 'status' | 'fields' | 'ownEntityTag' | 'responseAt'>;
 
-/** Preconditions first, then the range, in the order of RFC 9110 §13.2.2. `sizeBytes` is undefined while it is not known. */
+/**
+ * Evaluates preconditions, then the range, in the order of RFC 9110 §13.2.2. `sizeBytes` is undefined while it is unknown.
+ * `now` is in epoch milliseconds.
+ */
 export function selectDelivery(
   request: Pick<ProxyRequest, 'method' | 'fields'>,
   response: Selectable,
@@ -59,7 +63,7 @@ export function selectDelivery(
   rules: RangeRules,
   now: number,
 ): Selection {
-  // The conditions of any other method were the origin's to evaluate, before it did what it was asked to.
+  // The origin evaluates the preconditions of any other method, before it acts on the request.
   if (request.method !== 'GET' && request.method !== 'HEAD') return { kind: 'whole' };
   const outcome = evaluatePreconditions(request, response, now);
   if (outcome.kind !== 'proceed') return outcome;
@@ -73,7 +77,7 @@ export function selectDelivery(
   return selectSpecs(parsed.specs, sizeBytes, rules);
 }
 
-/** Resolves ranges against a length. */
+/** Resolves ranges against a known length. */
 export function selectSpecs(specs: readonly RangeSpec[], sizeBytes: number, rules: RangeRules): DecidedSelection {
   const selected = selectRanges(specs, sizeBytes, rules);
   switch (selected.kind) {
@@ -91,26 +95,26 @@ function partType(response: Selectable): string | undefined {
   return fieldValue(response.fields, 'content-type');
 }
 
-/** The rules of the route, and what is passed in. */
+/** The delivery rules of a route, and the dependencies of delivery. */
 export interface DeliveryContext {
   readonly rules: RangeRules;
   /** Whether responses state the digest of the whole representation where it is known (RFC 9530 §3). */
   readonly sendsDigest: boolean;
-  /** What is passed on of the fields of a stored response; the same array for the same one, which must not change. */
+  /** Returns the stored fields that are passed on: the same array for the same fields. The array must not be changed. */
   readonly forward: (fields: Fields) => Fields;
   readonly clock: Clock;
   /** Random bytes, for boundaries. */
   readonly random: (size: number) => Uint8Array;
 }
 
-/** What of a route decides how its responses are delivered. */
+/** The options of a route that decide how its responses are delivered. */
 interface DeliveryRules {
   readonly ranges: Pick<RangeRules, 'maxRanges' | 'coalesceGapBytes'>;
   readonly lengthWaitMs: number;
   readonly cache: { readonly digest: boolean };
 }
 
-/** The context of each route, made once. */
+/** Creates the delivery context of each route, once. */
 export function createDeliveryContexts(
   parts: Omit<DeliveryContext, 'rules' | 'sendsDigest'>,
 ): (route: DeliveryRules) => DeliveryContext {
@@ -119,10 +123,10 @@ export function createDeliveryContexts(
   });
 }
 
-/** A multipart body may cost this much more than the whole before the whole is sent instead, in bytes. */
+/** Bytes by which a multipart body may exceed the whole; beyond that, the whole is sent instead. */
 const MAX_MULTIPART_EXCESS_BYTES = 4096;
 
-/** Frames the spans of a response; undefined where the whole is to be sent. `random` gives random bytes. */
+/** Frames the spans of a response; undefined where the whole is to be sent. `random` returns random bytes. */
 export function frameParts(
   { spans, sizeBytes }: PartialSelection,
   response: Selectable,

@@ -1,6 +1,6 @@
 /**
  * Calls between a supervisor and a worker over the channel that Node gives them: which calls there are (`WorkerCalls`,
- * `SupervisorCalls`), how they are sent, and how errors survive the way.
+ * `SupervisorCalls`), how they are sent, and how errors are sent back.
  */
 
 import { type LogLevel, OperationFault, type StoreOperations, type WorkerOperations } from '../admin/operations.ts';
@@ -8,110 +8,113 @@ import type { InvalidationMessage } from '../cache/fleet.ts';
 import { ListenFault, type PassedSocket } from '../listener/accept/bind.ts';
 import { StoreFault, type StoreFaultReason } from '../store/store.ts';
 
-/** A configuration as it was written, and where: each process checks it by itself. */
+/** A configuration as it was written, and its directory. Each process checks it by itself. */
 export interface ConfigSource {
   readonly value: unknown;
-  /** Relative paths in it are taken from here. */
+  /** The directory that relative paths in it start from. */
   readonly directory: string;
 }
 
-/** What a worker begins with. */
+/** Options with which a worker is started. */
 export interface WorkerStart {
-  /** Its number from 1 on; who takes the place of a dead one has the same. */
+  /** The number of its slot, from 1 on. A worker that replaces a dead one has the same number. */
   readonly id: number;
-  /** Names this process among all that there were; of letters and digits. */
+  /** Identifies this process among all workers that ever ran in the fleet. Letters and digits. */
   readonly instance: string;
-  /** How many workers there are, itself included. */
+  /** The number of workers in the fleet, this one included. */
   readonly workers: number;
   readonly config: ConfigSource;
-  /** The directory of the sockets by which workers reach each other; only the user that runs them can enter it. */
+  /** The directory of the sockets by which workers reach each other. Only the user that runs them can enter it. */
   readonly peersDir: string;
   /** Whether no other process has the store open yet. */
   readonly isFirst: boolean;
-  /** Processes that died with the store open, whose traces in it are to be removed. */
+  /** Instances that died with the store open. The worker removes what they left in it. */
   readonly fallen: readonly string[];
   /** Our name in Via, the same in all workers. */
   readonly pseudonym: string;
-  /** What the service manager has passed to the supervisor: the names of what `takeSocket` brings. */
+  /** The sockets that the service manager passed to the supervisor. They give places their names; `takeSocket` brings the sockets. */
   readonly passed: readonly PassedSocket[];
-  /** What its log keeps, whatever the configuration says: somebody may have changed it since. */
+  /** The log level. It overrides the configuration's, because an operator may have changed it since. */
   readonly logLevel: LogLevel;
 }
 
-/** What a supervisor asks of a worker. */
+/** The calls of a supervisor to a worker. */
 export interface WorkerCalls extends StoreOperations, WorkerOperations {
-  /** Opens everything; resolves with the addresses that it serves. */
+  /** Opens everything. Resolves with the addresses that the worker serves. */
   start(options: WorkerStart): Promise<{ readonly addresses: readonly string[] }>;
   /**
-   * Takes a socket; comes before the `start` or `prepareReload` that needs it. `name` is the place's among all of a
-   * configuration. A place may have several sockets, one for each worker: those of others are taken while they are away.
+   * Takes a socket. Sent before the `start` or `prepareReload` that needs it. `name` identifies the place in its configuration. A
+   * place has one socket for all workers (`slot` 0), or one for each. A worker also gets sockets of absent workers.
    */
   takeSocket(name: string, slot: number, socket?: Handle): void;
-  /** Takes no more connections of a socket that its own worker takes again. */
+  /** Stops accepting on a socket: its own worker accepts on it again, or the configuration that needed it was abandoned. */
   leaveSocket(name: string, slot: number): void;
-  /** Answers at once, as long as the event loop turns. */
+  /** Answers at once, unless the event loop is blocked. */
   beat(): void;
-  /** Makes everything ready for another configuration, which is not used yet. Rejects where it cannot be used. */
+  /** Prepares another configuration without using it. Rejects where it cannot be used. */
   prepareReload(config: ConfigSource): Promise<void>;
-  /** Goes on with what was prepared. */
+  /** Uses the prepared configuration from now on. Resolves with the addresses that the worker serves. */
   commitReload(): Promise<readonly string[]>;
-  /** Gives up what was prepared. */
+  /** Discards the prepared configuration. */
   abandonReload(): Promise<void>;
-  /** Learns what another process has changed. */
+  /** Applies an invalidation message of another process. */
   heed(news: InvalidationMessage): Promise<void>;
-  /** Ends after what is under way, or `graceMs` later; resolves when nothing is left. */
+  /** Ends after the running requests, or `graceMs` later. Resolves when nothing is left open. */
   stop(graceMs: number): Promise<void>;
 }
 
-/** Who has a lease: the one who asked, or another one and where it is reached. */
+/** The holder of a lease: the process that asked, or another one and the path of its socket. */
 export type LeaseReply =
   | { readonly kind: 'ours' }
   | { readonly kind: 'theirs'; readonly instance: string; readonly socket: string };
 
-/** What a worker asks of its supervisor. */
+/** The calls of a worker to its supervisor. */
 export interface SupervisorCalls {
-  /** Asks for a lease. `lost` names a process that had it and could not be reached: it is waited for whether it has died. */
+  /**
+   * Asks for a lease. `lost` is the instance of a holder that could not be reached: the answer waits until that process has died or
+   * released the lease, for a limited time.
+   */
   acquireLease(key: string, lost?: string): Promise<LeaseReply>;
   releaseLease(key: string): void;
-  /** While all stop: has no client any more. Resolves when no other worker has, for they may be reading from this one. */
+  /** During a shutdown: reports that this worker has no client left. Resolves when none has: others may read from this worker. */
   drained(): Promise<void>;
-  /** Tells all other workers; resolves when each that lives has heeded it. */
+  /** Sends an invalidation message to all other workers. Resolves when each of them has applied it or has ended. */
   tell(news: InvalidationMessage): Promise<void>;
 }
 
-/** A socket that is handed over: whatever `net.Server.listen` takes and Node can send. */
+/** A socket that can be handed over: `net.Server.listen` takes it, and Node can send it. */
 export interface Handle {
   listen(...values: never[]): unknown;
-  /** Gives back this process's hold of it. */
+  /** Closes it in this process. */
   close(): unknown;
 }
 
-/** One end of a channel: a child process, or the own process toward its parent. */
+/** One end of a channel: a child process, or this process towards its parent. */
 export interface ChannelEnd {
   send?(message: unknown, handle?: Handle, options?: undefined, callback?: (error: Error | null) => void): boolean;
   on(event: 'message', listener: (message: unknown, handle: unknown) => void): unknown;
   once(event: 'disconnect', listener: () => void): unknown;
 }
 
-/** What one side offers to the other: calls with plain arguments, the last of which may be a socket that is handed over. */
+/** The calls that one side offers to the other. Arguments are plain data; the last one may be a socket that is handed over. */
 // biome-ignore lint/suspicious/noExplicitAny: each call has arguments of its own kind.
 export type Calls = { readonly [name in string]: (...values: any[]) => unknown };
 
-/** The calls as they are made from afar. */
+/** The calls of the other side, as they are made over the channel. */
 export type Remote<C> = {
   readonly [N in keyof C]: C[N] extends (...values: infer V) => infer R ? (...values: V) => Promise<Awaited<R>> : never;
 };
 
-/** A channel that is open. */
+/** An open channel. */
 interface Channel<C> {
   readonly remote: Remote<C>;
-  /** Resolves when the other side is gone. Calls that are not answered then reject with `ChannelGone`. */
+  /** Resolves when the other process is gone. Unanswered calls then reject with `ChannelGone`. */
   readonly gone: Promise<void>;
-  /** The other side is known to be gone, though the channel has not told it. */
+  /** Ends the channel where the other process is known to be gone and no `disconnect` event comes. */
   leave(): void;
 }
 
-/** The other side is gone before it has answered. */
+/** The other process was gone before it answered. */
 export class ChannelGone extends Error {
   constructor() {
     super('The other process is gone.');
@@ -138,7 +141,7 @@ interface Waiting {
   readonly reject: (error: Error) => void;
 }
 
-/** Opens a channel whose other side is offered `local`. The processes must be forked with `serialization: 'advanced'`. */
+/** Opens a channel, and offers `local` to the other side. The processes must be forked with `serialization: 'advanced'`. */
 export function openChannel<C>(end: ChannelEnd, local: Calls): Channel<C> {
   const waiting = new Map<number, Waiting>();
   const gone = Promise.withResolvers<void>();
@@ -153,7 +156,7 @@ export function openChannel<C>(end: ChannelEnd, local: Calls): Channel<C> {
   };
   /** Throws where a value cannot be cloned. */
   const send = (message: Call | Reply, handle?: Handle): void => {
-    // The end of the other side is told by "disconnect"; until then what is sent there is lost.
+    // `disconnect` reports that the other process is gone; messages sent before that event are lost.
     if (!isGone) end.send?.(message, handle, undefined, () => undefined);
   };
   const answer = async ({ id, name, values }: Call, handle: unknown): Promise<void> => {
@@ -196,7 +199,7 @@ export function openChannel<C>(end: ChannelEnd, local: Calls): Channel<C> {
   end.once('disconnect', leave);
 
   const remote = new Proxy({} as Remote<C>, {
-    // It is no promise, though somebody may wait for it.
+    // A remote has no `then`, so that it can be awaited without a call.
     get: (_, name) => {
       if (typeof name !== 'string' || name === 'then') return undefined;
       return (...values: unknown[]) => ask(name, values);
@@ -209,19 +212,19 @@ function isHandle(value: unknown): value is Handle {
   return typeof value === 'object' && value !== null && 'listen' in value && typeof value.listen === 'function';
 }
 
-/** What is left of an error: its words, what it was caused by, and what the system says of it. Survives structured cloning. */
+/** An error as plain data: its message, its causes, and the facts that the system adds. Survives structured cloning. */
 interface Fault {
   readonly name: string;
   readonly message: string;
-  /** Properties that are texts or numbers, such as `code`, `syscall` and `path`. */
+  /** Properties that are strings or numbers, such as `code`, `syscall` and `path`. */
   readonly facts: Readonly<Record<string, string | number>>;
   readonly cause: Fault | undefined;
 }
 
-/** Errors have causes that have causes; further ones tell nobody anything. */
+/** Maximum depth of the causes that are kept. */
 const MOST_CAUSES = 5;
 
-/** What can be told of whatever was thrown. */
+/** Describes a thrown value. */
 function describeFault(thrown: unknown, causes = MOST_CAUSES): Fault {
   if (!(thrown instanceof Error)) return { name: 'Error', message: String(thrown), facts: {}, cause: undefined };
   const facts = Object.entries(thrown).filter(
@@ -231,7 +234,7 @@ function describeFault(thrown: unknown, causes = MOST_CAUSES): Fault {
   return { name: thrown.name, message: thrown.message, facts: Object.fromEntries(facts), cause };
 }
 
-/** The error again: of its own class where that is known to people who are told of it. */
+/** Restores an error. `StoreFault`, `ListenFault` and `OperationFault` keep their class; any other error keeps only its name. */
 function reviveFault({ name, message, facts, cause }: Fault): Error {
   const options = cause === undefined ? {} : { cause: reviveFault(cause) };
   const error = Object.assign(createError(name, message, facts['reason'], options), facts);

@@ -19,22 +19,22 @@ export interface LeaseTable {
   /** How many leases there are. */
   readonly size: number;
   /**
-   * Gives a lease to who asks, or tells who has it; in the same tick, unless `lost` has it, the instance of a process that
-   * could not be reached. Then it is told when that one has given it back or died, or, for it may live, after a time. Who asks
-   * for what it has already is given it again, and gives it back once. A process that has died gets nothing.
+   * Grants a lease, or returns its holder. Answers in the same tick unless the holder is `lost`, the instance of a process that
+   * could not be reached. Then it answers when that process has released the lease or died, or after a time, because it may live.
+   * A holder that asks again is granted the lease again, and releases it once. A process that has died gets none.
    */
   acquire(key: string, asker: LeaseHolder, lost?: string): LeaseReply | Promise<LeaseReply>;
-  /** Takes back a lease; does nothing where that process does not have it. */
+  /** Releases a lease. Does nothing where that process does not hold it. */
   release(key: string, instance: string): void;
-  /** The keys that a process has the leases of. */
+  /** Returns the keys whose leases a process holds. */
   keysOf(instance: string): readonly string[];
-  /** A process has died: its leases are free, and it gets none any more. */
+  /** Frees the leases of a process that has died, and grants it none any more. */
   fall(instance: string): void;
 }
 
-/** How long somebody waits for a process that could not be reached and has not died, in milliseconds. */
+/** How long a process waits for a holder that cannot be reached but has not died, in milliseconds. */
 const PATIENCE_MS = 2_000;
-/** Of so many processes it is remembered that they have died. */
+/** The number of dead processes that are remembered. */
 const MAX_FALLEN = 1_000;
 
 /** Creates an empty table. */
@@ -44,19 +44,19 @@ export function createLeaseTable(clock: Pick<Clock, 'after'>): LeaseTable {
 
 interface Waiter {
   readonly asker: LeaseHolder;
-  /** Tells who has the lease now; gives it to the one who waits where nobody has it. */
-  readonly look: () => void;
-  /** Ends the waiting; nobody is told. */
+  /** Answers with the holder, or grants the lease where it is free. */
+  readonly answer: () => void;
+  /** Ends the wait without an answer. */
   readonly leave: () => void;
 }
 
 class Leases implements LeaseTable {
   readonly #holders = new Map<string, LeaseHolder>();
-  /** The keys of each process that has some. */
+  /** The keys of each holder. */
   readonly #keys = new Map<string, Set<string>>();
-  /** Those who wait for what has become of a lease. */
+  /** The processes that wait for a holder that cannot be reached, by key. */
   readonly #waiters = new Map<string, Set<Waiter>>();
-  /** Processes whose last words may still arrive. */
+  /** Dead processes whose last messages may still arrive. */
   readonly #fallen = new Set<string>();
   readonly #clock: Pick<Clock, 'after'>;
 
@@ -76,7 +76,7 @@ class Leases implements LeaseTable {
   release(key: string, instance: string): void {
     if (this.#holders.get(key)?.instance !== instance) return;
     this.#takeBack(key, instance);
-    this.#tell(key);
+    this.#answerWaiters(key);
   }
 
   keysOf(instance: string): readonly string[] {
@@ -90,7 +90,7 @@ class Leases implements LeaseTable {
     }
     const keys = this.keysOf(instance);
     for (const key of keys) this.#takeBack(key, instance);
-    for (const key of keys) this.#tell(key);
+    for (const key of keys) this.#answerWaiters(key);
   }
 
   #grant(key: string, asker: LeaseHolder): LeaseReply {
@@ -110,19 +110,19 @@ class Leases implements LeaseTable {
         cancel();
         this.#remove(key, waiter);
       };
-      const look = () => {
+      const answer = () => {
         leave();
         resolve(this.#grant(key, asker));
       };
-      const waiter: Waiter = { asker, look, leave };
-      const cancel = this.#clock.after(PATIENCE_MS, look);
+      const waiter: Waiter = { asker, answer, leave };
+      const cancel = this.#clock.after(PATIENCE_MS, answer);
       this.#waiters.set(key, (this.#waiters.get(key) ?? new Set()).add(waiter));
     });
   }
 
-  /** The first one that waits is given it, the others are told who that is. */
-  #tell(key: string): void {
-    for (const { look } of [...(this.#waiters.get(key) ?? [])]) look();
+  /** Answers all waiters of a key: the first one gets the lease, the others learn its holder. */
+  #answerWaiters(key: string): void {
+    for (const { answer } of [...(this.#waiters.get(key) ?? [])]) answer();
   }
 
   #remove(key: string, waiter: Waiter): void {
@@ -147,36 +147,36 @@ function theirs({ instance, socket }: LeaseHolder): LeaseReply {
   return { kind: 'theirs', instance, socket };
 }
 
-/** What a process asks for leases. */
+/** The calls of the supervisor that concern leases. */
 type LeaseSupervisor = Pick<Remote<SupervisorCalls>, 'acquireLease' | 'releaseLease'>;
 
-/** Another process that has a lease, and the name that the supervisor knows it by. */
+/** Another process that holds a lease, with the name that the supervisor has for it. */
 export interface NamedHolder extends Holder {
   readonly instance: string;
 }
 
-/** What leases are asked for with. */
+/** Options of a lease client. */
 interface LeaseClientOptions {
   readonly supervisor: LeaseSupervisor;
-  /** Makes it possible to ask another process. */
+  /** Creates the holder by which another process is asked. */
   readonly reach: (instance: string, socket: string) => NamedHolder;
 }
 
-/** A lease that this process has, and how many use it. */
+/** A lease that this process holds, and the number of its uses. */
 interface Held {
   uses: number;
 }
 
-/** One question to the supervisor, on behalf of all who have it meanwhile. */
+/** One question to the supervisor, shared by all requests that need its answer. */
 interface Asking {
   readonly reply: Promise<LeaseReply>;
-  /** Those who would use the lease. */
+  /** The number of requests that wait for the answer. */
   waiting: number;
-  /** Whether it has come, and was counted for each of them. */
+  /** Whether the lease was granted, and counted once for each waiting request. */
   isCounted: boolean;
 }
 
-/** The leases of one process. What it keeps of a key is gone with the last use of its lease. */
+/** The leases of one process. Nothing is kept of a key after the last use of its lease. */
 export class LeaseClient {
   readonly #options: LeaseClientOptions;
   readonly #held = new Map<string, Held>();
@@ -186,7 +186,7 @@ export class LeaseClient {
     this.#options = options;
   }
 
-  /** How many keys it keeps something of. */
+  /** The number of keys that something is kept of. */
   get size(): number {
     return this.#held.size + this.#asking.size;
   }
@@ -224,26 +224,26 @@ export class LeaseClient {
   }
 
   #begin(key: string, lost: Holder | undefined): Asking {
-    const asked = this.#options.supervisor.acquireLease(key, (lost as NamedHolder | undefined)?.instance);
-    const reply = asked.then(
-      (told) => {
+    const answered = this.#options.supervisor.acquireLease(key, (lost as NamedHolder | undefined)?.instance);
+    const reply = answered.then(
+      (answer) => {
         this.#asking.delete(key);
-        if (told.kind === 'ours') this.#receive(key, asking);
-        return told;
+        if (answer.kind === 'ours') this.#receive(key, asking);
+        return answer;
       },
       (thrown: unknown) => {
         this.#asking.delete(key);
         throw thrown;
       },
     );
-    // All who have asked may have left.
+    // Every request may have stopped waiting, so a rejection may have no other handler.
     reply.catch(() => {});
     const asking: Asking = { reply, waiting: 0, isCounted: false };
     this.#asking.set(key, asking);
     return asking;
   }
 
-  /** Counts a lease that has come for all who wait for it, or gives it back where nobody does any more. */
+  /** Counts a granted lease once for each waiting request. Releases it where none waits any more. */
   #receive(key: string, asking: Asking): void {
     asking.isCounted = true;
     if (asking.waiting > 0) this.#held.set(key, { uses: asking.waiting });
@@ -278,7 +278,7 @@ export class LeaseClient {
   }
 
   #giveBack(key: string): void {
-    // Who is gone has taken back what it gave.
+    // A supervisor that is gone keeps no leases.
     this.#options.supervisor.releaseLease(key).catch(() => {});
   }
 }

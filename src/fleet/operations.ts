@@ -1,4 +1,4 @@
-/** The operations of the admin API on several workers: one of them performs an operation, or all do. */
+/** The operations of the admin API over several workers: one worker performs an operation, or all of them do. */
 
 import {
   type FillStatus,
@@ -11,66 +11,66 @@ import {
 } from '../admin/operations.ts';
 import { ChannelGone, type Remote } from './channel.ts';
 
-/** A worker as the one who starts it knows it. */
+/** A worker as its supervisor knows it. */
 export interface RosterEntry {
   readonly id: number;
   /** 0 while there is no process. */
   readonly pid: number;
-  /** `serving`, or what it does instead: it starts, or ends, or waits for its turn to be started again. */
+  /** `serving`; `silent` where it serves but does not answer; `starting`; `stopping`; `away` while there is no process. */
   readonly state: string;
-  /** Undefined while it cannot be asked. */
+  /** Undefined while it cannot be called. */
   readonly remote: Remote<StoreOperations & WorkerOperations> | undefined;
 }
 
-/** What the operations of a supervisor are made of. */
+/** The parts that the operations of a supervisor are made of. */
 export interface FleetParts {
-  /** All workers that there should be, by their numbers. */
+  /** All slots, ordered by number. */
   readonly roster: () => readonly RosterEntry[];
   readonly isStopping: () => boolean;
   /** The addresses that clients connect to. */
   readonly addresses: () => readonly string[];
-  /** The configuration that runs, as people may see it. */
+  /** The active configuration, without secrets. */
   readonly readConfig: () => unknown;
-  /** The level that workers start with, and the supervisor's own log has. */
+  /** The level of the supervisor's own log, with which new workers start. */
   readonly readLogLevel: () => LogLevel;
   readonly keepLogLevel: (level: LogLevel) => void;
   readonly reload: () => Promise<void>;
-  /** Puts together what processes have counted, in the text format of Prometheus; what the supervisor counts itself included. */
+  /** Merges the metrics of workers with those of the supervisor. Resolves with the text format of Prometheus. */
   readonly mergeMetrics: (readings: readonly (readonly object[])[]) => Promise<string>;
-  /** Resolves when so many milliseconds are over, or the signal is aborted. */
+  /** Resolves after `ms` milliseconds, or when the signal is aborted. */
   readonly wait: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
 type WorkerRemote = Remote<StoreOperations & WorkerOperations>;
 
-/** A worker that takes longer than this to tell what it knows is left out. */
+/** Where all workers are asked, one that takes longer than this to answer is left out. In milliseconds. */
 const patienceMs = 5_000;
 
-/** Creates them. A worker that dies meanwhile is left out of what all are asked, and another one asked in its place. */
+/** Creates the operations. A worker that dies meanwhile is left out where all are asked, and replaced by another where one is. */
 export function createFleetOperations(parts: FleetParts): Operations {
-  const anyone = <T>(ask: (remote: WorkerRemote) => Promise<T>): Promise<T> => askAnyone(parts.roster(), ask);
-  const everyone = <T>(ask: (remote: WorkerRemote) => Promise<T>): Promise<readonly T[]> => askAll(parts, ask);
+  const fromOne = <T>(ask: (remote: WorkerRemote) => Promise<T>): Promise<T> => askOne(parts.roster(), ask);
+  const fromAll = <T>(ask: (remote: WorkerRemote) => Promise<T>): Promise<readonly T[]> => askAll(parts, ask);
   return {
-    listEntries: (search, limit, after) => anyone((remote) => remote.listEntries(search, limit, after)),
-    inspectEntry: (key, generation) => anyone((remote) => remote.inspectEntry(key, generation)),
-    // What was removed once is removed: what a dead worker did of it is not counted, but done.
-    purge: (order) => anyone((remote) => remote.purge(order)),
-    // What was fetched already is found in the store.
-    warm: (order) => anyone((remote) => remote.warm(order)),
-    // One worker speaks for itself: what others have in flight it asks them for only when it answers a client.
-    explain: (order) => anyone((remote) => remote.explain(order)),
-    listFills: async () => (await everyone((remote) => remote.listFills())).flat().toSorted(byAge),
-    cancelFill: async (id) => (await everyone((remote) => remote.cancelFill(id))).includes(true),
-    listOrigins: async () => (await everyone((remote) => remote.listOrigins())).flat().toSorted(byRoute),
+    listEntries: (search, limit, after) => fromOne((remote) => remote.listEntries(search, limit, after)),
+    inspectEntry: (key, generation) => fromOne((remote) => remote.inspectEntry(key, generation)),
+    // May be repeated on another worker: entries that a dead worker removed stay removed, but are not counted.
+    purge: (order) => fromOne((remote) => remote.purge(order)),
+    // May be repeated on another worker: responses that were fetched already are found in the store.
+    warm: (order) => fromOne((remote) => remote.warm(order)),
+    // Shows what one worker knows: it asks other workers about their flights only when it answers a client.
+    explain: (order) => fromOne((remote) => remote.explain(order)),
+    listFills: async () => (await fromAll((remote) => remote.listFills())).flat().toSorted(byAge),
+    cancelFill: async (id) => (await fromAll((remote) => remote.cancelFill(id))).includes(true),
+    listOrigins: async () => (await fromAll((remote) => remote.listOrigins())).flat().toSorted(byRoute),
     setLogLevel: async (level) => {
       parts.keepLogLevel(level);
-      await everyone((remote) => remote.setLogLevel(level));
+      await fromAll((remote) => remote.setLogLevel(level));
     },
     readReadiness: async () => readinessOf(parts),
     readConfig: async () => parts.readConfig(),
     readLogLevel: async () => parts.readLogLevel(),
     reload: () => parts.reload(),
-    formatMetrics: async () => await parts.mergeMetrics(await everyone((remote) => remote.readMetrics())),
+    formatMetrics: async () => await parts.mergeMetrics(await fromAll((remote) => remote.readMetrics())),
   };
 }
 
@@ -81,8 +81,8 @@ function readinessOf({ roster, isStopping, addresses }: FleetParts): Readiness {
   return { isReady: reason === undefined, reason, workers, addresses: addresses() };
 }
 
-/** Asks one worker, and the next one where it dies before it has answered, or cannot answer now. */
-async function askAnyone<T>(roster: readonly RosterEntry[], ask: (remote: WorkerRemote) => Promise<T>): Promise<T> {
+/** Asks one worker, and the next one where it dies before it answers or is not available now. */
+async function askOne<T>(roster: readonly RosterEntry[], ask: (remote: WorkerRemote) => Promise<T>): Promise<T> {
   const servingFirst = [...roster].sort((one, other) => Number(isServing(other)) - Number(isServing(one)));
   for (const remote of remotesOf(servingFirst)) {
     try {
@@ -110,14 +110,14 @@ async function askAll<T>(
     ),
   );
   try {
-    const heard = await Promise.all(replies.map((reply) => Promise.race([reply, late])));
-    return heard.flatMap((reply) => (reply === undefined ? [] : [reply.value]));
+    const answers = await Promise.all(replies.map((reply) => Promise.race([reply, late])));
+    return answers.flatMap((reply) => (reply === undefined ? [] : [reply.value]));
   } finally {
     answered.abort();
   }
 }
 
-/** Whether a worker has died, or does not serve yet. */
+/** Checks whether a worker has died, or is not available now. */
 function isAbsent(thrown: unknown): boolean {
   return thrown instanceof ChannelGone || (thrown instanceof OperationFault && thrown.reason === 'unavailable');
 }

@@ -1,7 +1,6 @@
 /**
  * Asks the worker that holds the lease of a key, on behalf of a request, and reads the representation that it answers with.
- * Each answer has a connection of its own: backpressure, cancellation and the end of the other worker are those of the
- * connection.
+ * Each answer has its own connection. So backpressure and cancellation work per answer, and a dead worker is noticed at once.
  */
 
 import type { Span } from '../bytes/span.ts';
@@ -26,8 +25,8 @@ import {
 import { describeInquiry, reviveFailure, type ToldAnswer, type ToldFailure, type ToldRelay } from './peer-messages.ts';
 
 /**
- * Creates it. `supervisor` keeps the table of leases and brings news to all; who has a lease is asked over its own socket
- * (`openPeerServer`).
+ * Creates the fleet as a worker sees it. `supervisor` keeps the lease table and relays invalidation messages. The holder of a lease
+ * is asked over its own socket (`openPeerServer`).
  */
 export function createPeerFleet(supervisor: Remote<SupervisorCalls>, clock: Pick<Clock, 'after'>): Fleet {
   const leases = new LeaseClient({
@@ -37,12 +36,12 @@ export function createPeerFleet(supervisor: Remote<SupervisorCalls>, clock: Pick
   return {
     acquire: (key, signal, lost) => leases.acquire(key, signal, lost),
     hold: (key) => leases.hold(key),
-    // Whoever has nobody to tell any more ends soon.
+    // Fails only when the supervisor is gone. Then this worker ends soon, too.
     tell: (news) => supervisor.tell(news).catch(() => undefined),
   };
 }
 
-/** Another process, by the name that the supervisor knows it by, and reached over a Unix socket. */
+/** Creates a holder: another process, by the name that the supervisor has for it, reached over the Unix socket at `path`. */
 export function createPeerHolder(instance: string, path: string, clock: Pick<Clock, 'after'>): NamedHolder {
   const holder: NamedHolder = {
     instance,
@@ -61,11 +60,11 @@ export function createPeerHolder(instance: string, path: string, clock: Pick<Clo
 
 async function askOver(line: PeerLine, inquiry: Inquiry, version?: Version): Promise<PeerAnswer | undefined> {
   line.send(frameKinds.ask, describeInquiry(inquiry, version));
-  const told = await receiveAnswer(line, inquiry);
-  if (told.kind === 'none' || told.kind === 'own-way') line.close();
-  if (told.kind === 'none') return undefined;
-  const { unshared, refusal } = told;
-  return { unshared, refusal, answer: told.kind === 'own-way' ? undefined : createAnswer(told, line) };
+  const reply = await receiveAnswer(line, inquiry);
+  if (reply.kind === 'none' || reply.kind === 'own-way') line.close();
+  if (reply.kind === 'none') return undefined;
+  const { unshared, refusal } = reply;
+  return { unshared, refusal, answer: reply.kind === 'own-way' ? undefined : createAnswer(reply, line) };
 }
 
 async function receiveAnswer(line: PeerLine, { request, onInterim }: Inquiry): Promise<ToldAnswer> {
@@ -80,42 +79,42 @@ async function receiveAnswer(line: PeerLine, { request, onInterim }: Inquiry): P
       case frameKinds.failed:
         throw reviveFailure(readValue<ToldFailure>(frame));
       default:
-        throw new ProxyError('internal', { detail: `a frame ${frame.kind} in place of an answer` });
+        throw new ProxyError('internal', { detail: `expected an answer, got a frame of kind ${frame.kind}` });
     }
   }
 }
 
-function createAnswer(told: Extract<ToldAnswer, { kind: 'representation' | 'relay' }>, line: PeerLine): Answer {
+function createAnswer(reply: Extract<ToldAnswer, { kind: 'representation' | 'relay' }>, line: PeerLine): Answer {
   const bytes = new PeerBytes(line);
-  const facts = { ...told.facts, originBytes: () => bytes.originBytes };
-  if (told.kind === 'relay') return { ...facts, kind: 'relay', relay: createPeerRelay(told.relay, bytes) };
-  const representation = createPeerRepresentation(told, line, bytes);
-  return { ...facts, kind: 'representation', isReuse: told.isReuse, representation };
+  const facts = { ...reply.facts, originBytes: () => bytes.originBytes };
+  if (reply.kind === 'relay') return { ...facts, kind: 'relay', relay: createPeerRelay(reply.relay, bytes) };
+  const representation = createPeerRepresentation(reply, line, bytes);
+  return { ...facts, kind: 'representation', isReuse: reply.isReuse, representation };
 }
 
-/** What is told of whether bytes are there. Plain data. */
+/** Whether bytes are present, as it is sent. Plain data. */
 export interface ToldPresence {
   readonly isPresent: boolean;
   readonly sizeBytes: number | undefined;
 }
 
-/** What was told of it. */
-type Told = Pick<Extract<ToldAnswer, { kind: 'representation' }>, 'response' | 'generation' | 'sizeBytes'>;
+/** The parts of an answer that a representation is created from. */
+type AnswerHead = Pick<Extract<ToldAnswer, { kind: 'representation' }>, 'response' | 'generation' | 'sizeBytes'>;
 
-/** Makes a representation of what was told; its bytes come over the line, which is closed with it. */
-function createPeerRepresentation(told: Told, line: PeerLine, bytes: PeerBytes): Representation {
-  return new PeerRepresentation(told, line, bytes);
+/** Creates a representation from an answer. Its bytes come over the line, which is closed with it. */
+function createPeerRepresentation(head: AnswerHead, line: PeerLine, bytes: PeerBytes): Representation {
+  return new PeerRepresentation(head, line, bytes);
 }
 
 class PeerRepresentation implements Representation {
-  readonly response: Told['response'];
+  readonly response: AnswerHead['response'];
   readonly generation: string | undefined;
   readonly #line: PeerLine;
   readonly #bytes: PeerBytes;
   #sizeBytes: number | undefined;
   #isOpened = false;
 
-  constructor({ response, generation, sizeBytes }: Told, line: PeerLine, bytes: PeerBytes) {
+  constructor({ response, generation, sizeBytes }: AnswerHead, line: PeerLine, bytes: PeerBytes) {
     this.response = response;
     this.generation = generation;
     this.#sizeBytes = sizeBytes;
@@ -154,20 +153,21 @@ class PeerRepresentation implements Representation {
     if (!this.#isOpened) this.#line.close();
   }
 
-  /** Whoever has asked for presence may have left since: its answer is passed over. */
+  /** Waits for a reply, and skips replies to earlier `whenPresent` calls that were aborted. */
   async #reply(kind: FrameKind, signal: AbortSignal): Promise<Frame> {
     for (;;) {
       const frame = await this.#line.next(signal);
       if (frame.kind === kind) return frame;
       if (frame.kind === frameKinds.failed) throw reviveFailure(readValue<ToldFailure>(frame));
-      if (frame.kind !== frameKinds.presence) throw new ProxyError('internal', { detail: `a frame ${frame.kind}` });
+      if (frame.kind !== frameKinds.presence)
+        throw new ProxyError('internal', { detail: `unexpected frame kind ${frame.kind}` });
     }
   }
 }
 
-/** What the end of the bytes tells. Plain data. */
+/** Sent after the last byte. Plain data. */
 export interface ToldEnd {
-  /** The length of the representation, where it is known by now. */
+  /** The length of the representation; undefined where it is not known yet. */
   readonly sizeBytes: number | undefined;
   readonly trailers: Fields | undefined;
   readonly originBytes: number;
@@ -178,9 +178,9 @@ class PeerBytes {
   readonly #line: PeerLine;
   readonly #closing = new AbortController();
   #data: DataFrame | undefined;
-  /** Up to where of it was given. */
-  #givenTo = 0;
-  /** What was told at the end, once that has come. */
+  /** End (exclusive) of the bytes of `#data` that were given to the reader. */
+  #readTo = 0;
+  /** Set once all bytes have arrived. */
   end: ToldEnd | undefined;
   /** Bytes of body that the origin has sent because of this request. */
   originBytes = 0;
@@ -189,15 +189,15 @@ class PeerBytes {
     this.#line = line;
   }
 
-  /** Bytes from `offset` on that have come. */
+  /** Returns bytes from `offset` on, up to `end` (exclusive), that have arrived. */
   peek(offset: number, end: number): Uint8Array | undefined {
     this.#moveTo(offset);
     const chunk = this.#data === undefined ? undefined : cut(this.#data, offset, end);
-    if (chunk !== undefined) this.#givenTo = offset + chunk.length;
+    if (chunk !== undefined) this.#readTo = offset + chunk.length;
     return chunk;
   }
 
-  /** Undefined at the end. Rejects with `ProxyError`, or with `HolderLost`. */
+  /** Returns bytes as `peek` does, and waits for them. Undefined at the end. Rejects with `ProxyError`, or with `HolderLost`. */
   async read(offset: number, end: number): Promise<Uint8Array | undefined> {
     for (;;) {
       const chunk = this.peek(offset, end);
@@ -207,7 +207,7 @@ class PeerBytes {
     }
   }
 
-  /** The next bytes, whichever they are; undefined at the end. Rejects as `read` does. */
+  /** Returns the next bytes, whatever their offset; undefined at the end. Rejects as `read` does. */
   async next(): Promise<Uint8Array | undefined> {
     while (this.#data === undefined && this.end === undefined) await this.#receive();
     const bytes = this.#data?.bytes;
@@ -220,12 +220,12 @@ class PeerBytes {
     this.#line.close();
   }
 
-  /** Drops what was given, where the next place that is asked for is not in it: the next span may lie anywhere. */
+  /** Drops the current data where `offset` is outside of it, unless it is still unread and lies ahead: the next span may be anywhere. */
   #moveTo(offset: number): void {
     if (this.#data === undefined) return;
     const dataEnd = this.#data.offset + this.#data.bytes.length;
     const isIn = this.#data.offset <= offset && offset < dataEnd;
-    if (!isIn && (offset >= dataEnd || this.#givenTo >= dataEnd)) this.#data = undefined;
+    if (!isIn && (offset >= dataEnd || this.#readTo >= dataEnd)) this.#data = undefined;
   }
 
   async #receive(): Promise<void> {
@@ -233,7 +233,7 @@ class PeerBytes {
     switch (frame.kind) {
       case frameKinds.data:
         this.#data = readData(frame);
-        this.#givenTo = 0;
+        this.#readTo = 0;
         this.originBytes = this.#data.originBytes;
         break;
       case frameKinds.end:
@@ -243,17 +243,17 @@ class PeerBytes {
       case frameKinds.failed:
         throw reviveFailure(readValue<ToldFailure>(frame));
       default:
-      // What was asked for before, and is not waited for any more.
+      // A reply to an earlier call that was aborted.
     }
   }
 }
 
 function cut({ offset, bytes }: DataFrame, from: number, end: number): Uint8Array {
-  if (from < offset) throw new ProxyError('internal', { detail: `byte ${from} was asked for, and ${offset} came` });
+  if (from < offset) throw new ProxyError('internal', { detail: `expected byte ${from}, got byte ${offset}` });
   return bytes.subarray(from - offset, end - offset);
 }
 
-/** Reads a representation until it is closed. */
+/** Creates a reader of a representation. Closing it ends the answer. */
 function createPeerReader(bytes: PeerBytes): ByteReader {
   return {
     peek: (offset, end) => bytes.peek(offset, end),
@@ -262,14 +262,14 @@ function createPeerReader(bytes: PeerBytes): ByteReader {
   };
 }
 
-/** A response that is passed on from another process, which passes it on from the origin. */
-function createPeerRelay({ response, hasTrailers, ...told }: ToldRelay, bytes: PeerBytes): Relay {
+/** Creates a relay of a response that another process relays from the origin. */
+function createPeerRelay({ response, hasTrailers, ...rest }: ToldRelay, bytes: PeerBytes): Relay {
   const body: BodyStream = {
     trailers: hasTrailers ? () => bytes.end?.trailers ?? [] : undefined,
     close: () => bytes.close(),
     [Symbol.asyncIterator]: () => chunksOf(bytes),
   };
-  return { ...told, response: { ...response, body } };
+  return { ...rest, response: { ...response, body } };
 }
 
 async function* chunksOf(bytes: PeerBytes): AsyncGenerator<Uint8Array, void> {

@@ -1,49 +1,49 @@
 /**
- * A connection between two workers over a Unix socket: frames, cut out of the bytes as they come, and awaited by the worker
- * that asks no faster than it takes them.
+ * The connection between two workers over a Unix socket: the frames that are sent, and `PeerLine`, the end of the worker that
+ * asks. It receives no faster than its reader takes the frames.
  */
 
 import { connect, type Socket } from 'node:net';
 import { deserialize, serialize } from 'node:v8';
 import type { Clock } from '../http/clock.ts';
 
-/** The kinds of frames: those of the one who asks, then those of the one who answers. */
+/** The kinds of frames. The worker that asks sends the first three, the worker that answers all others. */
 export const frameKinds = {
-  /** The request; the first frame, and the only one of its kind. */
+  /** The request. The first frame of a connection, and the only one of its kind. */
   ask: 1,
-  /** Spans to be read. */
+  /** The spans to read. */
   open: 2,
-  /** Up to where bytes are to be there. */
+  /** Asks for a `presence` frame about the bytes before an offset. */
   present: 3,
-  /** It is there still. Nothing follows from it but that. */
+  /** Shows that the worker is alive, and nothing else. */
   beat: 16,
   interim: 17,
   answer: 18,
   opened: 19,
   presence: 20,
-  /** Bytes. */
+  /** Bytes of a body. */
   data: 21,
   end: 22,
   failed: 23,
 } as const;
 
-/** The number of a kind. */
+/** The number of a frame kind. */
 export type FrameKind = (typeof frameKinds)[keyof typeof frameKinds];
 
-/** A frame that has come; its bytes are its own. */
+/** A received frame, whose bytes are not reused. */
 export interface Frame {
   readonly kind: number;
   readonly bytes: Buffer;
 }
 
-/** The kind, and the length of what follows. */
+/** Bytes of a frame's head: the kind (1), and the length of the content (4). */
 const HEAD_BYTES = 5;
-/** A longer frame is none: what speaks at the other end is no peer. Heads of requests and responses are far smaller. */
+/** Maximum content of a frame. A peer sends no larger one: heads of requests and responses are far smaller. */
 const MAX_FRAME_BYTES = 16 * 1024 * 1024;
-/** The place of the first byte, and how many bytes the origin has sent: doubles, which hold every length exactly. */
+/** Head of the content of a data frame: the offset of its bytes, and the bytes that the origin has sent. Doubles, exact for any length. */
 const DATA_HEAD_BYTES = 16;
 
-/** A frame with a value in it: plain data, `undefined` and Infinity included. */
+/** Returns a frame that holds a value: plain data, `undefined` and Infinity included. */
 export function formatFrame(kind: FrameKind, value?: unknown): Buffer {
   const bytes = value === undefined ? nothing : serialize(value);
   const frame = Buffer.allocUnsafe(HEAD_BYTES + bytes.length);
@@ -54,7 +54,7 @@ export function formatFrame(kind: FrameKind, value?: unknown): Buffer {
 
 const nothing = Buffer.alloc(0);
 
-/** What goes before bytes: where they lie, and how many bytes the origin has sent for the request until now. */
+/** Returns the heads of a data frame: the offset of its bytes, and how many bytes the origin has sent for the request so far. */
 export function formatDataHead(sizeBytes: number, offset: number, originBytes: number): Buffer {
   const head = Buffer.allocUnsafe(HEAD_BYTES + DATA_HEAD_BYTES);
   writeHead(head, frameKinds.data, DATA_HEAD_BYTES + sizeBytes);
@@ -63,14 +63,14 @@ export function formatDataHead(sizeBytes: number, offset: number, originBytes: n
   return head;
 }
 
-/** Bytes that have come, and what is told with them. */
+/** The content of a data frame. */
 export interface DataFrame {
   readonly offset: number;
   readonly originBytes: number;
   readonly bytes: Buffer;
 }
 
-/** What is in a frame of bytes. Throws `RangeError` where it is too short. */
+/** Parses a data frame. Throws `RangeError` where it is too short. */
 export function readData({ bytes }: Frame): DataFrame {
   return {
     offset: bytes.readDoubleBE(0),
@@ -79,17 +79,17 @@ export function readData({ bytes }: Frame): DataFrame {
   };
 }
 
-/** The value in a frame. Throws `Error` where it is none. */
+/** Parses the value in a frame. Throws `Error` where there is none. */
 export function readValue<T>({ bytes }: Frame): T {
   return deserialize(bytes) as T;
 }
 
-/** Cuts frames out of bytes. */
+/** Splits received bytes into frames. */
 export class FrameReader {
   #parts: Buffer[] = [];
   #size = 0;
 
-  /** The frames that are whole now. Throws `RangeError` where what comes is none. */
+  /** Adds received bytes, and returns the frames that are complete now. Throws `RangeError` where a frame is too long. */
   read(chunk: Buffer): Frame[] {
     this.#parts.push(chunk);
     this.#size += chunk.length;
@@ -97,7 +97,7 @@ export class FrameReader {
     while (this.#size >= HEAD_BYTES) {
       const head = this.#joined(HEAD_BYTES);
       const length = head.readUInt32BE(1);
-      if (length > MAX_FRAME_BYTES) throw new RangeError(`A frame of ${length} bytes.`);
+      if (length > MAX_FRAME_BYTES) throw new RangeError(`A frame of ${length} bytes is too long.`);
       if (this.#size < HEAD_BYTES + length) break;
       const all = this.#joined(HEAD_BYTES + length);
       frames.push({ kind: all.readUInt8(0), bytes: all.subarray(HEAD_BYTES, HEAD_BYTES + length) });
@@ -106,7 +106,7 @@ export class FrameReader {
     return frames;
   }
 
-  /** What has come, with the first so many bytes in one piece. */
+  /** Returns the bytes that have arrived, at least the first `count` of them in one buffer. */
   #joined(count: number): Buffer {
     const [first] = this.#parts;
     if (first !== undefined && first.length >= count) return first;
@@ -127,10 +127,10 @@ function writeHead(frame: Buffer, kind: FrameKind, size: number): void {
   frame.writeUInt32BE(size, 1);
 }
 
-/** Frames that nobody has taken: from the first number of bytes on nothing is read, below the second one it is again. */
+/** Bytes of frames that wait for the reader: above the first number the socket is paused, below the second it resumes. */
 const FULL_BYTES = 1024 * 1024;
 const LOW_BYTES = 256 * 1024;
-/** Who says nothing for so long while it is waited for has died or hangs: it says every few seconds that it is there. */
+/** A worker that sends nothing for so long while it is waited for has died or hangs: it sends a beat every few seconds. */
 const PATIENCE_MS = 15_000;
 
 interface Waiter {
@@ -138,12 +138,12 @@ interface Waiter {
   readonly reject: (error: unknown) => void;
 }
 
-/** What a line is made with. */
+/** Options of a line. */
 interface PeerLineOptions {
-  /** Of the Unix socket. */
+  /** The path of the Unix socket. */
   readonly path: string;
   readonly clock: Pick<Clock, 'after'>;
-  /** Makes the error of a line that is broken. */
+  /** Creates the error of a broken line. */
   readonly createLoss: () => Error;
 }
 
@@ -164,7 +164,7 @@ export class PeerLine {
     this.#createLoss = createLoss;
     this.#socket = connect(path);
     this.#socket.on('data', (chunk: Buffer) => this.#receive(chunk));
-    // What has come before the end is still to be had.
+    // Frames that arrived before the end can still be read.
     this.#socket.on('error', () => this.#break());
     this.#socket.on('close', () => this.#break());
   }
@@ -173,12 +173,12 @@ export class PeerLine {
     this.#socket.write(formatFrame(kind, value));
   }
 
-  /** The next frame, if it is there already; it stays the next one. */
+  /** Returns the next frame if it has arrived, and keeps it. */
   peek(): Frame | undefined {
     return this.#frames[0];
   }
 
-  /** Takes the next frame, waiting for it. One at a time waits. Rejects with the loss of the line, or the signal's reason. */
+  /** Takes the next frame, and waits for it. One call at a time. Rejects with the error of a broken line, or the signal's reason. */
   async next(signal: AbortSignal): Promise<Frame> {
     signal.throwIfAborted();
     const frame = this.#frames.shift();
@@ -191,7 +191,7 @@ export class PeerLine {
     return await this.#wait(signal);
   }
 
-  /** Ends it; who answers learns it. */
+  /** Closes the connection; the worker that answers notices it. */
   close(): void {
     this.#socket.destroy();
   }
@@ -243,7 +243,7 @@ export class PeerLine {
     }
   }
 
-  /** Gives up where nothing comes for too long. */
+  /** Breaks the line where nothing arrives for `PATIENCE_MS`. */
   #watch(): void {
     this.#stopWatching();
     this.#stopWatching = this.#clock.after(PATIENCE_MS, () => {
@@ -252,7 +252,7 @@ export class PeerLine {
     });
   }
 
-  /** The other end is gone, does not react, or is no peer. */
+  /** Notes that the other worker is gone or hangs, or that the other end is no peer. */
   #break(): void {
     this.#loss ??= this.#createLoss();
     this.#waiter?.reject(this.#loss);

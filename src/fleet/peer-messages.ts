@@ -1,6 +1,6 @@
 /**
- * What two workers tell each other: the request that one asks about, and the answer without its bytes. Each worker reads a
- * request by its own configuration.
+ * The messages between two workers: the request that one of them asks about, and the answer without its bytes. Each worker
+ * interprets a request by its own configuration.
  */
 
 import { createHash } from 'node:crypto';
@@ -15,7 +15,7 @@ import type { StoredResponse } from '../http/stored-response.ts';
 import type { OriginResponse } from '../origin/origin.ts';
 import { createInquiry, routeRequest } from '../routing/inquiry.ts';
 
-/** What is told of a request. Plain data: nothing in it is looked at but as what it is. */
+/** A request as it is sent to another worker. Plain data. */
 export interface PeerQuestion {
   readonly method: string;
   readonly scheme: 'http' | 'https';
@@ -29,23 +29,23 @@ export interface PeerQuestion {
   readonly client: string;
   readonly originTarget: string;
   readonly originFields: Fields;
-  /** Tells the rules of its route from others. */
+  /** Identifies the rules of its route. */
   readonly rules: string;
-  /** What it has been given a part of. */
+  /** The version that the client has received a part of; undefined where it has received nothing. */
   readonly given: Version | undefined;
 }
 
-/** A question taken up. */
+/** A question of another worker as an inquiry. */
 export interface PeerInquiry {
   readonly inquiry: Inquiry;
-  /** Takes note of bytes that the client is given. */
+  /** Notes bytes that were sent for the client: they repay what the inquiry takes (`Loan`). */
   onSent(bytes: number): void;
 }
 
-/** Where the one is who has asked. */
+/** The connection to the worker that asks. */
 type PeerAsker = Pick<Inquiry, 'onInterim'> & Pick<ProxyRequest, 'signal'>;
 
-/** Tells of a request. */
+/** Returns the message about a request. */
 export function describeInquiry(inquiry: Inquiry, given: Version | undefined): PeerQuestion {
   const { request, key, client, originTarget, originFields, policy } = inquiry;
   const { method, scheme, authority, target, version, fields, peer, receivedAt } = request;
@@ -68,8 +68,8 @@ export function describeInquiry(inquiry: Inquiry, given: Version | undefined): P
 }
 
 /**
- * Takes a question up. Undefined where it is not the same one by the rules of this process: while processes change to
- * another configuration, one of them has done so and another one has not.
+ * Turns a question into an inquiry. Undefined where the rules of this process give another key, origin target or policy, or no
+ * route: during a reload one process may use the next configuration before another does.
  */
 export function takeUpQuestion(
   question: PeerQuestion,
@@ -103,14 +103,14 @@ function routeOf(request: ProxyRequest, router: AdmissionContext['router']) {
 
 function createRequest(question: PeerQuestion, signal: AbortSignal): ProxyRequest {
   const { method, scheme, authority, target, version, fields, peer, receivedAt } = question;
-  const told = { method, scheme, authority, target, version, fields, peer, receivedAt };
-  // Interim responses go by the inquiry.
-  return { ...told, body: undefined, bodySizeBytes: undefined, signal, sendInterim: () => {} };
+  const head = { method, scheme, authority, target, version, fields, peer, receivedAt };
+  // Interim responses go through `Inquiry.onInterim`.
+  return { ...head, body: undefined, bodySizeBytes: undefined, signal, sendInterim: () => {} };
 }
 
 const names = new WeakMap<CachePolicy, string>();
 
-/** Another text for other rules; made once for each route. */
+/** Returns a text that differs for different rules. Computed once for each route. */
 function nameRules(policy: CachePolicy): string {
   const known = names.get(policy);
   if (known !== undefined) return known;
@@ -119,18 +119,18 @@ function nameRules(policy: CachePolicy): string {
   return name;
 }
 
-/** What an answer tells of how it came about; what it has cost is told with its bytes. */
+/** How an answer came about. The bytes that it cost the origin are sent with the data frames. */
 type ToldFacts = Omit<AnswerFacts, 'originBytes'>;
 
-/** A response that is passed on, without its body. */
+/** A relayed response, without its body. */
 export type ToldRelay = Omit<Relay, 'response'> & {
   readonly response: Omit<OriginResponse, 'body'>;
   readonly hasTrailers: boolean;
 };
 
-/** What is told of an answer. Plain data. */
+/** An answer as it is sent to another worker. Plain data. */
 export type ToldAnswer =
-  /** Whoever asks is to ask for the lease again. */
+  /** This worker does not hold the lease, or has other rules: the one that asks has to ask for the lease again. */
   | { readonly kind: 'none' }
   | (Omit<PeerAnswer, 'answer'> &
       (
@@ -146,10 +146,10 @@ export type ToldAnswer =
         | { readonly kind: 'relay'; readonly facts: ToldFacts; readonly relay: ToldRelay }
       ));
 
-/** Tells of an answer. */
-export function describeAnswer(held: PeerAnswer | undefined): ToldAnswer {
-  if (held === undefined) return { kind: 'none' };
-  const { answer, ...learned } = held;
+/** Returns the message about an answer. */
+export function describeAnswer(peerAnswer: PeerAnswer | undefined): ToldAnswer {
+  if (peerAnswer === undefined) return { kind: 'none' };
+  const { answer, ...learned } = peerAnswer;
   if (answer === undefined) return { ...learned, kind: 'own-way' };
   const facts = factsOf(answer);
   if (answer.kind === 'relay') return { ...learned, kind: 'relay', facts, relay: describeRelay(answer.relay) };
@@ -167,19 +167,19 @@ function describeRelay({ response, requestAt, responseAt, evaluated, isStorable 
   return { response: head, requestAt, responseAt, evaluated, isStorable, hasTrailers: body.trailers !== undefined };
 }
 
-/** A failure as it is told. Plain data. */
+/** A failure as it is sent to another worker. Plain data. */
 export interface ToldFailure {
   readonly code: string;
   readonly detail: string | undefined;
   readonly fields: Fields;
 }
 
-/** Tells of a failure. */
+/** Returns the message about a failure. */
 export function describeFailure({ code, detail, fields }: ProxyError): ToldFailure {
   return { code, detail, fields };
 }
 
-/** The failure again. */
+/** Restores a failure. An unknown code becomes `internal`. */
 export function reviveFailure({ code, detail, fields }: ToldFailure): ProxyError {
   const isKnown = Object.hasOwn(errorKinds, code);
   const options = { fields, ...(detail === undefined ? {} : { detail }) };

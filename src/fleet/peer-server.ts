@@ -1,6 +1,6 @@
 /**
- * Answers other workers about the keys that this worker holds the lease of: one session for each question, until the last byte
- * is sent.
+ * Answers other workers about the keys whose leases this worker holds. Each question has its own session, which lasts until the
+ * last byte is sent.
  */
 
 import { chmod, stat, unlink } from 'node:fs/promises';
@@ -31,31 +31,31 @@ import {
 } from './peer-messages.ts';
 
 /**
- * So many connections may wait to be accepted, as far as the system lets them: all who have waited for one lease connect in the
- * same tick, and who is turned away takes this process for lost.
+ * Length of the accept queue, as far as the system allows. All requests that waited for one lease connect in the same tick, and a
+ * worker whose connection is refused takes this process for lost.
  */
 const BACKLOG = 65_535;
 
-/** What a peer server is opened with. */
+/** Options of a peer server. */
 export interface PeerServerOptions extends PeerSessionOptions {
-  /** The directory of the sockets: nobody else may enter it. */
+  /** The directory of the sockets. No other user may enter it. */
   readonly dir: string;
-  /** Names this process among all that there were. */
+  /** Identifies this process among all workers that ever ran in the fleet. */
   readonly instance: string;
 }
 
-/** Accepts what other processes ask. */
+/** Accepts the questions of other workers. */
 export interface PeerServer {
-  /** Cuts those off who are being answered: they go on elsewhere. Resolves when nothing is left. */
+  /** Cuts the running answers; the other workers continue elsewhere. Resolves when nothing is left open. */
   close(): Promise<void>;
 }
 
-/** The path of the socket of a process. */
+/** Returns the path of the socket of a process. */
 export function peerSocketPath(dir: string, instance: string): string {
   return join(dir, instance);
 }
 
-/** Opens the socket of a process. Rejects with Node's error, or where others may enter the directory. */
+/** Opens the socket of a process. Rejects with Node's error, or with `Error` where other users may enter the directory. */
 export async function openPeerServer(options: PeerServerOptions): Promise<PeerServer> {
   const { dir, instance } = options;
   await expectOwn(dir);
@@ -67,20 +67,20 @@ export async function openPeerServer(options: PeerServerOptions): Promise<PeerSe
     new PeerSession(socket, options).begin();
   });
   await listen(server, path);
-  // The directory keeps everybody out; this one lets nobody in either.
+  // The directory keeps other users out already; the permissions of the socket do, too.
   await chmod(path, 0o600);
   return {
     close: async () => {
       const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
       for (const socket of sessions) socket.destroy();
       await closed;
-      // Node removes it where it could; it may be gone.
+      // Node may have removed it already.
       await unlink(path).catch(() => {});
     },
   };
 }
 
-/** What comes over the sockets is believed: only who runs this may reach them. */
+/** Rejects where other users may reach the sockets: messages from them are trusted. */
 async function expectOwn(dir: string): Promise<void> {
   const { mode, uid } = await stat(dir);
   if ((mode & 0o077) !== 0 || uid !== process.geteuid?.()) {
@@ -100,15 +100,15 @@ function listen(server: Server, path: string): Promise<void> {
   });
 }
 
-/** How often it is told that somebody is there, whatever there is to tell, in milliseconds. */
+/** Interval of the frames that show that this worker is alive, in milliseconds. */
 const BEAT_MS = 3_000;
-/** Bytes go in frames of at most so many. */
+/** Maximum number of bytes in a data frame. */
 const MAX_DATA_BYTES = 256 * 1024;
 
-/** What a session works with. */
+/** Options of a session. */
 interface PeerSessionOptions {
   readonly cache: Pick<Cache, 'answerPeer'>;
-  /** The rules that serve now. */
+  /** The active rules. */
   readonly admission: () => Pick<AdmissionContext, 'router' | 'gateOf'>;
   readonly clock: Pick<Clock, 'after'>;
 }
@@ -118,12 +118,12 @@ class PeerSession {
   readonly #socket: Socket;
   readonly #options: PeerSessionOptions;
   readonly #reader = new FrameReader();
-  /** Aborted when the other end is gone. */
+  /** Aborted when the other worker is gone. */
   readonly #gone = new AbortController();
   #stopBeating: () => void = () => {};
   #onSent: PeerInquiry['onSent'] = () => {};
   #answer: Answer | undefined;
-  /** Ends what waits for presence. */
+  /** Aborts the current wait for presence. */
   #waiting: AbortController | undefined;
 
   constructor(socket: Socket, options: PeerSessionOptions) {
@@ -131,11 +131,11 @@ class PeerSession {
     this.#options = options;
   }
 
-  /** Listens. */
+  /** Begins to read questions and to send beats. */
   begin(): void {
     const socket = this.#socket;
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
-    // The end follows.
+    // The `close` event follows.
     socket.on('error', () => {});
     socket.on('close', () => this.#leave());
     this.#beat();
@@ -158,11 +158,11 @@ class PeerSession {
       case frameKinds.present:
         return void this.#attempt(() => this.#wait(readValue<number>(frame)));
       default:
-        throw new RangeError(`A frame ${frame.kind} from who asks.`);
+        throw new RangeError(`Unexpected frame kind ${frame.kind}.`);
     }
   }
 
-  /** Tells of a failure; nothing follows it. */
+  /** Performs a step. A failure is sent, and ends the answer. */
   async #attempt(step: () => Promise<void>): Promise<void> {
     try {
       await step();
@@ -176,12 +176,12 @@ class PeerSession {
     const { signal } = this.#gone;
     const asker = { signal, onInterim: (interim: unknown) => this.#send(frameKinds.interim, interim) };
     const taken = takeUpQuestion(question, admission(), asker);
-    const held = taken && (await cache.answerPeer(taken.inquiry, question.given));
+    const peerAnswer = taken && (await cache.answerPeer(taken.inquiry, question.given));
     this.#onSent = taken?.onSent ?? this.#onSent;
-    this.#answer = held?.answer;
+    this.#answer = peerAnswer?.answer;
     if (signal.aborted) return this.#giveBack();
-    this.#send(frameKinds.answer, describeAnswer(held));
-    if (held?.answer?.kind === 'relay') await this.#passOn(held.answer.relay);
+    this.#send(frameKinds.answer, describeAnswer(peerAnswer));
+    if (peerAnswer?.answer?.kind === 'relay') await this.#passOn(peerAnswer.answer.relay);
   }
 
   async #open(spans: readonly Span[]): Promise<void> {
@@ -189,7 +189,7 @@ class PeerSession {
     const representation = this.#representation();
     const { signal } = this.#gone;
     const reader = await representation.open(spans, signal).finally(() => representation.close());
-    // What it waits for is wanted by nobody then.
+    // A read that waits has no purpose once the other worker is gone.
     signal.addEventListener('abort', () => reader.close(), { once: true });
     try {
       this.#send(frameKinds.opened);
@@ -215,10 +215,10 @@ class PeerSession {
     const signal = AbortSignal.any([this.#gone.signal, waiting.signal]);
     try {
       const isPresent = await representation.whenPresent(end, signal);
-      const told: ToldPresence = { isPresent, sizeBytes: representation.sizeBytes };
-      this.#send(frameKinds.presence, told);
+      const presence: ToldPresence = { isPresent, sizeBytes: representation.sizeBytes };
+      this.#send(frameKinds.presence, presence);
     } catch (thrown) {
-      // Who opens it does not wait any more.
+      // A worker that opens the representation no longer waits for presence.
       if (!waiting.signal.aborted) throw thrown;
     }
   }
@@ -267,8 +267,8 @@ class PeerSession {
   }
 
   #sendEnd(end: Omit<ToldEnd, 'originBytes'>): void {
-    const told: ToldEnd = { ...end, originBytes: this.#answer?.originBytes() ?? 0 };
-    this.#send(frameKinds.end, told);
+    const ending: ToldEnd = { ...end, originBytes: this.#answer?.originBytes() ?? 0 };
+    this.#send(frameKinds.end, ending);
   }
 
   #send(kind: FrameKind, value?: unknown): void {
@@ -276,13 +276,14 @@ class PeerSession {
   }
 
   #representation(): Representation {
-    if (this.#answer?.kind !== 'representation') throw new ProxyError('internal', { detail: 'nothing to be read' });
+    if (this.#answer?.kind !== 'representation')
+      throw new ProxyError('internal', { detail: 'the answer is no representation' });
     return this.#answer.representation;
   }
 
   #beat(): void {
     this.#stopBeating = this.#options.clock.after(BEAT_MS, () => {
-      // Who does not read knows that somebody is there.
+      // A worker that has unread data does not need a beat.
       if (!this.#socket.writableNeedDrain) this.#send(frameKinds.beat);
       this.#beat();
     });

@@ -10,20 +10,20 @@ import { getSystemErrorMap } from 'node:util';
 import { type BindPlace, bindPath, ListenFault, type SocketAddress } from '../listener/accept/bind.ts';
 import type { Handle, Remote, WorkerCalls } from './channel.ts';
 
-/** A place, by its name among all of a configuration. */
+/** A place, and its name, which is unique in a configuration. */
 export interface NamedPlace {
   readonly name: string;
   readonly place: BindPlace;
 }
 
-/** A socket to hand over, as `WorkerCalls.takeSocket` takes it. */
+/** A socket to hand over: the arguments of `WorkerCalls.takeSocket`. */
 interface SlotSocket {
   readonly name: string;
   readonly slot: number;
   readonly handle: Handle;
 }
 
-/** The slot of a socket that all workers have. */
+/** The slot of a socket that all workers share. */
 const everySlot = 0;
 
 /** The sockets of all places; none at first. */
@@ -43,7 +43,7 @@ export class FleetSockets {
   }
 
   /**
-   * Binds those that are not bound yet, and gives their names; all of them or none. Rejects as `bind` does. Workers are
+   * Binds the places that are not bound yet, all of them or none, and returns their names. Rejects as `bindPlace` does. Slots are
    * numbered from 1 on.
    */
   async open(places: readonly NamedPlace[]): Promise<readonly string[]> {
@@ -61,7 +61,7 @@ export class FleetSockets {
     return [...added.keys()];
   }
 
-  /** What the worker of a slot listens on, of these places. */
+  /** Returns the sockets that the worker of a slot listens on, of these places. */
   socketsOf(slot: number, names: readonly string[] = this.names): readonly SlotSocket[] {
     return names.flatMap((name) => {
       const handles = this.#places.get(name)?.handles ?? [];
@@ -71,12 +71,12 @@ export class FleetSockets {
     });
   }
 
-  /** What nobody but the worker of a slot listens on: connections wait there while it cannot take them. */
+  /** Returns the sockets that only the worker of a slot listens on: connections wait in them while it cannot accept. */
   ownSocketsOf(slot: number): readonly SlotSocket[] {
     return this.socketsOf(slot).filter((socket) => socket.slot === slot);
   }
 
-  /** Gives back the sockets of these places, or of all. */
+  /** Closes the sockets of these places, or of all. */
   close(names: readonly string[] = this.names): void {
     for (const name of names) {
       this.#places.get(name)?.close();
@@ -89,9 +89,9 @@ export class FleetSockets {
 export interface BoundPlace {
   readonly place: BindPlace;
   readonly address: SocketAddress;
-  /** One for each worker, between which the system shares out connections; or a single one for all. */
+  /** One for each worker, among which the system distributes connections; or a single one for all. */
   readonly handles: readonly Handle[];
-  /** Gives them back; the path of a Unix socket is removed. */
+  /** Closes them; the path of a Unix socket is removed. */
   close(): void;
 }
 
@@ -101,8 +101,8 @@ interface SystemHandle extends Handle {
 }
 
 /**
- * What Node's cluster module binds with. `net.Server` cannot do it: it accepts from the moment on at which it is bound. Gives
- * the negative number of an error where it fails.
+ * The function that Node's cluster module binds with. `net.Server` cannot be used, because it accepts as soon as it is bound.
+ * Returns a negative error number where it fails.
  */
 type CreateHandle = (
   address: string | null,
@@ -117,12 +117,12 @@ const { _createServerHandle: createHandle } = net as unknown as { readonly _crea
 /** UV_TCP_REUSEPORT of libuv. */
 const reusePort = 2;
 
-/** What a system without it says: all but Linux, FreeBSD and a few others. */
+/** The errors of systems without it: all but Linux, FreeBSD and a few others. */
 const withoutReusePort = new Set(['ENOTSUP', 'EINVAL', 'EOPNOTSUPP', 'ENOPROTOOPT']);
 
 /**
- * Binds a place for so many workers. Rejects as `bind` does, with the same words. Nothing waits in the sockets before somebody
- * listens.
+ * Binds a place for a number of workers. Rejects with the same errors as `openSocket`. Connections are refused until a worker
+ * listens, except on a passed socket.
  */
 export async function bindPlace(place: BindPlace, workers: number): Promise<BoundPlace> {
   switch (place.kind) {
@@ -147,20 +147,20 @@ async function bindTcp(place: Extract<BindPlace, { kind: 'tcp' }>, workers: numb
   const create = (port: number, flags: number): SystemHandle =>
     bindHandle({ address, port }, () => createHandle(address, port, family, undefined, flags));
 
-  // Whether somebody listens there already: with SO_REUSEPORT another server of the same user would be no error.
-  const alone = create(place.port, 0);
-  const { port } = addressOf(alone);
+  // Detects a server that is bound there already: with SO_REUSEPORT alone, another server of the same user is no error.
+  const exclusive = create(place.port, 0);
+  const { port } = addressOf(exclusive);
   const shared: SystemHandle[] = [];
   try {
     while (shared.length < workers) shared.push(create(port, reusePort));
   } catch (error) {
     for (const handle of shared) handle.close();
-    if (withoutReusePort.has(codeOf(error))) return boundPlace(place, addressOf(alone), [alone]);
-    alone.close();
+    if (withoutReusePort.has(codeOf(error))) return boundPlace(place, addressOf(exclusive), [exclusive]);
+    exclusive.close();
     throw error;
   }
-  const bound = boundPlace(place, addressOf(alone), shared);
-  alone.close();
+  const bound = boundPlace(place, addressOf(exclusive), shared);
+  exclusive.close();
   return bound;
 }
 
@@ -186,20 +186,20 @@ function openPassed({ fd, name }: Extract<BindPlace, { kind: 'passed' }>): Syste
   }
 }
 
-/** What is passed and is no socket to listen on, in the words of `bind`. */
+/** Returns the error for a passed descriptor that is not a listening socket; the same text as that of `openSocket`. */
 function passedFault(fd: number, name: string, cause: unknown): ListenFault {
   const { message } = cause as Error;
   const text = `cannot listen on ${name}: what was passed as file descriptor ${fd} is no socket to listen on (${message})`;
   return new ListenFault(text, { cause });
 }
 
-/** Calls, and throws an error like that of `net.Server.listen` where that has failed. */
+/** Calls `create`. Throws an error like that of `net.Server.listen` where it fails. */
 function bindHandle(
   { address, port }: { readonly address?: string; readonly port?: number },
   create: () => SystemHandle | number,
 ): SystemHandle {
   const handle = create();
-  // That an address is in use is told by the first question after it.
+  // libuv reports that an address is in use only at the next call after the bind.
   const failed = typeof handle === 'number' ? handle : failureOf(handle);
   if (typeof handle === 'object' && failed === 0) return handle;
   if (typeof handle === 'object') handle.close();
@@ -223,7 +223,7 @@ function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
-/** A worker, as far as sockets are handed to it. */
+/** The calls to a worker that concern sockets. */
 type SocketTaker = Pick<Remote<WorkerCalls>, 'takeSocket' | 'leaveSocket'>;
 
 /** Hands the sockets of a fleet to its workers. */
@@ -232,24 +232,24 @@ export class Handover {
   readonly #takerOf: (slot: number) => SocketTaker | undefined;
   #covers: Covers = new Map();
 
-  /** `takerOf` gives the process of a slot, if there is one. */
+  /** `takerOf` returns the process of a slot; undefined where there is none. */
   constructor(sockets: FleetSockets, takerOf: (slot: number) => SocketTaker | undefined) {
     this.#sockets = sockets;
     this.#takerOf = takerOf;
   }
 
-  /** Gives a worker what it listens on, of these places or of all; it arrives before whatever is asked of it next. */
+  /** Hands a worker its sockets of these places, or of all. They arrive before any later call. */
   give(slot: number, names?: readonly string[]): void {
     handOver(this.#takerOf(slot), this.#sockets.socketsOf(slot, names));
   }
 
-  /** Has a worker give up its sockets of these places, and those of the workers that it covers. */
+  /** Makes a worker give up its sockets of these places, and those of the workers that it covers. */
   takeBack(slot: number, names: readonly string[]): void {
     const covered = [...this.#covers].flatMap(([each, by]) => (by === slot ? [each] : []));
     for (const each of [slot, ...covered]) takeBack(this.#takerOf(slot), this.#sockets.socketsOf(each, names));
   }
 
-  /** Has connections taken by others where a worker cannot take them. */
+  /** Makes workers accept connections on the sockets of others that cannot. */
   cover(slots: readonly SlotFitness[]): void {
     const covers = decideCovers(slots, this.#covers);
     const { begun, ended } = changedCovers(this.#covers, covers);
@@ -261,31 +261,31 @@ export class Handover {
 
 function handOver(taker: SocketTaker | undefined, sockets: readonly SlotSocket[]): void {
   for (const { name, slot, handle } of sockets) {
-    // Who cannot take it any more is gone, which is told elsewhere.
+    // The call fails where the worker is gone, which is handled elsewhere.
     taker?.takeSocket(name, slot, handle).catch(() => undefined);
   }
 }
 
 function takeBack(taker: SocketTaker | undefined, sockets: readonly SlotSocket[]): void {
   for (const { name, slot } of sockets) {
-    // Whoever is gone has left it.
+    // A worker that is gone has closed its sockets.
     taker?.leaveSocket(name, slot).catch(() => undefined);
   }
 }
 
-/** What is known of the worker of one slot. */
+/** The state of a slot, as far as covers depend on it. */
 export interface SlotFitness {
   readonly slot: number;
-  /** It accepts connections and answers. */
+  /** Whether its worker accepts connections and answers. */
   readonly isFit: boolean;
-  /** Connections come to its socket: somebody has listened there before. */
+  /** Whether connections can arrive at its socket: a worker has listened on it before. */
   readonly isOpen: boolean;
 }
 
-/** Slots that are covered, and the slots that cover them. */
+/** Slots that are covered, each with the slot that covers it. */
 type Covers = ReadonlyMap<number, number>;
 
-/** Who covers whom from now on. A slot stays with whom it has, if it can; another one gets who covers the fewest. */
+/** Decides which slots cover which. A slot keeps its cover where that is fit; otherwise it gets the one that covers the fewest. */
 export function decideCovers(slots: readonly SlotFitness[], before: Covers): Covers {
   const fit = slots.filter(({ isFit }) => isFit).map(({ slot }) => slot);
   const needy = slots.filter(({ isFit, isOpen }) => isOpen && !isFit).map(({ slot }) => slot);
@@ -303,7 +303,7 @@ export function decideCovers(slots: readonly SlotFitness[], before: Covers): Cov
   return covers;
 }
 
-/** What has changed from one to the other: covers that begin, and such that end. */
+/** Returns the difference between two states: the covers that begin, and those that end. */
 export function changedCovers(before: Covers, after: Covers): { readonly begun: Covers; readonly ended: Covers } {
   const missing = (here: Covers, there: Covers) => new Map([...here].filter(([slot, by]) => there.get(slot) !== by));
   return { begun: missing(after, before), ended: missing(before, after) };

@@ -1,7 +1,7 @@
 /**
- * Keeps the workers of a fleet running: it starts and replaces them, reloads all of them in two steps or none, and passes on
- * invalidations. A worker that does not apply an invalidation in time is ended. The supervisor has no store and serves no
- * client.
+ * Keeps the workers of a fleet running: starts and replaces them, reloads all of them in two steps or none, and relays
+ * invalidation messages. A worker that does not apply such a message in time is killed. The supervisor has no store and serves
+ * no client. Read this file first, then `worker-slot.ts` (one worker) and `channel.ts` (the calls between the processes).
  */
 
 import { OperationFault } from '../admin/operations.ts';
@@ -27,46 +27,46 @@ import {
   WorkerSlot,
 } from './worker-slot.ts';
 
-/** What a supervisor is made of. */
+/** The parts that a supervisor is made of. */
 interface SupervisorParts {
   readonly workers: number;
   readonly fork: ForkWorker;
   readonly clock: Clock;
-  /** Chance, from 0 to 1. */
+  /** A random number from 0 to 1. */
   readonly random: () => number;
-  /** Letters and digits that no other process has. */
+  /** Returns letters and digits that no other process has. */
   readonly randomId: () => string;
   readonly emit: Emit;
   readonly backoff: BackoffOptions;
   readonly heartbeat: HeartbeatOptions;
   readonly sockets: FleetSockets;
   readonly leases: LeaseTable;
-  /** The socket by which a worker is reached by the others. */
+  /** Returns the path of the socket by which other workers reach a worker. */
   readonly peerSocket: (instance: string) => string;
-  /** What every worker begins with. */
+  /** The options that every worker is started with. */
   readonly ground: Omit<WorkerStart, 'id' | 'instance' | 'isFirst' | 'fallen'>;
 }
 
-/** So many that have died without being followed by one that serves are remembered. */
+/** The number of dead workers that are remembered while no later worker has cleaned up after them. */
 const MOST_FALLEN = 1000;
 
-/** A fleet. */
+/** The supervisor of a fleet. */
 export class Supervisor {
   readonly #parts: SupervisorParts;
   readonly #slots: readonly WorkerSlot[];
   /** Processes that have, or may have, the store open. */
   readonly #holding = new Set<Incumbent>();
-  /** Those that died so, and whose traces nobody has removed yet. */
+  /** Instances that died with the store open, and whose remains no worker has removed yet. */
   readonly #fallen = new Set<string>();
-  /** Somebody opens the store, and nobody else has. */
+  /** Set while a worker opens the store and no other process has it open. */
   #firstOpening: Promise<unknown> | undefined;
-  /** Workers that are being started. */
+  /** The starts of workers that are under way. */
   readonly #admitting = new Set<Promise<unknown>>();
-  /** While this is going on nobody is started. */
+  /** Set during a reload. No worker is started meanwhile. */
   #pause: Promise<unknown> | undefined;
   readonly #handover: Handover;
   #isStopping = false;
-  /** While all stop: those who have no clients any more. */
+  /** During a shutdown: the workers that have no client left. */
   readonly #drained = new Set<string>();
   readonly #allDrained = Promise.withResolvers<void>();
   #ground: SupervisorParts['ground'];
@@ -79,17 +79,17 @@ export class Supervisor {
     this.#slots = Array.from({ length: parts.workers }, (_, index) => this.#createSlot(index + 1));
   }
 
-  /** What is served. */
+  /** The addresses that are served. */
   get addresses(): readonly string[] {
     return this.#addresses;
   }
 
-  /** What workers begin with that are started from now on. */
+  /** Changes the options of workers that are started from now on. */
   keep(changed: Partial<Pick<WorkerStart, 'logLevel' | 'passed'>>): void {
     this.#ground = { ...this.#ground, ...changed };
   }
 
-  /** Starts all workers; resolves when all of them serve. Rejects with why one cannot: then there is none left. */
+  /** Starts all workers. Resolves when all of them serve. Rejects with the reason where one cannot; no worker is left then. */
   async open(): Promise<void> {
     try {
       await Promise.all(this.#slots.map((slot) => slot.open()));
@@ -100,7 +100,7 @@ export class Supervisor {
     }
   }
 
-  /** All workers that there should be, in the order of their numbers. Those who serve and answer can be asked. */
+  /** Returns all slots, ordered by number. Only workers that serve and answer can be called. */
   roster(): readonly RosterEntry[] {
     return this.#slots.map(({ id, state, isFit, incumbent }) => {
       const isSilent = state === 'serving' && !isFit;
@@ -114,9 +114,9 @@ export class Supervisor {
   }
 
   /**
-   * Goes on with another configuration, which listens at these places: all workers make it ready before the first one uses it.
-   * Rejects, and leaves everything as it is, where a place cannot be bound, a worker cannot use it, or `confirm` rejects, which
-   * is called when all have; and with `OperationFault` `unavailable` where all stop.
+   * Activates another configuration, which listens at these places. All workers prepare it before the first one uses it; `confirm`
+   * is called in between. Rejects, and changes nothing, where a place cannot be bound, a worker cannot use the configuration, or
+   * `confirm` rejects; with `OperationFault` `unavailable` where the fleet is stopping.
    */
   async reload(
     config: ConfigSource,
@@ -127,7 +127,7 @@ export class Supervisor {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#pause = promise;
     try {
-      // Who is being started begins with the old one, and changes with the others.
+      // A worker that is starting begins with the old configuration, and changes together with the others.
       await Promise.all(this.#admitting);
       this.#addresses = (await this.#change(config, places, confirm)) ?? this.#addresses;
       this.#ground = { ...this.#ground, config };
@@ -137,7 +137,7 @@ export class Supervisor {
     }
   }
 
-  /** Stops all workers, which get so many milliseconds for what is under way. Resolves when there is none. */
+  /** Stops all workers. Running requests get `graceMs` milliseconds. Resolves when no worker is left. */
   async stop(graceMs: number): Promise<void> {
     this.#isStopping = true;
     const stopped = this.#slots.map((slot) => slot.stop(graceMs));
@@ -145,7 +145,7 @@ export class Supervisor {
     await Promise.all(stopped);
   }
 
-  /** Ends all workers at once, and starts no more. */
+  /** Kills all workers, and starts no more. */
   kill(): void {
     for (const slot of this.#slots) slot.abandon();
   }
@@ -157,7 +157,7 @@ export class Supervisor {
   ): Promise<readonly string[] | undefined> {
     const { sockets } = this.#parts;
     const added = await sockets.open(places);
-    // Whoever has been started has the store open, and serves at the latest by the time that this is heard.
+    // A worker that was started has the store open, and serves by the time it receives the next call.
     const members = this.#slots.flatMap((slot) => {
       const { incumbent } = slot;
       return incumbent !== undefined && this.#holding.has(incumbent) ? [{ slot, incumbent }] : [];
@@ -173,7 +173,7 @@ export class Supervisor {
       sockets.close(added);
       throw error;
     }
-    // Before they leave the other places: from now on nobody is to cover there one that dies.
+    // Before the workers leave the other places: from now on no worker covers these for one that dies.
     const kept = new Set(places.map(({ name }) => name));
     sockets.close(sockets.names.filter((name) => !kept.has(name)));
     return await commitAll(members);
@@ -205,7 +205,7 @@ export class Supervisor {
     return { instance, process: this.#parts.fork(this.#callsOf(instance)) };
   }
 
-  /** What a worker can ask for. */
+  /** Returns the calls that a worker can make. */
   #callsOf(instance: string): SupervisorCalls {
     const { leases, peerSocket } = this.#parts;
     const asker = { instance, socket: peerSocket(instance) };
@@ -228,9 +228,9 @@ export class Supervisor {
     return relayNews(news, others, this.#parts.clock);
   }
 
-  /** Brings a process to serve. Only one opens a store that nobody has open, and nobody begins while all are changed. */
+  /** Makes a process serve. The first worker opens the store alone, and no worker starts during a reload. */
   async #admit(slot: number, incumbent: Incumbent): Promise<void> {
-    // Until it has come up it may be heard that others have died at the same time.
+    // Until the process is up, the ends of other workers may still be reported.
     await incumbent.process.remote.beat();
     for (;;) {
       if (this.#pause !== undefined) await this.#pause;
@@ -240,7 +240,7 @@ export class Supervisor {
     if (this.#slots[slot - 1]?.incumbent !== incumbent) throw new ChannelGone();
     const isFirst = this.#holding.size === 0;
     const admitted = this.#start(slot, incumbent, isFirst);
-    // Whoever cannot be started is ended.
+    // A worker that cannot be started is killed.
     const settled = admitted.catch(() => incumbent.process.ended);
     if (isFirst) {
       this.#firstOpening = settled;
@@ -269,15 +269,15 @@ export class Supervisor {
   #forget(incumbent: Incumbent): void {
     void this.#passLeasesOn(incumbent.instance);
     if (this.#holding.delete(incumbent)) this.#fallen.add(incumbent.instance);
-    // What one of the oldest has left is removed with the rest when the store is next opened by a first one.
+    // The remains of a forgotten worker are removed when the next first worker opens the store.
     const [oldest] = this.#fallen;
     if (this.#fallen.size > MOST_FALLEN && oldest !== undefined) this.#fallen.delete(oldest);
     this.#noteDrained();
   }
 
   /**
-   * A lease of a dead process passes on when all know that nothing of it is being written any more, and that what is stored
-   * under its keys may be another than they know: it may have died before it could tell.
+   * Frees the leases of a dead process. Before that, all other workers learn that it writes nothing any more, and that what is
+   * stored under its keys may have changed: it may have died before it could announce a change.
    */
   async #passLeasesOn(instance: string): Promise<void> {
     const { leases } = this.#parts;
@@ -300,15 +300,15 @@ export class Supervisor {
   }
 }
 
-/** One of those that are changed, in its slot: who comes after it there has nothing to do with the change. */
+/** A worker that takes part in a reload. Later workers of its slot do not. */
 interface Member {
   readonly slot: WorkerSlot;
   readonly incumbent: Incumbent;
 }
 
 /**
- * Has all of them make it ready; `begin` is called for each before. Rejects where one cannot, when all
- * have answered. Who dies meanwhile is no hindrance: another one comes, and begins with what is in use by then.
+ * Makes all members prepare the configuration; `begin` is called for each before. Rejects where one of them cannot, after all
+ * have answered. A member that dies meanwhile does not count: its replacement starts with the active configuration.
  */
 async function prepareAll(
   members: readonly Member[],
@@ -325,26 +325,26 @@ async function prepareAll(
   if (failed !== undefined) throw failed.reason;
 }
 
-/** Has all of them give up what they have made ready, if they have. */
+/** Makes all members discard what they have prepared. */
 async function abandonAll(members: readonly Member[]): Promise<void> {
   await Promise.all(
     members.map((member) =>
-      withWorker(member, 'it could not give up a configuration', (remote) => remote.abandonReload()),
+      withWorker(member, 'it could not discard a configuration', (remote) => remote.abandonReload()),
     ),
   );
 }
 
-/** Has all of them use what they have made ready; gives the addresses that they serve. Who cannot is replaced. */
+/** Makes all members use what they have prepared, and returns the addresses that they serve. A member that cannot is replaced. */
 async function commitAll(members: readonly Member[]): Promise<readonly string[] | undefined> {
   const addresses = await Promise.all(
     members.map((member) =>
-      withWorker(member, 'it could not go on with another configuration', (remote) => remote.commitReload()),
+      withWorker(member, 'it could not use another configuration', (remote) => remote.commitReload()),
     ),
   );
   return addresses.find((each) => each !== undefined);
 }
 
-/** Whoever fails is in a state that nobody knows, and is ended. */
+/** Calls a member. One that fails is in an unknown state, and is killed. */
 async function withWorker<T>(
   { slot, incumbent }: Member,
   complaint: string,
@@ -368,10 +368,10 @@ async function unlessGone(asked: Promise<void>): Promise<void> {
   }
 }
 
-/** How long a worker may take to heed news, in milliseconds: it might serve what was purged. */
+/** How long a worker may take to apply an invalidation message, in milliseconds: until then it may serve what was purged. */
 const HEED_MS = 10_000;
 
-/** Tells these workers. Resolves when each has heeded it or has ended; who takes too long, or cannot, is ended. */
+/** Sends a message to these workers. Resolves when each has applied it or has ended. One that fails, or takes too long, is killed. */
 async function relayNews(
   news: InvalidationMessage,
   slots: readonly WorkerSlot[],
@@ -380,12 +380,12 @@ async function relayNews(
   await Promise.all(
     slots.map(async (slot) => {
       const { incumbent } = slot;
-      if (incumbent !== undefined) await tellOne(news, slot, incumbent, clock);
+      if (incumbent !== undefined) await relayToOne(news, slot, incumbent, clock);
     }),
   );
 }
 
-async function tellOne(
+async function relayToOne(
   news: InvalidationMessage,
   slot: WorkerSlot,
   { process }: Incumbent,
@@ -394,11 +394,11 @@ async function tellOne(
   const end = (reason: string): void => {
     if (slot.incumbent?.process === process) slot.kill(reason);
   };
-  const cancel = clock.after(HEED_MS, () => end(`it has not heeded for ${HEED_MS / 1000} s what was purged`));
+  const cancel = clock.after(HEED_MS, () => end(`it did not apply an invalidation within ${HEED_MS / 1000} s`));
   try {
     await process.remote.heed(news);
   } catch (error) {
-    if (!(error instanceof ChannelGone)) end(`it could not heed what was purged: ${(error as Error).message}`);
+    if (!(error instanceof ChannelGone)) end(`it could not apply an invalidation: ${(error as Error).message}`);
     await process.ended;
   } finally {
     cancel();

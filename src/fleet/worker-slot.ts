@@ -16,42 +16,42 @@ import {
   type WorkerCalls,
 } from './channel.ts';
 
-/** One process in a slot. */
+/** The process in a slot. */
 export interface Incumbent {
-  /** Names it among all that there were. */
+  /** Identifies it among all workers that ever ran in the fleet. */
   readonly instance: string;
   readonly process: WorkerProcess;
 }
 
-/** What a slot does with its worker, and tells of it. */
+/** The parts that a slot is made of. */
 interface SlotParts {
   /** Its number, from 1 on. */
   readonly id: number;
   readonly clock: Clock;
-  /** Chance, from 0 to 1. */
+  /** A random number from 0 to 1. */
   readonly random: () => number;
   readonly emit: Emit;
   readonly backoff: BackoffOptions;
   readonly heartbeat: HeartbeatOptions;
   /** Starts a process. */
   readonly fork: () => Incumbent;
-  /** Brings a process to serve; rejects where it cannot. */
+  /** Makes a process serve. Rejects where it cannot. */
   readonly admit: (incumbent: Incumbent) => Promise<void>;
-  /** Whether its worker serves, or answers, has changed. */
+  /** Called when the worker begins or ceases to serve or to answer. */
   readonly onChange: () => void;
-  /** Whether no worker serves. */
+  /** Whether no worker of the fleet serves. */
   readonly isAlone: () => boolean;
-  /** There is no such process any more. */
+  /** Called when the process has ended. */
   readonly onEnded: (incumbent: Incumbent) => void;
 }
 
-/** What the worker of a slot is at: there is none, it is not ready yet, it serves, it ends. */
+/** The state of a slot; `away` while it has no process. */
 type SlotState = 'away' | 'starting' | 'serving' | 'stopping';
 
-/** How long a process that can no longer be spoken to may take to end by itself, in milliseconds. */
+/** How long a process whose channel is closed may take to end by itself, in milliseconds. */
 const FAREWELL_MS = 1000;
 
-/** How long a worker may take to end beyond the time that its connections get, in milliseconds. */
+/** How long a worker may take to end beyond the grace period of its connections, in milliseconds. */
 const STOP_MARGIN_MS = 5000;
 
 /** Keeps one worker running. */
@@ -61,11 +61,11 @@ export class WorkerSlot {
   #incumbent: Incumbent | undefined;
   #isSilent = false;
   #hasServed = false;
-  /** A worker that ends is replaced: from when the first one serves until the end is wanted. */
+  /** `kept`: a worker that ends is replaced. Begins when the first worker serves; `over` from the moment the slot is to end. */
   #course: 'opening' | 'kept' | 'over' = 'opening';
   #deaths = 0;
   #startedAt = 0;
-  /** Why the present one could not serve, or was ended by us. */
+  /** Why the current worker could not serve, or was killed by the supervisor. */
   #reason: string | undefined;
   #cancelRestart = () => {};
   #stopped: Promise<void> | undefined;
@@ -87,39 +87,39 @@ export class WorkerSlot {
     return this.#incumbent;
   }
 
-  /** Whether it accepts connections and answers. */
+  /** Whether the worker accepts connections and answers. */
   get isFit(): boolean {
     return this.#state === 'serving' && !this.#isSilent;
   }
 
-  /** Whether somebody has served in it. */
+  /** Whether a worker of this slot has ever served. */
   get hasServed(): boolean {
     return this.#hasServed;
   }
 
-  /** Starts the first worker; from then on there is one. Rejects with why it could not serve. */
+  /** Starts the first worker, which is replaced from then on. Rejects with the reason where it cannot serve. */
   async open(): Promise<void> {
     const failure = await this.#raise();
     if (failure !== undefined) throw failure;
     if (this.#course === 'over') return;
     this.#course = 'kept';
-    // It may have died since.
+    // The worker may have died since it served.
     if (this.#incumbent === undefined) this.#scheduleRestart(0);
   }
 
-  /** Lets the worker finish what is under way for so many milliseconds. Resolves when there is none, and will be none. */
+  /** Stops the worker; running requests get `graceMs` milliseconds. Resolves when it has ended. No other one is started. */
   stop(graceMs: number): Promise<void> {
     this.#stopped ??= this.#stop(graceMs);
     return this.#stopped;
   }
 
-  /** Ends the worker at once. Where it is kept, another one comes. */
+  /** Kills the worker. It is replaced as long as the slot is `kept`. */
   kill(reason?: string): void {
     this.#reason ??= reason;
     this.#incumbent?.process.kill();
   }
 
-  /** Starts no other worker, and ends the one that there is at once. */
+  /** Kills the worker, and starts no other one. */
   abandon(): void {
     this.#course = 'over';
     this.#cancelRestart();
@@ -135,13 +135,13 @@ export class WorkerSlot {
     this.#state = 'stopping';
     this.#parts.onChange();
     const cancel = this.#parts.clock.after(isServing ? graceMs + STOP_MARGIN_MS : 0, () => incumbent.process.kill());
-    // Whether it can stop in peace or not, it ends.
+    // The process ends, also where the call fails.
     if (isServing) incumbent.process.remote.stop(graceMs).catch(() => undefined);
     await incumbent.process.ended;
     cancel();
   }
 
-  /** Starts a process, and brings it to serve. Gives why that has not come to pass. */
+  /** Starts a process, and makes it serve. Returns the error where that fails. */
   async #raise(): Promise<Error | undefined> {
     const incumbent = this.#parts.fork();
     const { process } = incumbent;
@@ -229,7 +229,7 @@ export class WorkerSlot {
   }
 
   #scheduleRestart(delayMs: number): void {
-    // Errors have been told, and its end has called for the next one.
+    // Errors have been reported, and the end of the process has scheduled the next start.
     const restart = () => void this.#raise();
     if (delayMs === 0) restart();
     else this.#cancelRestart = this.#parts.clock.after(delayMs, restart);
@@ -240,36 +240,36 @@ export class WorkerSlot {
   }
 }
 
-/** How a process has ended. */
+/** How a process ended. */
 export type Ending =
   | { readonly kind: 'exit'; readonly code: number }
   | { readonly kind: 'signal'; readonly signal: string }
-  /** It never was one. */
+  /** The process could not be started. */
   | { readonly kind: 'unstarted'; readonly message: string };
 
-/** A worker that runs, or is about to. */
+/** A worker that runs or is about to. */
 export interface WorkerProcess {
   readonly pid: number;
   readonly remote: Remote<WorkerCalls>;
-  /** Resolves when nothing can be asked of it any more, which may be before it has ended. */
+  /** Resolves when it can no longer be called, which may be before it has ended. */
   readonly gone: Promise<void>;
-  /** Resolves when there is no such process any more. */
+  /** Resolves when the process has ended. */
   readonly ended: Promise<Ending>;
-  /** Ends it at once, whatever it does. */
+  /** Kills it at once. */
   kill(): void;
 }
 
-/** Starts a worker that may ask for these. */
+/** Starts a worker, which can make these calls. */
 export type ForkWorker = (calls: SupervisorCalls) => WorkerProcess;
 
-/** Forks a program of Node with these arguments, which opens its channel by `openChannel`. */
+/** Forks a Node program with these arguments. The program opens its end of the channel with `openChannel`. */
 export function forkWorker(program: string, args: readonly string[], calls: SupervisorCalls): WorkerProcess {
   let child: ChildProcess;
   try {
     child = fork(program, args, {
       serialization: 'advanced',
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      // What observes the supervisor observes its workers; only one process can have the port of a debugger.
+      // Options of a profiler or a tracer apply to the workers too; only one process can have the port of a debugger.
       execArgv: process.execArgv.filter((option) => !option.startsWith('--inspect')),
     });
   } catch (error) {
@@ -277,12 +277,12 @@ export function forkWorker(program: string, args: readonly string[], calls: Supe
   }
   const { remote, gone, leave } = openChannel<WorkerCalls>(child as ChannelEnd, calls as unknown as Calls);
   const ended = endOf(child);
-  // Who was never started has no channel that could end.
+  // A process that was never started emits no `disconnect`.
   void ended.then(leave);
   return { pid: child.pid ?? 0, remote, gone, ended, kill: () => void child.kill('SIGKILL') };
 }
 
-/** What the system could not even begin with, for want of memory for example. */
+/** Returns a worker that the system could not start, for example for want of memory. */
 function unstarted(message: string): WorkerProcess {
   const ended = Promise.resolve<Ending>({ kind: 'unstarted', message });
   const nobody: ChannelEnd = { on: () => undefined, once: () => undefined };
@@ -297,13 +297,13 @@ function endOf(child: ChildProcess): Promise<Ending> {
     resolve(signal === null ? { kind: 'exit', code: code ?? 0 } : { kind: 'signal', signal });
   });
   child.on('error', ({ message }) => {
-    // Errors of a running child are those of sending, which the end of the channel tells of.
+    // Errors of a running child are those of sending; the end of the channel reports them.
     if (child.pid === undefined) resolve({ kind: 'unstarted', message });
   });
   return promise;
 }
 
-/** An end in words that follow the name of who has ended. */
+/** Describes an end, in words that follow the name of the process. */
 export function describeEnding(ending: Ending): string {
   switch (ending.kind) {
     case 'exit':
@@ -315,34 +315,34 @@ export function describeEnding(ending: Ending): string {
   }
 }
 
-/** How much patience there is. */
+/** When a worker counts as silent or dead. */
 export interface HeartbeatOptions {
-  /** Milliseconds from one question to the next. */
+  /** Milliseconds from one beat to the next. */
   readonly intervalMs: number;
-  /** After so many intervals without an answer it counts as silent. */
+  /** The number of intervals without an answer after which the worker counts as silent. */
   readonly silentAfter: number;
-  /** After so many it counts as dead. */
+  /** The number of intervals after which it counts as dead. */
   readonly deadAfter: number;
 }
 
-/** Half a minute, and others help out after four seconds. */
+/** A worker is silent after 4 s, and then others cover its socket; it is dead after 30 s. */
 export const workerHeartbeat: HeartbeatOptions = { intervalMs: 2000, silentAfter: 2, deadAfter: 15 };
 
-/** Who is asked, and who is told. */
+/** The parts of a heartbeat. */
 interface HeartbeatParts {
   readonly clock: Pick<Clock, 'after'>;
-  /** Asks; resolves with the answer. */
+  /** Sends a beat. Resolves with the answer. */
   readonly beat: () => Promise<unknown>;
   readonly onSilent: () => void;
-  /** It answers again after it was silent. */
+  /** Called when it answers again after it was silent. */
   readonly onHeard: () => void;
-  /** Called once, and the last that is called. */
+  /** Called once; no call follows it. */
   readonly onDead: () => void;
 }
 
 /**
- * Asks again and again, until the returned function is called. Intervals are counted, not time: who was stopped together with
- * those it asks, and wakes up before them, has missed one interval and not an hour.
+ * Sends beats until the returned function is called. Counts intervals, not time: a supervisor that was suspended together with its
+ * workers, and resumes before them, has missed one interval, not an hour.
  */
 export function watchHeartbeat(parts: HeartbeatParts, options: HeartbeatOptions): () => void {
   const { clock, beat, onSilent, onHeard, onDead } = parts;
@@ -356,7 +356,7 @@ export function watchHeartbeat(parts: HeartbeatParts, options: HeartbeatOptions)
     try {
       await beat();
     } catch {
-      // Its end is told elsewhere.
+      // The end of the process is handled elsewhere.
       return;
     }
     isWaiting = false;
@@ -381,19 +381,19 @@ export function watchHeartbeat(parts: HeartbeatParts, options: HeartbeatOptions)
   };
 }
 
-/** How the time between one death and the next start grows. */
+/** How the delay between a death and the next start grows. */
 export interface BackoffOptions {
-  /** The second of two deaths in a row is waited for so long, in milliseconds; each further one twice as long. */
+  /** The delay after two deaths in a row, in milliseconds. Each further death doubles it. */
   readonly firstMs: number;
-  /** No wait is longer, in milliseconds. */
+  /** Maximum delay, in milliseconds. */
   readonly mostMs: number;
-  /** No wait is longer where nobody else serves, in milliseconds: clients wait for it. */
+  /** Maximum delay where no other worker serves, in milliseconds: clients wait for it. */
   readonly mostAloneMs: number;
-  /** Who has lived for so many milliseconds has not died in a row. */
+  /** A death after at least this lifetime is the first in a row again. In milliseconds. */
   readonly steadyAfterMs: number;
 }
 
-/** How a running server waits. */
+/** The delays of a running server. */
 export const workerBackoff: BackoffOptions = {
   firstMs: 500,
   mostMs: 30_000,
@@ -401,15 +401,15 @@ export const workerBackoff: BackoffOptions = {
   steadyAfterMs: 60_000,
 };
 
-/** Deaths in a row, the latest included, when the one before was the `deaths`-th and this one came after `livedMs`. */
+/** Returns the number of deaths in a row, this one included. `deaths` is the number before it; the worker lived for `livedMs`. */
 export function countDeaths(deaths: number, livedMs: number, { steadyAfterMs }: BackoffOptions): number {
   return livedMs >= steadyAfterMs ? 1 : deaths + 1;
 }
 
 /**
- * Milliseconds until the next start after so many deaths in a row: none after the first one. `fraction` is chance, from 0 to 1:
- * it takes up to half of a wait away, so that places that were left together are not taken together. `isAlone` says that nobody
- * else serves.
+ * Returns the delay before the next start in milliseconds; 0 after the first death. `fraction` is a random number from 0 to 1. It
+ * shortens the delay by up to half, so that workers that died together are not started together. `isAlone`: no other worker
+ * serves.
  */
 export function restartDelayMs(
   deaths: number,

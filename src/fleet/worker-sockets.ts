@@ -1,4 +1,4 @@
-/** The listening sockets of a worker, as its supervisor has handed them over. */
+/** The listening sockets of a worker, which its supervisor hands over. */
 
 import type { Server, Socket } from 'node:net';
 import {
@@ -11,19 +11,19 @@ import {
 } from '../listener/accept/bind.ts';
 import type { Handle } from './channel.ts';
 
-/** What a worker listens on. */
+/** The sockets that a worker was given. */
 export interface ReceivedSockets {
-  /** Takes a socket of a place, its own (the first that comes) or that of another worker, which is listened on besides it. */
+  /** Adds a socket of a place: the worker's own, which comes first, or that of an absent worker, on which it listens besides. */
   add(name: string, slot: number, handle: Handle): void;
-  /** Leaves a socket to its own worker. Connections that wait in it are not touched. */
+  /** Stops accepting on a socket, and closes it in this process. Connections that wait in it are not affected. */
   leave(name: string, slot: number): void;
-  /** Opens the places that sockets have come for. */
+  /** Opens the places whose sockets have arrived. */
   readonly openSocket: OpenSocket;
-  /** From now on connections are taken: what listeners are opened before waits. Rejects with what `listen` fails with. */
+  /** Begins to accept connections; those of listeners that were opened before have waited. Rejects as `listen` fails. */
   begin(): Promise<void>;
 }
 
-/** Creates the list of what has come, which is empty. */
+/** Creates an empty set of received sockets. */
 export function createReceivedSockets(): ReceivedSockets {
   const places = new Map<string, ReceivedPlace>();
   let hasBegun = false;
@@ -78,13 +78,13 @@ class ReceivedPlace implements ListenSocket {
     return { host: found.address ?? '', port: found.port ?? 0, path: undefined };
   }
 
-  /** Tells what it is that has come. */
+  /** Sets the place that the sockets belong to. */
   name(place: BindPlace): void {
     this.#place = place;
   }
 
   add(slot: number, handle: Handle): void {
-    // One that came for a configuration which was given up, and is no more.
+    // An earlier one came with a configuration that was abandoned.
     this.leave(slot);
     this.#handles.set(slot, handle);
     if (!this.#hasBegun || this.#accept === undefined) return;
@@ -93,7 +93,7 @@ class ReceivedPlace implements ListenSocket {
 
   leave(slot: number): void {
     const server = this.#servers.get(slot);
-    // A server that listens has the handle for its own.
+    // A listening server owns the handle.
     if (server === undefined) this.#handles.get(slot)?.close();
     else server.close();
     this.#servers.delete(slot);
@@ -116,7 +116,7 @@ class ReceivedPlace implements ListenSocket {
     return this.#closed;
   }
 
-  /** What has arrived already is taken before: one turn of the event loop. */
+  /** Waits one turn of the event loop first, so that connections that have already arrived are accepted. */
   async #close(): Promise<void> {
     this.#forget();
     await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));

@@ -1,6 +1,6 @@
 /**
- * From the request that a listener received to one that may pass, and to the inquiry of the cache; for requests that open a tunnel
- * (upgrade) to where it leads. Read this file first.
+ * Admits a request that a listener received, and makes the inquiry for the cache. For a request that opens a tunnel (upgrade),
+ * selects the origin of the tunnel. Read this file first, then `gate.ts`.
  */
 
 import type { Inquiry } from '../cache/inquiry.ts';
@@ -23,7 +23,7 @@ import {
 import type { Admission, Gate, GateNotes } from './gate.ts';
 import type { RequestedPurge } from './purge.ts';
 
-/** What decides who may pass. */
+/** The parts that requests are admitted with. */
 export interface AdmissionContext {
   readonly router: Router;
   readonly gateOf: (route: Route) => Gate;
@@ -32,16 +32,16 @@ export interface AdmissionContext {
   readonly trust: ForwardingTrust;
 }
 
-/** A request under way, or its answer already. */
+/** The inquiry of an admitted request, its purge, or its answer. */
 export type Admitted =
   | { readonly kind: 'passed'; readonly route: Route; readonly inquiry: Inquiry }
-  /** It is about what is stored, and goes to no origin. */
+  /** The request is for the store, and goes to no origin. */
   | { readonly kind: 'purge'; readonly purge: RequestedPurge }
   | { readonly kind: 'answered'; readonly response: ProxyResponse };
 
 /**
- * Lets a request pass, with the fields that the origin gets of it; in the same tick, unless credentials take longer. Throws,
- * or rejects with, `ProxyError`: `loop_detected`, or as `routeRequest` and the route's gate do.
+ * Admits a request, and makes its inquiry, with the fields that the origin gets. Returns in the same tick, unless credentials
+ * take longer. Throws, or rejects with, `ProxyError`: `loop_detected`, and the errors of `identify`, `routeRequest` and the gate.
  */
 export function admit(
   received: ProxyRequest,
@@ -66,8 +66,8 @@ export function admit(
 }
 
 /**
- * Takes the same steps for a request that is only to be explained: it enters no limit, and takes no place of one. Rejects as
- * `admit` does, and with `method_refused` for a purge.
+ * Takes the same steps for a request that is only explained: it counts against no limit. Rejects as `admit` does, and with
+ * `method_refused` for a purge.
  */
 export async function examine(
   received: ProxyRequest,
@@ -105,36 +105,36 @@ function inquire(
   return { kind: 'passed', route, inquiry };
 }
 
-/** The origin of a tunnel, and what it is asked. */
+/** The origin of a tunnel, and the request that it gets. */
 interface UpgradeRoute {
-  /** Where the origin is; its path is in the target already. */
+  /** The URL of the origin; `target` includes its path. */
   readonly url: string;
   /** Origin-form. */
   readonly target: string;
-  /** End-to-end fields; who tunnels adds those of the upgrade. */
+  /** End-to-end fields. The listener adds Connection and Upgrade. */
   readonly fields: Fields;
   readonly tls: Route['tls'];
   readonly timeouts: Route['timeouts'];
-  /** How long nothing may come through the tunnel, either way, in milliseconds; 0 is no limit. */
+  /** How long the tunnel may be silent in both directions, in milliseconds; 0 is no limit. */
   readonly idleTimeoutMs: number;
-  /** The origin's place among those of its route; undefined where it is the only one. */
+  /** The member of the origin group that is held for the tunnel; undefined where the route has one origin. */
   readonly hold: Hold | undefined;
 }
 
-/** What of a request for a tunnel there is besides its head: nothing. */
+/** A request for a tunnel: the head alone. */
 type UpgradeRequest = Omit<ProxyRequest, 'body' | 'bodySizeBytes' | 'signal' | 'sendInterim'>;
 
-/** What becomes of a request for a tunnel. */
+/** A request for a tunnel under way. */
 interface Upgrade {
-  /** Where it leads. Throws, or rejects with, `ProxyError`, as `admit` does; called once. */
+  /** Admits the request, and returns its origin. Throws, or rejects with, `ProxyError`, as `admit` does. Called once. */
   route(): UpgradeRoute | Promise<UpgradeRoute>;
-  /** A response of the origin, or of our own, as the client is to get it. */
+  /** Returns a response of the origin, or of our own, as the client gets it. */
   present(response: ProxyResponse): ProxyResponse;
-  /** It is over, tunnel or not. */
+  /** Called when the request is over, with or without a tunnel. */
   leave(delivery: Delivery): void;
 }
 
-/** Lets a request for an upgrade pass as any other (RFC 9110 §7.8). */
+/** Admits an upgrade (RFC 9110 §7.8) by the rules of any other request. */
 export function admitUpgrade(head: UpgradeRequest, context: AdmissionContext): Upgrade {
   const notes: GateNotes = { user: undefined, allowance: undefined };
   let present = (response: ProxyResponse): ProxyResponse => presentProblem(head, response);
@@ -146,7 +146,7 @@ export function admitUpgrade(head: UpgradeRequest, context: AdmissionContext): U
       const gate = context.gateOf(routed.route);
       present = (response) => gate.present(request, notes.allowance?.present(response) ?? response);
       const admission = await gate.admit(request, client, routed, notes);
-      // Preflight requests are OPTIONS, and a handshake is a GET.
+      // A gate answers only preflight requests, which are OPTIONS. A handshake is a GET.
       if (admission.kind === 'answered') throw new ProxyError('method_refused');
       const { route, target } = admission.routed;
       const { idleTimeoutMs } = admission.allowance.openTunnel();

@@ -1,6 +1,6 @@
 /**
- * Which client a request is from: the peer itself, or the client that a trusted proxy names in X-Forwarded-* or Forwarded (RFC
- * 7239). Also lists of peers by address, and the name by which the requests of one client are counted together.
+ * Identifies the client of a request: the peer itself, or the client that a trusted proxy names in X-Forwarded-* or Forwarded
+ * (RFC 7239). Also lists of peers by address, and the name under which the requests of one client are counted.
  */
 
 import { BlockList, isIP, isIPv6, SocketAddress } from 'node:net';
@@ -12,54 +12,54 @@ import { type ForwardedElement, isHiddenNode, nodeName, parseForwarded } from '.
 
 /** The client of a request. */
 export interface Client {
-  /** Its IP address without a zone; empty where nothing tells it, as for a peer of a Unix socket. */
+  /** The IP address without a zone; empty where it is unknown, as for a peer of a Unix socket. */
   readonly address: string;
   /**
-   * What trusted proxies have told of the way to here, nearest to the client first: the client itself and the proxies after
-   * it, without the peer. Addresses, and `unknown` or a name that hides the address (RFC 7239 §6) where it is not told.
+   * The senders that trusted proxies state, nearest to the client first: the client and the proxies after it, without the peer.
+   * Each is an address, or `unknown` or an identifier that hides the address (RFC 7239 §6).
    */
   readonly forwardedFor: readonly string[];
-  /** Whether a trusted proxy has sent the request: what it says about who the client is, is passed on (see `fields/forwarding.ts`). */
+  /** Whether a trusted proxy sent the request. Its claims about the client's identity are passed on (see `fields/forwarding.ts`). */
   readonly isVouchedFor?: boolean | undefined;
 }
 
-/** Who is believed, and what. */
+/** Which proxies are trusted, and which of their fields are read. */
 export interface ForwardingTrust {
   readonly isTrusted: PeerList;
-  /** The fields that trusted proxies speak with. */
+  /** The fields in which trusted proxies name the client. */
   readonly fields: TrustedFields;
 }
 
-/** A request as its client has sent it, and that client. */
+/** A request with the scheme and authority that its client sent, and that client. */
 interface Identified {
   readonly request: ProxyRequest;
   readonly client: Client;
 }
 
-/** The way of all who are not trusted. */
-const untold: readonly string[] = [];
+/** The senders that an untrusted peer states: they are not read. */
+const noSenders: readonly string[] = [];
 
 /**
- * Finds out who sent a request, and with which scheme and authority: routing, the key, redirects and the origin all see what
- * the client asked for. A trusted peer that tells of nobody is the client itself; where it tells of somebody without an
- * address, the client is unknown, and never taken for the peer, which may be let in where clients are not. Throws `ProxyError`
- * `malformed_request` where a trusted peer tells an authority that is none, or what cannot be read.
+ * Identifies the client of a request, and the scheme and authority that the client sent: routing, the key, redirects and the origin
+ * all use these. A trusted peer that names no client is the client itself. Where it names a client without an address, the client
+ * is unknown. It is then never taken for the peer, which may be admitted where clients are not. Throws `ProxyError`
+ * `malformed_request` where a trusted peer states an invalid authority or a malformed Forwarded.
  */
 export function identify(request: ProxyRequest, trust: ForwardingTrust): Identified {
   const peer = plainAddress(request.peer.address);
-  if (!trust.isTrusted(peer)) return { request, client: { address: peer, forwardedFor: untold } };
+  if (!trust.isTrusted(peer)) return { request, client: { address: peer, forwardedFor: noSenders } };
   const way = readForwardedChain(request.fields, trust.fields, trust.isTrusted);
   const [first = peer] = way.senders;
   const client = { address: isAddress(first) ? first : '', forwardedFor: way.senders, isVouchedFor: true };
-  return { request: asAsked(request, way), client };
+  return { request: asClientSent(request, way), client };
 }
 
-/** The request with the scheme and the authority that the client asked for. */
-function asAsked(request: ProxyRequest, way: ForwardedChain): ProxyRequest {
+/** The request with the scheme and the authority that the client sent. */
+function asClientSent(request: ProxyRequest, way: ForwardedChain): ProxyRequest {
   const scheme = readScheme(way.scheme) ?? request.scheme;
   const authority = withPort(way.host || request.authority, way.port, scheme);
   if (authority !== '' && normaliseAuthority(authority, scheme) === undefined) {
-    throw new ProxyError('malformed_request', { detail: 'a proxy tells an authority that is not valid' });
+    throw new ProxyError('malformed_request', { detail: 'a trusted proxy states an invalid authority' });
   }
   if (scheme === request.scheme && authority === request.authority) return request;
   return changedRequest(request, { scheme, authority });
@@ -70,10 +70,10 @@ function readScheme(text: string | undefined): 'http' | 'https' | undefined {
   return scheme === 'http' || scheme === 'https' ? scheme : undefined;
 }
 
-/** The port that browsers leave out of the other scheme: told with this one, it is that of a connection between proxies. */
+/** The default port of the other scheme. Where it is stated with this one, it is the port of a connection between proxies. */
 const foreignPorts = { http: '443', https: '80' } as const;
 
-/** An authority with the port that is told besides, where it has none itself. */
+/** Adds the stated port to an authority without a port. */
 function withPort(authority: string, port: string | undefined, scheme: 'http' | 'https'): string {
   const hasPort = /:\d*$/.test(authority.replace(/^\[[^\]]*\]/, ''));
   const isPort = port !== undefined && /^[1-9]\d{0,4}$/.test(port) && Number(port) <= 65_535;
@@ -81,29 +81,29 @@ function withPort(authority: string, port: string | undefined, scheme: 'http' | 
   return `${authority}:${port}`;
 }
 
-/** The fields that trusted proxies speak with. */
+/** The fields in which trusted proxies name the client. */
 type TrustedFields = 'x-forwarded' | 'forwarded';
 
-/** The way of a request as far as those who are trusted tell it. */
+/** The path of a request, as far as trusted proxies state it. */
 interface ForwardedChain {
   /**
-   * Who sent the request to each trusted proxy, nearest to the client first: addresses, `unknown` and names that hide one. Only
-   * the first may be none of a trusted proxy: the client.
+   * The sender of the request to each trusted proxy, nearest to the client first: addresses, `unknown`, and identifiers that hide
+   * an address. Only the first may be untrusted: the client.
    */
   readonly senders: readonly string[];
-  /** What the client's request was, in the words of the proxy that is nearest to it; not checked. */
+  /** The scheme, host and port of the client's request, as the proxy nearest to the client states them; not checked. */
   readonly scheme: string | undefined;
   readonly host: string | undefined;
   readonly port: string | undefined;
 }
 
-/** A way has so many steps at most; what is said before them is not read. */
+/** The maximum number of senders that are read, counted from the peer. */
 const MAX_STEPS = 100;
 
 /**
- * Reads what a trusted peer tells, from the last step back to the first one that no trusted proxy took: what is told of
- * steps before that one is the client's own word. Throws `ProxyError` `malformed_request` for a Forwarded that cannot be read:
- * it begins with what the client has sent, and a client must not be able to hide itself by that.
+ * Parses the senders that a trusted peer states, from the last one back to the first that is not a trusted proxy. Everything before
+ * that one is the client's own claim. Throws `ProxyError` `malformed_request` for a malformed Forwarded: the field begins with what
+ * the client sent, and a client must not be able to hide itself by breaking it.
  */
 export function readForwardedChain(fields: Fields, trusted: TrustedFields, isTrusted: PeerList): ForwardedChain {
   return trusted === 'forwarded' ? readForwarded(fields, isTrusted) : readXForwarded(fields, isTrusted);
@@ -112,12 +112,12 @@ export function readForwardedChain(fields: Fields, trusted: TrustedFields, isTru
 function readXForwarded(fields: Fields, isTrusted: PeerList): ForwardedChain {
   const list = (name: string) => listMembers(fieldValue(fields, name));
   const senders = walkBack(list('x-forwarded-for'), isTrusted);
-  const told = (name: string) => list(name).at(-Math.max(1, senders.length)) ?? list(name)[0];
+  const stated = (name: string) => list(name).at(-Math.max(1, senders.length)) ?? list(name)[0];
   return {
     senders,
-    scheme: told('x-forwarded-proto'),
-    host: told('x-forwarded-host'),
-    port: told('x-forwarded-port'),
+    scheme: stated('x-forwarded-proto'),
+    host: stated('x-forwarded-host'),
+    port: stated('x-forwarded-port'),
   };
 }
 
@@ -128,12 +128,12 @@ function readForwarded(fields: Fields, isTrusted: PeerList): ForwardedChain {
     elements.map((element) => element.for ?? 'unknown'),
     isTrusted,
   );
-  const told = elements.slice(-Math.max(1, senders.length));
-  const first = (name: keyof ForwardedElement) => told.find((element) => element[name] !== undefined)?.[name];
+  const stated = elements.slice(-Math.max(1, senders.length));
+  const first = (name: keyof ForwardedElement) => stated.find((element) => element[name] !== undefined)?.[name];
   return { senders, scheme: first('proto'), host: first('host'), port: undefined };
 }
 
-/** The senders from the last one back to the first that is not trusted, or is no address. */
+/** The senders from the last one back to the first that is untrusted or has no address. */
 function walkBack(nodes: readonly string[], isTrusted: PeerList): readonly string[] {
   const senders: string[] = [];
   for (const node of nodes.slice(-MAX_STEPS).toReversed()) {
@@ -149,24 +149,24 @@ function senderName(node: string): string {
   return isAddress(name) || isHiddenNode(name) ? name : 'unknown';
 }
 
-/** All addresses that begin with the same bits. */
+/** A block of addresses: all that begin with the same bits. */
 export interface PeerRange {
   readonly address: string;
   readonly family: 'ipv4' | 'ipv6';
-  /** How many bits of `address` count: up to 32 or 128. */
+  /** The number of leading bits of `address` that count: at most 32 or 128. */
   readonly prefixLength: number;
 }
 
-/** Tells whether a peer with this address is on a list. */
+/** Checks whether the peer with this address is on a list. */
 export type PeerList = (address: string) => boolean;
 
 /**
- * Creates a list. IPv4 peers of a socket that listens on IPv6 too count as IPv4. `unix` stands for peers without an
- * address, those of Unix sockets; other texts that are no addresses are on no list.
+ * Creates a list. IPv4-mapped addresses, as a socket that also listens on IPv6 reports them, count as IPv4. `unix` stands for the
+ * empty address, that of peers of Unix sockets. Any other text that is not an address is on no list.
  */
 export function createPeerList(peers: readonly (PeerRange | 'unix')[]): PeerList {
   if (peers.length === 0) return () => false;
-  // One for each family, because in one list `::/0` would hold IPv4 addresses too.
+  // One list for each family, because in one list `::/0` would contain IPv4 addresses too.
   const lists = { ipv4: new BlockList(), ipv6: new BlockList() };
   for (const peer of peers) {
     if (peer !== 'unix') lists[peer.family].addSubnet(peer.address, peer.prefixLength, peer.family);
@@ -183,8 +183,8 @@ export function createPeerList(peers: readonly (PeerRange | 'unix')[]): PeerList
 }
 
 /**
- * An address without its zone; an IPv4 peer of a socket that listens on IPv6 too is shown by its own address, in whatever form
- * of IPv6 that is written (RFC 4291 §2.5.5.2).
+ * Returns an address without its zone. An IPv4-mapped address becomes the IPv4 address, in whatever form it is written
+ * (RFC 4291 §2.5.5.2).
  */
 export function plainAddress(address: string): string {
   const plain = withoutMapping(address).replace(/%.*$/, '');
@@ -192,30 +192,30 @@ export function plainAddress(address: string): string {
   return withoutMapping(new SocketAddress({ address: plain, family: 'ipv6' }).address);
 }
 
-/** Of the form that sockets tell. */
+/** Handles the form that sockets report. */
 function withoutMapping(address: string): string {
   return address.replace(/^::ffff:(?=\d+\.)/i, '');
 }
 
-/** Whether a text is an IP address. */
+/** Checks whether a text is an IP address. */
 export function isAddress(text: string): boolean {
   return isIP(text) !== 0;
 }
 
-/** All who are not told apart: peers of a Unix socket, and those of whom a trusted proxy does not tell the address. */
+/** One name for all clients without an address: peers of Unix sockets, and clients whose address a trusted proxy does not state. */
 const unknownClient = 'unknown';
 
 /**
- * The name of a client: its IPv4 address; of IPv6 the first 64 bits, for whoever has one address of such a network has all of
- * them (RFC 4291 §2.5.4, RFC 6177). Clients without an address share one name, as those do whom a proxy hides that is not
- * trusted: a limit that cannot tell clients apart holds for all of them together, and never for none.
+ * Returns the name of a client in the limits: its IPv4 address, or the first 64 bits of its IPv6 address, because a client with one
+ * address of such a network has all of them (RFC 4291 §2.5.4, RFC 6177). Clients without an address share one name, and so do
+ * clients behind an untrusted proxy. A limit that cannot tell clients apart applies to all of them together, never to none.
  */
 export function clientName(address: string): string {
   if (address === '') return unknownClient;
   return address.includes(':') ? networkOf(address) : address;
 }
 
-/** The first four groups, each in its shortest form, whatever form the address is written in (RFC 5952). */
+/** The first four groups, each in its shortest form (RFC 5952), so that every form of an address gives the same name. */
 function networkOf(address: string): string {
   const [head = '', tail] = address.split('::');
   const groups = head === '' ? [] : head.split(':');

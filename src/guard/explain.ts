@@ -1,4 +1,4 @@
-/** What would become of a request, for those who run the server: the same steps as for a real one, up to the cache's decision. */
+/** Explains to operators how a request would be answered: by the steps of a real request, up to the cache's decision. */
 
 import type { Cache } from '../cache/cache.ts';
 import { type Explanation, explainResponse } from '../delivery/explanation.ts';
@@ -8,23 +8,23 @@ import type { ProxyRequest } from '../http/message.ts';
 import { errorKinds, toProxyError } from '../http/proxy-error.ts';
 import { type AdmissionContext, examine } from './admit.ts';
 
-/** What is needed for it. */
+/** The parts of an explainer. */
 export interface ExplainContext extends AdmissionContext {
   readonly cache: Pick<Cache, 'explain'>;
   readonly clock: Clock;
-  /** Random bytes. */
+  /** Returns random bytes. */
   readonly random: (size: number) => Uint8Array;
 }
 
-/** The explanation of a request, or the response that it would get without the cache being asked. */
+/** The explanation of a request, or the response that it would get without the cache. */
 export type ExplainReply =
   | { readonly kind: 'explained'; readonly explanation: Explanation }
-  /** Rangeway would answer by itself: with an error, such as 404 without a route, or to a preflight request (CORS). */
+  /** Rangeway would answer without the cache: with an error, such as 404 without a route, or a preflight request (CORS). */
   | { readonly kind: 'answered'; readonly status: number; readonly detail: string };
 
 /**
- * Creates the function that explains a request. It asks the origin nothing, counts nothing and logs nothing; the access rules
- * of the route hold for the request as for a real one, its limits do not. Never rejects for what is wrong with the request.
+ * Creates the function that explains a request. It sends nothing to the origin, counts nothing and logs nothing. The access rules
+ * of the route apply as to a real request; the limits do not. It rejects for internal errors only, never for a faulty request.
  */
 export function createExplainer(context: ExplainContext): (request: ProxyRequest) => Promise<ExplainReply> {
   const { cache, clock, random } = context;

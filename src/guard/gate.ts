@@ -1,6 +1,6 @@
 /**
- * What stands before a route: which requests may pass, how much they may take, and which fields their responses get. Also the gate
- * for Rangeway's own requests, such as those that warm the store.
+ * The gate of a route: decides which requests are admitted, how much they may use, and which fields their responses get. Also the
+ * gate for Rangeway's own requests, such as those that warm the store.
  */
 
 import type { JourneyAllowance } from '../delivery/journey.ts';
@@ -21,70 +21,70 @@ import {
 } from './limits/allowances.ts';
 import { type PurgeRules, type RequestedPurge, selectPurge } from './purge.ts';
 
-/** What a gate says to a request. Refusals are thrown, as `ProxyError`. */
+/** The decision of a gate about a request. A refusal is thrown, as `ProxyError`. */
 export type Admission =
-  /** It goes on, without what was for us alone. */
+  /** Admitted, without the credentials that were for Rangeway alone. */
   | { readonly kind: 'passed'; readonly routed: Routed; readonly request: ProxyRequest; readonly allowance: Allowance }
-  /** It goes no further: a preflight request (CORS). */
+  /** Answered by the gate: a preflight request (CORS). */
   | { readonly kind: 'answered'; readonly response: ProxyResponse };
 
-/** What a gate does with hits, where it decides in the same tick and by the fields of a plain head alone. */
+/** The gate for hits. It decides in the same tick, by the fields of a plain head alone. */
 export interface HitGate {
-  /** The user that the client's credentials belong to, where it may pass; undefined where `admit` has to decide. Absent where every client passes. */
+  /** Checks a client; returns the user of its credentials, or undefined where `admit` must decide. Absent where every client passes. */
   readonly pass?:
     | ((client: Pick<Client, 'address'>, credentials: Fields) => { readonly user: string | undefined } | undefined)
     | undefined;
-  /** Counts the request, and gives the fields that tell the client of its limits; undefined where `admit` has to refuse it. */
+  /** Counts the request; returns the fields that tell the client its limits, or undefined where `admit` must refuse the request. */
   readonly count?: ((client: string) => Fields | undefined) | undefined;
-  /** The fields of a response as the client is to get them. Absent where they stay as they are. */
+  /** Returns the fields of a response as the client gets them. Absent where the fields do not change. */
   readonly present?:
     | ((request: Pick<ProxyRequest, 'method' | 'scheme' | 'fields'>, fields: Fields) => Fields)
     | undefined;
-  /** Whether `present` gives a page of this web origin something else than a client that names none. */
+  /** Checks whether `present` returns other fields for this value of Origin than for a request without Origin. */
   readonly isSingledOut: (origin: string) => boolean;
-  /** Notes what clients are given, where they may owe something: see `OriginShare`. */
+  /** Credits delivered bytes against the time debt of a client: see `OriginShare`. Undefined where bytes are not counted. */
   readonly share: HitAllowances['share'];
 }
 
-/** One gate. */
+/** The gate of a route. */
 export interface Gate {
-  /** Absent where hits have to be admitted and presented as other requests are. */
+  /** Absent where hits must go through `admit` and `present`, as other requests do. */
   readonly hits?: HitGate | undefined;
   admit(request: ProxyRequest, client: Client, routed: Routed, note: GateNotes): Admission | Promise<Admission>;
-  /** As `admit`, for a request that is only to be explained: the same rules of access, and no limit. */
+  /** As `admit`, for a request that is only explained: the access rules apply, the limits do not. */
   examine(request: ProxyRequest, client: Client, routed: Routed): Promise<Admission>;
-  /** What a request may take here that another process has let in. */
+  /** Returns what a request may use here that does not enter this gate, such as one that another worker has admitted. */
   lend(routed: Routed, client: string): Loan;
-  /** What a request that was let in is to purge; undefined where it is for the cache or the origin. Throws `ProxyError`. */
+  /** Returns the purge that an admitted request orders; undefined where it is for the cache or the origin. Throws `ProxyError`. */
   selectPurge(request: ProxyRequest, client: Client, routed: Routed): RequestedPurge | undefined;
-  /** The response as this client is to get it, whoever made it. */
+  /** Returns the response as this client gets it, whether it is the origin's or our own. */
   present(request: ProxyRequest, response: ProxyResponse): ProxyResponse;
-  /** The fields of an interim response as the client is to get them. */
+  /** Returns the fields of an interim response as the client gets them. */
   presentInterim(fields: Fields): Fields;
 }
 
-/** What a gate tells on its way, whatever comes of it. */
+/** The notes of `admit`. They stay also where it refuses the request. */
 export interface GateNotes {
-  /** The name that the client's credentials belong to. */
+  /** The user that the client's credentials belong to. */
   user: string | undefined;
-  /** What limits the request, once it was let in. */
+  /** The limits of the request; undefined until it is counted against them. */
   allowance: JourneyAllowance | undefined;
 }
 
-/** What a gate is made of. */
+/** The parts of a gate. */
 export interface GateParts {
   readonly access: Access;
   readonly allowances: Allowances;
   readonly presentation: Presentation;
-  /** Who may purge by requests; nobody without it: such requests are like any other. */
+  /** The rules of PURGE requests; without it they are like any other request. */
   readonly purge?: PurgeRules | undefined;
-  /** What is sent in place of our own errors; nothing without it. */
+  /** The pages that replace our own errors; none without it. */
   readonly errorPages?: ErrorPages;
 }
 
 /**
- * Creates a gate. Addresses come first, then preflight requests, which carry no credentials; then limits, which slow down
- * those who guess credentials; then these.
+ * Creates a gate. It checks the address first, then answers preflight requests, which carry no credentials. Limits come before
+ * credentials, so that they slow down clients that guess credentials.
  */
 export function createGate({ access, allowances, presentation, purge, errorPages }: GateParts): Gate {
   return {
@@ -110,14 +110,14 @@ export function createGate({ access, allowances, presentation, purge, errorPages
     selectPurge: (request, client, routed) => selectPurge(request, client, routed, purge),
     present(request, response) {
       const presented = presentation.present(request, presentProblem(request, response, errorPages));
-      // The operator's rules for fields have the last word on all but who may keep a response.
+      // After the operator's rules for fields: these do not decide which caches may store a response.
       return access.present(presented.problem === undefined ? presented : forOneRequest(presented));
     },
     presentInterim: (fields) => presentation.presentInterim(fields),
   };
 }
 
-/** Undefined where a rule needs more than a plain head, or has a say in fields that differ from hit to hit. */
+/** Undefined where a rule needs more than a plain head, or changes fields that differ from hit to hit. */
 function createHitGate({ access, allowances, presentation }: GateParts): HitGate | undefined {
   if (access.passAtOnce === undefined || allowances.hits === undefined || !presentation.leaves(changingFields))
     return undefined;
@@ -134,7 +134,7 @@ function createHitGate({ access, allowances, presentation }: GateParts): HitGate
   };
 }
 
-/** Fields that a hit is given after its response was presented. */
+/** Fields that a hit gets after its response was presented. */
 const changingFields = ['age', 'cache-status', 'content-range', 'ratelimit', 'ratelimit-policy'];
 
 function pass(
@@ -146,7 +146,7 @@ function pass(
   return { kind: 'passed', routed, request, allowance };
 }
 
-/** For a request that takes nothing. */
+/** The allowance of a request that is only explained: it has no limits. */
 class NoAllowance implements Allowance {
   readonly request: ProxyRequest;
   readonly origin: Allowance['origin'];
@@ -169,9 +169,9 @@ class NoAllowance implements Allowance {
 }
 
 /**
- * Creates a gate beside that of a route. It asks for no credentials and counts no requests, for nobody from outside comes to
- * it; and the origin is used within the limits that hold for all clients together. `name` tells its client apart from others;
- * clients have none like it (`clientName`).
+ * Creates a gate for Rangeway's own requests, beside the gate of a route. It checks no credentials and counts no requests, because
+ * it gets no requests from outside. The origin is used within the limits for all clients together. `name` makes the name of its
+ * client unique; no other client has such a name (`clientName`).
  */
 export function createInsideGate(gate: Pick<Gate, 'lend'>, name: string): Gate {
   const client = `inside ${name}`;
@@ -189,7 +189,7 @@ export function createInsideGate(gate: Pick<Gate, 'lend'>, name: string): Gate {
   };
 }
 
-/** What is read is paid for while it is read, and what comes in one piece at the end. */
+/** A stream is paid back while it is read, any other body at the end. */
 function createInsideAllowance(request: ProxyRequest, client: string, { origin, repay }: Loan): Allowance {
   let isPaid = false;
   return {

@@ -1,4 +1,4 @@
-/** PURGE requests: who may remove by them what is stored, and what they mean. */
+/** PURGE requests: checks that the client may purge, and reads which stored responses it purges. */
 
 import type { Cache } from '../cache/cache.ts';
 import type { CachePurge } from '../cache/invalidate/purge.ts';
@@ -13,36 +13,37 @@ import type { Emit } from '../telemetry/events.ts';
 import type { Client, PeerList } from './client.ts';
 import { isForwarded } from './fields/forwarding.ts';
 
-/** By what a request may say what is to be removed. */
+/** How a request selects stored responses. */
 export type PurgeKind = 'url' | 'prefix' | 'tag';
 
-/** Who may purge on a route. */
+/** Which clients may purge on a route, and how. */
 export interface PurgeRules {
-  /** Whether a client with this address may; an empty one stands for the peers of Unix sockets. */
+  /** Checks whether the client with this address may purge; the empty address stands for peers of Unix sockets. */
   readonly isNamed: PeerList;
   readonly kinds: ReadonlySet<PurgeKind>;
 }
 
-/** What a request is to purge, and whose it is. */
+/** The purge that a request orders. */
 export interface RequestedPurge {
   readonly order: CachePurge;
-  /** What it is about, for the log. */
+  /** The selected responses, for the log. */
   readonly subject: string;
+  /** The address of the client, or `unix`; for the log. */
   readonly peer: string;
 }
 
-/** The method. Others that some caches know, such as BAN, are none that the parsers of Node read. */
+/** The only method. Node's parsers refuse others that some caches know, such as BAN. */
 const purgeMethod = 'PURGE';
 
-/** By this field a request says how it is to be done: `soft`, `prefix`, or both. */
+/** The field with the options of a purge: `soft`, `prefix`, or both. */
 const purgeField = 'rangeway-purge';
 const options: ReadonlySet<string> = new Set(['soft', 'prefix']);
 
 /**
- * What a request that has passed is to purge; undefined where it is for the origin. It is about its own URL, in either scheme,
- * in all spellings (`/a~`, `/a%7e`) and in all variants, as far as its route stores it; with `Rangeway-Purge: prefix` about all URLs that begin so; with
- * Surrogate-Key or Cache-Tag about all that has one of these tags, of whatever route. Throws `ProxyError`:
- * `client_forbidden`, `malformed_request`.
+ * Returns the purge that an admitted request orders; undefined where the request is for the cache or the origin. It purges the
+ * request's own URL in either scheme, in all spellings (`/a~`, `/a%7e`) and in all variants, as its route stores them. With
+ * `Rangeway-Purge: prefix` it purges all URLs that begin so; with Surrogate-Key or Cache-Tag all responses with one of these tags,
+ * of any route. Throws `ProxyError`: `client_forbidden`, `malformed_request`.
  */
 export function selectPurge(
   request: ProxyRequest,
@@ -51,26 +52,26 @@ export function selectPurge(
   rules: PurgeRules | undefined,
 ): RequestedPurge | undefined {
   if (rules === undefined || request.method !== purgeMethod) return undefined;
-  if (!isNamed(request, client, rules)) throw new ProxyError('client_forbidden', { detail: 'it may not purge here' });
+  if (!isNamed(request, client, rules)) throw new ProxyError('client_forbidden', { detail: 'may not purge here' });
   const { mode, isPrefix } = readOptions(request.fields);
   const kind = selectKind(request.fields, isPrefix);
-  if (!rules.kinds.has(kind)) throw new ProxyError('client_forbidden', { detail: `nobody may purge by ${kind} here` });
+  if (!rules.kinds.has(kind)) throw new ProxyError('client_forbidden', { detail: `purge by ${kind} is not allowed` });
   const peer = client.address === '' ? 'unix' : client.address;
-  const nothing = { keys: [], prefixes: [], tags: [], mode };
+  const empty = { keys: [], prefixes: [], tags: [], mode };
   if (kind === 'tag') {
     const tags = parseTags(request.fields);
-    if (tags.length === 0) throw malformed('it names no tag');
-    return { order: { ...nothing, tags: tags.map(storedTag) }, subject: describeTags(tags), peer };
+    if (tags.length === 0) throw malformed('the request names no tag');
+    return { order: { ...empty, tags: tags.map(storedTag) }, subject: describeTags(tags), peer };
   }
   const sent = target.path + target.query;
   const subject = `${isPrefix ? 'all URLs that begin with ' : ''}${request.scheme}://${authority}${sent}`;
   const chosen = isPrefix
     ? { prefixes: prefixesOf({ authority, target: normalForm(sent) }, [route]) }
     : namesOfResource({ authority, target: sent }, [route]);
-  return { order: { ...nothing, ...chosen }, subject, peer };
+  return { order: { ...empty, ...chosen }, subject, peer };
 }
 
-/** Purges, and answers how much that was: nothing that was there to be purged is no failure of it. */
+/** Purges, and creates the 200 with the count that `Cache.purge` returns. A count of 0 is not an error. */
 export async function answerPurge(
   { order, subject, peer }: RequestedPurge,
   { cache, emit }: { readonly cache: Pick<Cache, 'purge'>; readonly emit: Emit },
@@ -89,19 +90,19 @@ export async function answerPurge(
   };
 }
 
-/** How many tags of a request the log names. */
-const TOLD_TAGS = 10;
+/** The number of tags of a request that are logged. */
+const LOGGED_TAGS = 10;
 
 function describeTags(tags: readonly string[]): string {
-  const more = tags.length - TOLD_TAGS;
-  const named = tags.slice(0, TOLD_TAGS).map((tag) => JSON.stringify(tag));
+  const more = tags.length - LOGGED_TAGS;
+  const named = tags.slice(0, LOGGED_TAGS).map((tag) => JSON.stringify(tag));
   return `with a tag of ${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 /**
- * The client is the peer, or who a trusted proxy says that it is. Where fields show that the peer speaks for somebody, and
- * nobody is trusted to say for whom, it is nobody who may purge: a proxy before us may have passed on what it should not. Nor
- * is it the page in a browser of one who may, which tells where it is from (Fetch §3.2).
+ * Whether the client may purge. The client is the peer, or the client that a trusted proxy names. Where fields show that the peer
+ * forwards for another client, and no trusted proxy names it, the answer is no: a proxy before us may have passed on a request
+ * that it should have refused. Nor may a web page purge in the browser of an allowed client; Origin reveals it (Fetch §3.2).
  */
 function isNamed({ fields, peer }: ProxyRequest, { address, forwardedFor }: Client, rules: PurgeRules): boolean {
   if (forwardedFor.length === 0 && isForwarded(fields)) return false;
@@ -111,19 +112,19 @@ function isNamed({ fields, peer }: ProxyRequest, { address, forwardedFor }: Clie
 }
 
 function readOptions(fields: Fields): { readonly mode: 'hard' | 'soft'; readonly isPrefix: boolean } {
-  const given = fieldLines(fields, purgeField).flatMap(listMembers);
-  // Who means less than is understood would lose more than was meant.
-  if (!given.every((option) => options.has(option))) throw malformed('Rangeway-Purge holds neither soft nor prefix');
-  return { mode: given.includes('soft') ? 'soft' : 'hard', isPrefix: given.includes('prefix') };
+  const sent = fieldLines(fields, purgeField).flatMap(listMembers);
+  // An unknown option may be meant to limit the purge. Ignoring it could remove more than intended.
+  if (!sent.every((option) => options.has(option))) throw malformed('Rangeway-Purge has an unknown option');
+  return { mode: sent.includes('soft') ? 'soft' : 'hard', isPrefix: sent.includes('prefix') };
 }
 
 function selectKind(fields: Fields, isPrefix: boolean): PurgeKind {
   if (!hasTagField(fields)) return isPrefix ? 'prefix' : 'url';
-  if (isPrefix) throw malformed('it is about tags and about a prefix');
+  if (isPrefix) throw malformed('the request names both tags and a prefix');
   return 'tag';
 }
 
-/** A request names a whole URL: dots at its end are a segment, and not the beginning of a name. */
+/** Normalises before `prefixesOf` does: a request names a whole URL, so dots at its end are a segment, not the start of a name. */
 function normalForm(target: string): string {
   const { path, query } = normaliseTarget(target);
   return path + query;

@@ -1,15 +1,17 @@
 /**
- * Collections for values that come and go with each request, and results that are worked out once for each object.
+ * Collections for values that live as long as a request, and results that are computed once for each object.
  *
- * A Set or Map of the language begins a new table whenever its table is full of what was deleted, and the table that is left holds
- * on to all that was in it, and to the next table. Once one of them has lived long enough to be old, which is as long as one small
- * collection takes, all that come after it grow old with it, and with them everything that they held: only a full collection finds
- * that it is gone. So `ShortLivedMap` keeps only names and numbers in such a
- * table, and `ShortLivedSet` has none.
+ * A Set or Map of the language begins a new table when its table is full of deleted members. The old table keeps references to
+ * all its members and to the next table. Once a table is old, which takes one minor collection, all tables after it grow old
+ * too, with everything they hold; only a full collection frees them. So `ShortLivedMap` keeps only names and numbers in such a
+ * table, and `ShortLivedSet` has no table.
  */
 
-/** A constructor that gives back an object makes private fields of that object: neither a copy of it nor JSON has them. */
-class Given {
+/**
+ * The constructor returns a given object, so that a subclass puts its private fields on it. Copies of the object and its JSON
+ * lack them.
+ */
+class ReturnedObject {
   constructor(object: object) {
     // biome-ignore lint/correctness/noConstructorReturn: this is what puts the private field of the class below on the object.
     return object;
@@ -17,12 +19,12 @@ class Given {
 }
 
 /**
- * A function that works out a result once for each object, as long as that lives. The object and all in it must not change. The
- * result is in a private field of the object: a WeakMap with an element for each stored response costs each hit a look-up, and
- * the collector a fifth of its time.
+ * Returns a function that computes its result once for each object, as long as the object lives. The object and everything in
+ * it must not change. The result is in a private field of the object: a WeakMap with an element for each stored response costs
+ * each hit a look-up, and the garbage collector a fifth of its time.
  */
 export function onceForEach<K extends object, V>(work: (of: K) => V): (of: K) => V {
-  class Known extends Given {
+  class Known extends ReturnedObject {
     readonly #result: V;
 
     constructor(of: K, result: V) {
@@ -40,9 +42,9 @@ export function onceForEach<K extends object, V>(work: (of: K) => V): (of: K) =>
   return Known.resultOf;
 }
 
-/** A Map whose values live for as long as a request does. In the order in which the keys came. */
+/** A Map for values that live as long as a request. In insertion order. */
 export class ShortLivedMap<K extends string, V> {
-  /** Where the value of each key is. */
+  /** The index of each key's value in `#values`. */
   readonly #places = new Map<K, number>();
   readonly #values: (V | undefined)[] = [];
   readonly #free: number[] = [];
@@ -66,7 +68,7 @@ export class ShortLivedMap<K extends string, V> {
     this.#values[place] = value;
   }
 
-  /** Tells whether there was such a key. */
+  /** Returns whether the key was there. */
   delete(key: K): boolean {
     const place = this.#places.get(key);
     if (place === undefined) return false;
@@ -76,12 +78,12 @@ export class ShortLivedMap<K extends string, V> {
     return true;
   }
 
-  /** As those of a Map: what comes or goes meanwhile is told or not. */
+  /** As `Map.keys`: keys that are added or deleted during the iteration may be included or not. */
   keys(): MapIterator<K> {
     return this.#places.keys();
   }
 
-  /** What is there now, as are `values`: that others come or go meanwhile changes nothing. */
+  /** A snapshot, as is `values`: later changes do not affect it. */
   get entries(): readonly (readonly [K, V])[] {
     return [...this.#places].map(([key, place]) => [key, this.#values[place] as V]);
   }
@@ -108,7 +110,7 @@ class Link<T> implements Place<T> {
   }
 }
 
-/** A set whose members live for as long as a request does, in the order in which they came. A list of links: it has no table. */
+/** A Set for members that live as long as a request, in insertion order. A linked list: it has no table. */
 export class ShortLivedSet<T> {
   #oldest: Link<T> | undefined;
   #newest: Link<T> | undefined;
@@ -118,7 +120,7 @@ export class ShortLivedSet<T> {
     return this.#size;
   }
 
-  /** Adds a member, also where an equal one is there. Returns the place by which it is deleted. */
+  /** Adds a member, even if an equal member is there. Returns the place that `delete` takes. */
   add(member: T): Place<T> {
     const link = new Link(member, this.#newest);
     if (this.#newest === undefined) this.#oldest = link;
@@ -128,7 +130,7 @@ export class ShortLivedSet<T> {
     return link;
   }
 
-  /** Deletes the member of a place of this set. Returns whether it was there. */
+  /** Deletes the member at a place of this set. Returns whether it was there. */
   delete(place: Place<T>): boolean {
     const link = place as Link<T>;
     if (!link.isLinked) return false;
@@ -145,14 +147,14 @@ export class ShortLivedSet<T> {
     return true;
   }
 
-  /** The places of all members that are there now. Members that come or go later do not change it. */
+  /** The places of all current members. Members that are added or deleted later do not change the array. */
   get places(): readonly Place<T>[] {
     const places: Place<T>[] = [];
     for (let link = this.#oldest; link !== undefined; link = link.newer) places.push(link);
     return places;
   }
 
-  /** The members that are there now; see `places`. */
+  /** All current members; see `places`. */
   get all(): readonly T[] {
     return this.places.map(({ member }) => member);
   }

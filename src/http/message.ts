@@ -1,61 +1,64 @@
 /**
- * Requests and responses as plain values; no protocol and no socket is known here. Read this file first. Also problem details of
- * our own errors (RFC 9457), a request with some parts changed, and the chunks of a body one by one.
+ * Requests and responses as plain values, independent of protocols and sockets. Also problem details of our own errors
+ * (RFC 9457), changed copies of a request, and reading a body chunk by chunk. Read this file first, then `fields.ts`.
  */
 
 import type { Fields } from './fields.ts';
 import type { ProxyError } from './proxy-error.ts';
 
 /**
- * A body that is read once, in order. `close` gives back what it holds, read or not, and may be called more than once.
- * Iterating throws a `ProxyError` when the body breaks off: what came before it must then never look whole.
+ * A body that is read once, in order. `close` releases what it holds, read or not, and may be called more than once. Iterating
+ * throws a `ProxyError` when the body breaks off; the bytes before that must then never look like a complete body.
  */
 export interface BodyStream extends AsyncIterable<Uint8Array> {
   /**
-   * What the iteration would give next, without waiting for it. Between its steps, or in place of them; does not throw. Who
-   * tells how much is wanted may get more all the same.
+   * Returns the next chunk of the iteration, without waiting for it. May be called between the steps of the iteration, or
+   * instead of them. Does not throw. The chunk may be longer than `wantedBytes`.
    */
   readonly take?: ((wantedBytes?: number) => Taken) | undefined;
   /**
-   * Has the system put `head`, and then what comes next, into a socket (its descriptor) that waits for nothing, and passes what
-   * of it that took. Gives how many bytes of both, together, it took, at once and for good: 0 where what comes next cannot be
-   * moved. Between the steps, as `take`; does not throw.
+   * Has the system put `head`, and then the next bytes of the body, into a non-blocking socket (its descriptor), and skips the
+   * bytes that it took. Returns how many bytes of both together it took, at once and for good; 0 where the next bytes cannot be
+   * moved. May be called between the steps, as `take`. Does not throw.
    */
   readonly moveTo?: ((socket: number, head: Uint8Array) => number) | undefined;
-  /** Resolves when the first bytes are there, or the end is; the iteration then gives them. Rejects as the iteration does. */
+  /** Resolves when the first bytes or the end have arrived; the iteration then returns them. Rejects as the iteration does. */
   readonly begun?: (() => Promise<void>) | undefined;
   /**
-   * Takes back the memory of a chunk, to use it again. Only for chunks that nothing reads any more, the system's calls included;
-   * others are collected. Absent where no memory is lent.
+   * Takes back the memory of a chunk, to use it again. Only for chunks that are no longer read, also not by system calls; other
+   * chunks are garbage-collected. Absent where no memory is lent.
    */
   readonly giveBack?: ((chunk: Uint8Array) => void) | undefined;
-  /** The trailer fields (RFC 9110 §6.5), known once the body was read to its end; absent where there cannot be any. */
+  /** The trailer fields (RFC 9110 §6.5), complete once the body was read to its end; absent where there cannot be any. */
   readonly trailers?: (() => Fields) | undefined;
   close(): void;
 }
 
 /** Bytes of a file that the system can send into a socket by itself (sendfile). */
 export interface MovableBytes {
-  /** As `BodyStream.moveTo`, of all of the bytes. To be called once, in the same tick; does not throw. */
+  /** As `BodyStream.moveTo`, for all of the bytes. Must be called once, in the same tick. Does not throw. */
   moveTo(socket: number, head: Uint8Array): number;
-  /** The bytes from one of them on. To be called in the same tick, for the file may be gone later. Rejects with `ProxyError`. */
+  /**
+   * Returns the bytes from `offset` on. Must be called in the same tick, because the file may be gone later. Rejects with
+   * `ProxyError`.
+   */
   rest(offset: number): Promise<BodyStream>;
 }
 
-/** A chunk that is there; that there are no more; or that the iteration has to be asked, which waits for one, or throws. */
+/** A chunk; `end` after the last one; `later` where the iteration must be used, which waits for the next chunk, or throws. */
 export type Taken = Uint8Array | 'end' | 'later';
 
-/** The body of a response. `sizeBytes` is what Content-Length says; undefined means that it is not known beforehand. */
+/** The body of a response. `sizeBytes` is the Content-Length; undefined when it is unknown beforehand. */
 export type Body =
   | { readonly kind: 'none' }
-  /** `giveBack` may be called once, when the system has taken every byte, or a copy of it: the memory is used again then. */
+  /** `giveBack` may be called once, when the system has taken every byte or a copy of it: the memory is then used again. */
   | {
       readonly kind: 'bytes';
       readonly sizeBytes: number;
       readonly chunks: readonly Uint8Array[];
       readonly giveBack?: (() => void) | undefined;
     }
-  /** All of it is in a file; only for requests that take it so (`ProxyRequest.takesMovable`). */
+  /** All bytes are in a file. Only for requests that accept this (`ProxyRequest.takesMovable`). */
   | { readonly kind: 'file'; readonly sizeBytes: number; readonly bytes: MovableBytes }
   | { readonly kind: 'stream'; readonly sizeBytes: number | undefined; readonly stream: BodyStream };
 
@@ -81,30 +84,30 @@ export interface ProxyRequest {
   readonly target: string;
   /** The protocol version as Via writes it (RFC 9110 §7.6.3): `1.0`, `1.1`, `2`. */
   readonly version: string;
-  /** All field lines as received, those of the connection included. */
+  /** All field lines as received, hop-by-hop fields included. */
   readonly fields: Fields;
   /** The body, or undefined when the framing says that there is none. */
   readonly body: BodyStream | undefined;
-  /** What Content-Length says of the body; undefined when there is none or it is chunked. */
+  /** The Content-Length of the body; undefined when there is no body or it is chunked. */
   readonly bodySizeBytes: number | undefined;
   readonly peer: Peer;
   /** When the request's head was complete, in epoch milliseconds. */
   readonly receivedAt: number;
   /** Whether the system may send the body from a file into the client's socket by itself. */
   readonly takesMovable?: boolean;
-  /** Aborted when the client is gone before its response is whole. */
+  /** Aborted when the client leaves before its response is complete. */
   readonly signal: AbortSignal;
-  /** Sends an interim response, where the client's protocol has them. */
+  /** Sends an interim response, where the client's protocol supports them. */
   sendInterim(interim: InterimResponse): void;
 }
 
-/** What became of a response once a listener had it. */
+/** The outcome of a response that a listener was given. */
 export interface Delivery {
   /** Bytes of body handed to the connection. */
   readonly bytesSent: number;
-  /** Whether the client was sent all of it. */
+  /** Whether all of the response was sent to the client. */
   readonly complete: boolean;
-  /** What broke it off: a body that failed, or a client that left (`client_gone`). */
+  /** Why the response broke off: the body failed, or the client left (`client_gone`). */
   readonly error?: ProxyError | undefined;
 }
 
@@ -112,19 +115,20 @@ export interface Delivery {
 export interface ProxyResponse {
   readonly status: number;
   readonly fields: Fields;
-  /** For HEAD and 304 a body says only which length the field would have; the listener sends none of it and closes it. */
+  /** For HEAD the body only states the Content-Length. For HEAD and 304 the listener closes the body without sending it. */
   readonly body: Body;
   /** Whether the connection must end after this response. */
   readonly closeConnection?: boolean;
-  /** What it is about, where it is an error of our own: whoever knows the client gives it the form that this one prefers. */
+  /** The problem, where it is an error of our own: `presentProblem` converts the response to the form that the client prefers. */
   readonly problem?: ProblemDetails;
   /** Called once, when the response is over for the listener. Does not throw. */
   readonly onDelivered?: ((delivery: Delivery) => void) | undefined;
 }
 
 /**
- * The head of a GET or HEAD without content that a hit may answer in one step: it has no field that a hit is decided by, except
- * those that stand here. A listener makes it of what a client sent, and splits the other field lines only when they are read.
+ * The head of a GET or HEAD without content that a hit may answer in one step: of the fields that decide about a hit, it has
+ * none but those listed here. A listener makes it from the received bytes, and splits the other field lines only when they are
+ * read.
  */
 export interface PlainHead {
   readonly method: 'GET' | 'HEAD';
@@ -140,11 +144,11 @@ export interface PlainHead {
   /** The values of Accept-Encoding and Origin. */
   readonly acceptEncoding: string | undefined;
   readonly origin: string | undefined;
-  /** All field lines as received; splits them. */
+  /** Splits and returns all field lines as received. */
   readFields(): Fields;
 }
 
-/** The connection that a plain head came on. A road of hits may keep there what it has found out about the peer. */
+/** The connection of a plain head. `known` keeps what a `HitRoad` has found out about the peer. */
 export interface PlainSource {
   readonly scheme: 'http' | 'https';
   readonly peer: Peer;
@@ -153,14 +157,14 @@ export interface PlainSource {
   known?: object | undefined;
 }
 
-/** The fields that all hits of one stored response have, and what a listener has made of them, for the next hit. */
+/** The fields that all hits of one stored response have, and the forms that a listener has made of them for the next hits. */
 export interface KeptFields {
-  /** Makes them: what a listener has made of them is kept instead. */
+  /** Returns the field lines. They may be made anew on each call, because a listener keeps its own form of them. */
   lines(): Fields;
-  /** As HTTP/1.1 and as HTTP/2 write them; `false` where they cannot be written, undefined as long as nothing was made of them. */
+  /** As HTTP/1.1 and as HTTP/2 write them; `false` where they cannot be written, undefined until they were made. */
   text: { readonly text: string; readonly hasDate: boolean } | false | undefined;
   list: readonly string[] | false | undefined;
-  /** As `lines` made them, where they are wanted again and again. */
+  /** The result of `lines`, where it is needed again and again. */
   kept: Fields | undefined;
 }
 
@@ -168,57 +172,57 @@ export interface KeptFields {
 export interface Hit {
   readonly status: number;
   readonly fields: KeptFields;
-  /** What differs from hit to hit: the values of Age and Cache-Status, and of Content-Range in a 206. */
+  /** The values that differ from hit to hit: Age, Cache-Status, and Content-Range in a 206. */
   readonly ageSeconds: number;
   readonly cacheStatus: string;
   readonly contentRange: string | undefined;
-  /** Fields that this client alone is told: of its limits. */
+  /** Fields of this hit alone: the client's limits, and the Content-Type of a multipart body. */
   readonly more: Fields;
-  /** What Content-Length says; undefined in a 304. */
+  /** The Content-Length; undefined in a 304. */
   readonly sizeBytes: number | undefined;
-  /** The content; none for HEAD and in a 304. */
+  /** The content; empty for HEAD, in a 304, and where `file` has it. */
   readonly chunks: readonly Uint8Array[];
   /**
-   * The content, where the system can send it from a file by itself; `chunks` are empty then. `owner` is asked for its signal where
-   * some of it has to be read. Undefined where the content is `chunks`.
+   * The content, where the system can send it from a file; `chunks` is empty then. The signal of `owner` is read where some of
+   * the content has to be read. Undefined where the content is in `chunks`.
    */
   readonly file: ((owner: { readonly signal: AbortSignal }) => MovableBytes) | undefined;
-  /** Called where it takes time until the client has it: before `onDelivered`, in the tick in which it was written. */
+  /** Called where the client does not have the response at once: in the tick of the write, before `onDelivered`. */
   begin(): void;
-  /** The system has taken every byte of the content, or a copy of it: the memory is used again. To be called once at most. */
+  /** Releases the memory of the content. To be called at most once, when the system has taken every byte or a copy of it. */
   giveBack(): void;
-  /** Called once, when the response is over for the listener; `endedAt` in epoch milliseconds. Does not throw. */
+  /** Called once, when the response is over for the listener; `endedAt` is in epoch milliseconds. Does not throw. */
   onDelivered(delivery: Delivery, endedAt: number): void;
 }
 
-/** Answers a plain head where memory has all that it takes; undefined where the request has to take the whole road. */
+/** Answers a plain head where everything it needs is in memory; undefined where the `Handler` must answer the request. */
 export type HitRoad = (head: PlainHead, source: PlainSource, receivedAt: number) => Hit | undefined;
 
-/** Answers a request. What is ready in memory is answered in the same tick. Never throws and never rejects. */
+/** Answers a request, in the same tick where the response is ready in memory. Never throws and never rejects. */
 export interface Handler {
   (request: ProxyRequest): ProxyResponse | Promise<ProxyResponse>;
-  /** A shorter road to the same answers, for plain heads. */
+  /** Gives the same answers to plain heads, at less cost. */
   readonly hit?: HitRoad | undefined;
 }
 
 /** Problem details (RFC 9457 §3.1). The type is `about:blank`, which is left out (§4.2.1). */
 export interface ProblemDetails {
   readonly status: number;
-  /** The phrase of the status. */
+  /** The reason phrase of the status. */
   readonly title: string;
-  /** A sentence for people, which says nothing that only operators should know. */
+  /** A sentence for people; it reveals nothing that only operators should know. */
   readonly detail: string;
 }
 
-/** What may be another one. */
+/** The parts that may be changed. */
 type RequestChanges = Partial<Omit<ProxyRequest, 'signal' | 'sendInterim'>>;
 
-/** A copy with these changes. Its signal is made when it is first asked for, as that of the original. */
+/** Returns a copy of a request with these changes. The signal is that of the original, made when it is first read. */
 export function changedRequest(request: ProxyRequest, changes: RequestChanges): ProxyRequest {
   return new ChangedRequest(request, changes);
 }
 
-/** A class, because what a listener gives is an object of a class too: a spread would leave out its getters. */
+/** A class, because a listener's request is an object of a class too: a spread would leave out its getters. */
 class ChangedRequest implements ProxyRequest {
   readonly method: ProxyRequest['method'];
   readonly scheme: ProxyRequest['scheme'];
@@ -262,18 +266,18 @@ class ChangedRequest implements ProxyRequest {
   }
 }
 
-/** Has content moved to where it goes; gives how many bytes, 0 where it has to be read. */
+/** Moves content to its destination without reading it; returns the number of bytes, 0 where the content has to be read. */
 export interface Mover {
   move?(content: Pick<BodyStream, 'moveTo'>): number;
 }
 
 /**
- * What is read of a body that has just been moved, because its socket takes nothing more, in bytes: only who waits with a write
- * is told when there is room again.
+ * The bytes that are read after a move, which ends when the socket is full: only a pending write is notified when there is room
+ * again.
  */
-const betweenBytes = 8 * 1024;
+const readAfterMoveBytes = 8 * 1024;
 
-/** Reads a body once. It is not closed by it. */
+/** Reads a body once, chunk by chunk. Does not close it. */
 export class Chunks {
   readonly #body: BodyStream;
   #iterator: AsyncIterator<Uint8Array> | undefined;
@@ -284,7 +288,7 @@ export class Chunks {
     this.#hasMoved = hasMoved;
   }
 
-  /** Has content that comes next moved past this process: how many bytes; undefined where it has to be read. */
+  /** Moves the next content without reading it; returns the number of bytes, undefined where the content has to be read. */
   move(outlet: Mover): number | undefined {
     const movedBytes = outlet.move?.(this.#body) ?? 0;
     if (movedBytes === 0) return undefined;
@@ -292,10 +296,10 @@ export class Chunks {
     return movedBytes;
   }
 
-  /** The next chunk; undefined after the last one. Throws or rejects as the body does. One call at a time. */
+  /** Returns the next chunk; undefined after the last one. Throws or rejects as the body does. One call at a time. */
   next(): Uint8Array | undefined | Promise<Uint8Array | undefined> {
-    const taken = this.#body.take?.(this.#hasMoved ? betweenBytes : undefined) ?? 'later';
-    // Where that does not help the moving on, the rest is read as ever.
+    const taken = this.#body.take?.(this.#hasMoved ? readAfterMoveBytes : undefined) ?? 'later';
+    // If no move follows this small read, the rest is read as usual.
     this.#hasMoved = false;
     if (taken === 'later') return this.#wait();
     return taken === 'end' ? undefined : taken;

@@ -1,9 +1,9 @@
-/** Everything that a request can fail with: one table of codes, statuses and sentences. */
+/** All failures of a request: one table of codes, statuses and sentences. */
 
 import type { Fields } from './fields.ts';
 
 interface ErrorKind {
-  /** The status that the client gets when no head was sent yet. */
+  /** The status that the client gets if no head was sent before. */
   readonly status: number;
   readonly source: 'client' | 'origin' | 'store' | 'internal';
   /** The Proxy-Status error type (RFC 9209 §2.3). */
@@ -12,7 +12,7 @@ interface ErrorKind {
   readonly sentence: string;
 }
 
-/** The table of codes. Responses, logs and documentation are written from it. */
+/** The table of codes. Responses, logs and documentation use it. */
 export const errorKinds = {
   malformed_request: {
     status: 400,
@@ -36,7 +36,7 @@ export const errorKinds = {
     status: 417,
     source: 'client',
     proxyStatus: 'http_request_error',
-    sentence: 'The only expectation that is met here is 100-continue.',
+    sentence: 'The only supported expectation is 100-continue.',
   },
   target_too_long: {
     status: 414,
@@ -72,13 +72,13 @@ export const errorKinds = {
     status: 403,
     source: 'client',
     proxyStatus: 'http_request_denied',
-    sentence: 'This address may not have this.',
+    sentence: 'This client address is not allowed here.',
   },
   credentials_required: {
     status: 401,
     source: 'client',
     proxyStatus: 'http_request_denied',
-    sentence: 'This needs credentials.',
+    sentence: 'This resource requires credentials.',
   },
   credentials_refused: {
     status: 401,
@@ -96,7 +96,7 @@ export const errorKinds = {
     status: 403,
     source: 'client',
     proxyStatus: 'http_request_denied',
-    sentence: 'This needs a key, and there is none in the request that is valid here.',
+    sentence: 'This resource requires a key, and the request has no valid one.',
   },
   signature_refused: {
     status: 403,
@@ -120,7 +120,7 @@ export const errorKinds = {
     status: 429,
     source: 'client',
     proxyStatus: 'http_request_denied',
-    sentence: 'Too much was fetched for what was read of it; what is stored can still be had.',
+    sentence: 'Too much was fetched from the origin for what was read; stored responses are still available.',
   },
   too_many_connections: {
     status: 503,
@@ -144,7 +144,7 @@ export const errorKinds = {
     status: 408,
     source: 'client',
     proxyStatus: 'http_request_error',
-    sentence: 'Nothing came through the tunnel for too long.',
+    sentence: 'The tunnel was idle for too long.',
   },
   client_gone: {
     status: 499,
@@ -240,7 +240,7 @@ export const errorKinds = {
     status: 502,
     source: 'origin',
     proxyStatus: 'http_response_incomplete',
-    sentence: 'The origin ended its response by closing TLS without saying so: it may have been cut.',
+    sentence: 'The origin closed TLS without close_notify: its response may be truncated.',
   },
   origin_timeout: {
     status: 504,
@@ -252,7 +252,7 @@ export const errorKinds = {
     status: 502,
     source: 'origin',
     proxyStatus: 'http_protocol_error',
-    sentence: 'The origin sent other bytes than its digest tells.',
+    sentence: 'The origin sent bytes that do not match its digest.',
   },
   origin_failed_rest: {
     status: 502,
@@ -289,11 +289,11 @@ export const errorKinds = {
 /** A code of the table. */
 export type ErrorCode = keyof typeof errorKinds;
 
-/** A failure of a request, named by its code. The `detail` is for logs and never leaves for a client. */
+/** A failure of a request, named by its code. `detail` is for logs and is never sent to a client. */
 export class ProxyError extends Error {
   readonly code: ErrorCode;
   readonly detail: string | undefined;
-  /** What the client is told besides, such as a challenge or when to come back. */
+  /** Further fields for the client, such as a challenge or Retry-After. */
   readonly fields: Fields;
 
   constructor(code: ErrorCode, options: { detail?: string; cause?: unknown; fields?: Fields } = {}) {
@@ -313,7 +313,7 @@ export class ProxyError extends Error {
   }
 }
 
-/** Any thrown value as a `ProxyError`; what is none yet becomes `internal`, with its cause. */
+/** Returns any thrown value as a `ProxyError`; any other error becomes `internal`, with its cause. */
 export function toProxyError(thrown: unknown): ProxyError {
   if (thrown instanceof ProxyError) return thrown;
   return new ProxyError('internal', {

@@ -1,43 +1,43 @@
-/** What is kept of a response besides its bytes. */
+/** What is stored of a response besides its body. */
 
 import type { Fields } from './fields.ts';
 
-/** A request field that a stored response's Vary nominates, and its normalised value; null when it was not sent. */
+/** A request field that the Vary of a stored response names, and its normalised value; null when it was not sent. */
 export type NominatedField = readonly [name: string, value: string | null];
 
-/** What a stored 206 that stands by itself is of. */
+/** The place of a stored 206 in its whole, where the 206 is stored by itself. */
 export interface Fragment {
-  /** The Range that it was the answer to. */
+  /** The Range that it answered. */
   readonly range: string;
-  /** Where its bytes begin in the whole. */
+  /** Offset of its first byte in the whole. */
   readonly start: number;
-  /** The length of the whole. */
+  /** Length of the whole, in bytes. */
   readonly wholeBytes: number;
 }
 
 /**
- * Who asked for a stored response, as far as the request said. The values are secrets, so only a digest of them is kept; the
- * names are for people, the first of them where there are many.
+ * The identity of the client that a stored response was requested by, as far as the request shows it. The values are secrets,
+ * so only a digest of them is stored. The names are for people; only the first ones where there are many.
  */
 export interface StoredIdentity {
-  /** Empty for an anonymous client; equal for equal values only. */
+  /** Empty for an anonymous client; equal only for equal values. */
   readonly digest: string;
-  /** The fields and, as `cookie:name`, the cookies that the digest was made of. */
+  /** The names of the fields, and of the cookies as `cookie:name`, that the digest covers. */
   readonly names: readonly string[];
 }
 
-/** A stored response without its body. Plain data: it survives JSON. */
+/** A stored response without its body. Plain data that can be written as JSON. */
 export interface StoredResponse {
   readonly status: number;
-  /** The end-to-end fields as the origin sent them, freshened since. */
+  /** The end-to-end fields as the origin sent them, or as freshened since. */
   readonly fields: Fields;
-  /** The presented values of the request fields that Vary nominates (RFC 9111 §4.1). */
+  /** The normalised values of the request fields that Vary names (RFC 9111 §4.1). */
   readonly nominated: readonly NominatedField[];
-  /** The presented values of what the operator selects besides; none where nothing is selected. */
+  /** The values of the request parts that the operator selects; absent where the operator selects none. */
   readonly selected?: readonly NominatedField[];
   /**
-   * Who asked for it, where the response did not say that it is for all. While it does not say so, it is for requests of the
-   * same identity; for no request, where this is absent.
+   * Identity of the client that requested it, where the response did not state that it is for all. As long as it does not state
+   * that, it is only for requests with this identity, and without one for no request.
    */
   readonly identity?: StoredIdentity;
   /** Set where the bytes are a part that cannot be combined with others; absent where they are the representation. */
@@ -45,23 +45,26 @@ export interface StoredResponse {
   /** When the request that led to it was sent, and when its head arrived: epoch milliseconds (RFC 9111 §4.2.3). */
   readonly requestAt: number;
   readonly responseAt: number;
-  /** A strong entity tag that Rangeway made because the origin sent no validator, or only weak ones, quotes included; never sent to the origin. */
+  /**
+   * A strong entity tag that Rangeway made, quotes included, because the origin sent no validator or only weak ones. Never sent
+   * to the origin.
+   */
   readonly ownEntityTag?: string;
   /**
-   * The SHA-256 of the whole body, lower-case hexadecimal, where it was hashed; always where `ownEntityTag` is, to tell
+   * SHA-256 of the whole body, lower-case hexadecimal, where it was computed. Always present with `ownEntityTag`, to detect
    * whether a refetch brought the same bytes.
    */
   readonly bodyDigest?: string;
-  /** Set where the origin has let it be known that it has changed: it is to be validated before it is used (RFC 9111 §4.3.5, §4.4). */
+  /** Set where the origin has shown that the resource changed: the response must be validated before use (RFC 9111 §4.3.5, §4.4). */
   readonly isInvalid?: true;
   /**
-   * Since when it is to be validated before it is used, in epoch milliseconds, because those who run the server want that:
-   * its lifetime ended then, and where it may be served stale it still may.
+   * When an operator expired it, in epoch milliseconds. Its lifetime ended then, and it must be validated before use; it may
+   * still be served stale where that is allowed.
    */
   readonly expiredAt?: number;
   /**
-   * What the entry can be removed by besides its key (`Store.removeTagged`): texts of the writer's choice, opaque and
-   * case-sensitive. Absent where there are none.
+   * Texts by which the entry can be removed, besides its key (`Store.removeTagged`); opaque to the store and case-sensitive.
+   * Absent where there are none.
    */
   readonly tags?: readonly string[];
 }

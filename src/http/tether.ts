@@ -1,15 +1,15 @@
-/** A signal that follows another one for a while. */
+/** A signal that follows another one until it is released. */
 
-/** What `AbortSignal.any` would give, without what that costs: weak references, and a visit of the garbage collector. */
+/** Like the result of `AbortSignal.any`, but without its cost: weak references and work for the garbage collector. */
 export interface Tether {
   readonly signal: AbortSignal;
-  /** Aborts it whatever becomes of the other one. */
+  /** Aborts this signal, whether or not the followed one is aborted. */
   abort(reason: unknown): void;
-  /** It follows no more. To be called in the end, for the other one holds on to it. */
+  /** Stops following. Must be called in the end, because the followed signal holds a reference to this one. */
   release(): void;
 }
 
-/** Creates a signal that is aborted with this one, for the same reason. */
+/** Creates a signal that is aborted with `followed`, for the same reason. */
 export function createTether(followed: AbortSignal): Tether {
   const own = new AbortController();
   const follow = () => own.abort(followed.reason);

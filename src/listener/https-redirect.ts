@@ -1,4 +1,4 @@
-/** Sends clients to the same place over https. */
+/** Redirects clients to the same URI with the scheme https. */
 
 import { Journey } from '../delivery/journey.ts';
 import type { Clock } from '../http/clock.ts';
@@ -7,18 +7,18 @@ import { ProxyError } from '../http/proxy-error.ts';
 import { hostOf, normaliseAuthority } from '../routing/target.ts';
 import type { Emit } from '../telemetry/events.ts';
 
-/** What redirects are made with. */
+/** Options of the redirect handler. */
 export interface HttpsRedirectOptions {
-  /** The port of https, as clients reach it. */
+  /** The https port that clients connect to. */
   readonly port: number;
   readonly clock: Clock;
   readonly emit: Emit;
 }
 
 /**
- * Creates a handler that answers 308 (RFC 9110 §15.4.9): unlike 301 it lets no client make a GET of a POST, and whoever
- * speaks TLS that is safe to use knows it. It is not to be stored, so that a port that was wrong once is not wrong for ever.
- * A request that names no host gets 400.
+ * Creates a handler that answers 308 (RFC 9110 §15.4.9). Unlike 301, it does not allow a client to turn POST into GET, and all
+ * clients with a secure TLS version know it. The response has `no-store`, so that clients do not keep a port that was configured
+ * wrongly. A request without a host gets 400.
  */
 export function createHttpsRedirect({ port, clock, emit }: HttpsRedirectOptions): Handler {
   return (request) => {
@@ -29,14 +29,14 @@ export function createHttpsRedirect({ port, clock, emit }: HttpsRedirectOptions)
   };
 }
 
-/** The target URI of a request with another scheme and port; undefined when it has no host. */
+/** Returns the target URI of a request with the scheme https and this port; undefined when the request has no valid host. */
 export function httpsLocation(
   { authority, target }: Pick<ProxyRequest, 'authority' | 'target'>,
   port: number,
 ): string | undefined {
   const normal = normaliseAuthority(authority, 'http');
   if (normal === undefined) return undefined;
-  // `OPTIONS *` asks for a URI without a path (RFC 9112 §3.2.4).
+  // The target URI of `OPTIONS *` has no path (RFC 9112 §3.2.4).
   return `https://${hostOf(normal)}${port === 443 ? '' : `:${port}`}${target === '*' ? '' : target}`;
 }
 

@@ -1,41 +1,41 @@
-/** What a listener is: it speaks to clients and passes their requests to a handler. */
+/** Interfaces of a listener, which speaks to clients and passes their requests to a handler. Next: `accept/open-listener.ts`. */
 
 import type { Socket } from 'node:net';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
 import type { Certificates } from './accept/tls.ts';
 
-/** Limits on what a client may send and on how long it may take. All of them are of the client's side only. */
+/** Limits on the size, the duration and the rate of requests and responses, on the client's side only. */
 export interface ListenerLimits {
   /** Bytes of the request target; a longer one gets 414. */
   readonly targetBytes: number;
-  /** Bytes of the header section, four per line for its delimiters included; a larger one gets 431. */
+  /** Bytes of the header section, counting four per line for its delimiters; a larger one gets 431. */
   readonly fieldsBytes: number;
-  /** Field lines of the header section; more of them get 431. */
+  /** Number of field lines in the header section; more get 431. */
   readonly maxFieldCount: number;
   /** From the first byte of a request, or from the connection's start, to the end of its head. 0 is no limit. */
   readonly headersTimeoutMs: number;
   /** From the first byte of a request to the end of its body. 0 is no limit. */
   readonly requestTimeoutMs: number;
   /**
-   * How long a connection is kept without a request; the client is told it, and gets a second more. 0 leaves that to
-   * `idleTimeoutMs`.
+   * How long a connection is kept open without a request. HTTP/1 states it in Keep-Alive, and adds one second. 0 applies
+   * `idleTimeoutMs` instead.
    */
   readonly keepAliveTimeoutMs: number;
-  /** How long a client that is waited for may neither read nor send. 0 is no limit. */
+  /** How long a client may neither read nor send while the proxy waits for it. 0 is no limit. */
   readonly idleTimeoutMs: number;
   /** From the head of a response to its end. 0 is no limit. */
   readonly responseTimeoutMs: number;
-  /** A client that takes a response more slowly than this, over `idleTimeoutMs`, is cut off. 0 is no limit. */
+  /** Minimum rate at which a client reads a response, averaged over `idleTimeoutMs`. Slower ones are broken off. 0 is no limit. */
   readonly minBytesPerSecond: number;
-  /** A client that sends the body of a request more slowly than this, over `idleTimeoutMs`, gets 408. 0 is no limit. */
+  /** Minimum rate at which a client sends a request body, averaged over `idleTimeoutMs`. Slower ones get 408. 0 is no limit. */
   readonly minUploadBytesPerSecond: number;
-  /** The most requests at a time on one connection of HTTP/2. */
+  /** Maximum number of concurrent requests on one HTTP/2 connection. */
   readonly streamsPerConnection: number;
 }
 
 /** Where a listener can be reached. */
 export interface ListenerAddress {
-  /** Empty, and the port 0, for a Unix socket. */
+  /** Empty for a Unix socket, whose port is 0. */
   readonly host: string;
   readonly port: number;
   /** Such as `https://127.0.0.1:8443`, or `unix:/run/rangeway.sock`. */
@@ -45,39 +45,39 @@ export interface ListenerAddress {
 /** An open listener. */
 export interface Listener {
   readonly address: ListenerAddress;
-  /** Speaks TLS with these from the next handshake on, and closes those before. Of a listener that speaks TLS. */
+  /** Uses these certificates from the next handshake on, and closes the previous ones. Without TLS it does nothing. */
   renew(certificates: Certificates): void;
   /**
-   * Leaves its socket to another listener, or to be closed, and its connections to themselves: each ends after what runs on
-   * it. One of HTTP/1 that has nothing to do is kept as long as ever, and takes one further request, so that none is lost that
-   * is on its way. Resolves when none is left.
+   * Gives up the socket, to another listener or to be closed, and lets each connection end after its running requests. An idle
+   * HTTP/1 connection keeps its usual timeout and takes one further request, so that a request in transit is not lost. Resolves
+   * when no connection is left.
    */
   retire(): Promise<void>;
   /**
-   * Closes its socket unless it has left it, closes the idle connections, lets running responses finish and cuts what is left
-   * after the grace. Resolves with the number of connections that were cut. A second call can shorten the grace, not lengthen
-   * it.
+   * Closes the socket unless the listener has retired, closes idle connections, lets running responses finish, and cuts the
+   * remaining connections after `graceMs`. Resolves with the number of busy connections that were cut. A second call can
+   * shorten the grace period, not lengthen it.
    */
   close(graceMs: number): Promise<{ readonly cut: number }>;
 }
 
-/** What a request says before its body. */
+/** A request without its body. */
 export type RequestHead = Pick<
   ProxyRequest,
   'method' | 'scheme' | 'authority' | 'target' | 'version' | 'fields' | 'peer' | 'receivedAt'
 >;
 
-/** The client's side of a tunnel that is asked for. */
+/** The client's side of a requested tunnel. */
 export interface TunnelClient {
-  /** The connection, given over: the tunnel writes its 101 and everything after it. */
+  /** The connection. From now on the tunnel owns it: it writes the 101 and everything after it. */
   readonly socket: Socket;
-  /** What the client has sent after its request. */
+  /** Bytes that the client has sent after its request. */
   readonly firstBytes: Buffer;
-  /** Answers with something else than a tunnel; the connection ends after it. */
+  /** Sends a response in place of a tunnel; the connection ends after it. */
   answer(response: ProxyResponse): void;
 }
 
-/** Turns a request for an upgrade into a tunnel to an origin. Never throws. */
+/** Turns an upgrade request into a tunnel to an origin. `open` never throws. */
 export interface Tunnel {
   open(request: RequestHead, client: TunnelClient): void;
 }

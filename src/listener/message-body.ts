@@ -1,27 +1,27 @@
-/** The body of a message that Node receives, as a stream to be pulled. */
+/** The body of a message that Node receives, as a pull stream with backpressure. */
 
 import type { Readable } from 'node:stream';
 import type { BodyStream } from '../http/message.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
 import type { Pacer } from './timeouts.ts';
 
-/** A message of HTTP/1, or a stream of HTTP/2. */
+/** An HTTP/1 message or an HTTP/2 stream of Node. */
 export interface Message extends Readable {
-  /** Whether all of it has come. Where it is not told, that is known from its end. */
+  /** Whether the whole message has been received. HTTP/2 streams lack it; their `end` event tells. */
   readonly complete?: boolean;
 }
 
-/** How a body is read. */
+/** Options of a message body. */
 export interface MessageBodyOptions {
-  /** What Content-Length says; undefined when it is not known beforehand. */
+  /** The value of Content-Length; undefined when the length is not known beforehand. */
   readonly sizeBytes: number | undefined;
-  /** What it is called when the body ends before it is whole. */
+  /** The error code of a body that ends before it is complete. */
   readonly brokenOff: ErrorCode;
-  /** Whether a message that has ended is whole; it is when this is absent. */
+  /** Returns whether an ended message is complete. When absent, every ended message is. */
   readonly isWhole?: (() => boolean) | undefined;
-  /** Called for each chunk that is taken from the message, with its length. */
+  /** Called with the length of each chunk that is read from the message. */
   readonly onChunk?: ((sizeBytes: number) => void) | undefined;
-  /** Called once, before the first byte is asked for. */
+  /** Called once, before the first byte is read. */
   readonly onStart?: (() => void) | undefined;
   /** Called once, when the body is closed before its end. */
   readonly onClose?: (() => void) | undefined;
@@ -33,8 +33,8 @@ interface Waiting {
 }
 
 /**
- * The message flows only while a reader waits, so that a slow reader holds the sender back. A body that breaks off, or is
- * closed while somebody reads it, makes its reader throw: it never looks whole.
+ * The message flows only while a reader waits, so that a slow reader slows the sender. When the body breaks off, or is closed
+ * during a read, the reader gets an error: the body never looks complete.
  */
 export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefined>, Pacer {
   readonly #message: Message;
@@ -56,22 +56,22 @@ export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     return this.#waiting !== undefined;
   }
 
-  /** Whether nobody has begun to read, or a reader has given up. */
+  /** Whether no reader has begun to read, or the reader has closed the body. */
   get isUnwanted(): boolean {
     return this.#isClosed || this.#state === 'unread';
   }
 
-  /** Bytes that have been read. */
+  /** Bytes that were read from the message. */
   get takenBytes(): number {
     return this.#takenBytes;
   }
 
-  /** Whether all of it was read. */
+  /** Whether the whole message was read. */
   get isEnded(): boolean {
     return this.#state === 'ended';
   }
 
-  /** Bytes that have yet to be received: none, a number, or Infinity when it is not known. */
+  /** Bytes that are still to be received; Infinity when the length is not known. */
   get missingBytes(): number {
     if (this.#message.complete === true) return 0;
     const { sizeBytes } = this.#options;
@@ -110,7 +110,7 @@ export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     this.#options.onClose?.();
   }
 
-  /** No more bytes will come, and some are missing. What has come before is read first. */
+  /** Makes the reader fail with this error, after the bytes that have been received before. */
   fail(error: ProxyError): void {
     if (this.#state === 'ended') return;
     this.#error ??= error;
@@ -118,7 +118,7 @@ export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     this.#waiting = undefined;
   }
 
-  /** Lets what is left of the message go by, so that the next one on its connection can be read. */
+  /** Reads and drops the rest of the message, so that the next message on the connection can be read. */
   discard(): void {
     this.#isClosed = true;
     this.#chunks.length = 0;
@@ -128,7 +128,7 @@ export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefi
   #start(): void {
     this.#state = 'reading';
     this.#options.onStart?.();
-    // Its end was told before anything listened for it: of an empty body, as soon as it came.
+    // The `end` event of an empty body comes with the message, before this body listens for it.
     if (this.#message.readableEnded) {
       this.#end();
       return;
@@ -139,7 +139,7 @@ export class MessageBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     }
     this.#message.on('data', (chunk: Uint8Array) => this.#take(chunk));
     this.#message.on('end', () => this.#end());
-    // An aborted message emits an error only where somebody listens for it, and is closed in any case.
+    // An aborted message emits `error` only if it has a listener, and `close` in any case.
     this.#message.on('close', () => this.#breakOff());
     this.#message.on('error', () => this.#breakOff());
   }

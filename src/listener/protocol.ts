@@ -1,4 +1,4 @@
-/** The seam between accepting connections and speaking a protocol on them. */
+/** The interface between accepting connections (`accept/`) and speaking a protocol on them (`http1/`, `http2/`). */
 
 import type { Socket } from 'node:net';
 import type { Handler, Peer } from '../http/message.ts';
@@ -6,44 +6,44 @@ import type { Emit } from '../telemetry/events.ts';
 import type { ListenerLimits, Tunnel } from './listener.ts';
 import type { After } from './timeouts.ts';
 
-/** What a protocol is spoken with. */
+/** Options of a protocol server. */
 export interface ProtocolOptions {
-  /** What clients speak; of the target URIs that they send in whole, only those of this scheme are served. */
+  /** The scheme of the connections. A target in absolute-form has to have this scheme. */
   readonly scheme: 'http' | 'https';
   readonly handler: Handler;
   readonly emit: Emit;
-  /** Tells the time in epoch milliseconds. */
+  /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
-  /** Calls back later; the machine's timers when absent. */
+  /** Timer function; `unreferencedTimers` when absent. */
   readonly after?: After | undefined;
   readonly limits: ListenerLimits;
-  /** Takes WebSocket upgrades. Without it they are answered like any request. */
+  /** Handles WebSocket upgrades. Without it they are answered like any other request. */
   readonly tunnel?: Tunnel | undefined;
 }
 
 /**
- * Speaks one protocol on the connections that it is given. A listener calls `retire` or `drain`, or one after the other, then
- * perhaps `cut`, and `close` at the end.
+ * Speaks one protocol on accepted connections. A listener calls `retire` or `drain`, or `retire` and then `drain`; then perhaps
+ * `cut`; and `close` at the end.
  */
 export interface ConnectionServer {
   /**
-   * Takes a connection over. It may be a `TLSSocket` whose handshake is over. Where its first bytes were looked at, they
-   * were put back (`unshift`) and it is paused. `peer` is the client, which is not always the one who has connected. The
-   * socket has a listener for errors already, and its `resetAndDestroy` works whatever kind of socket it is.
+   * Takes over a connection, which may be a `TLSSocket` after its handshake. A socket whose first bytes were inspected is
+   * paused, and the bytes were put back (`unshift`). `peer` is the client: behind the PROXY protocol not the connected peer.
+   * The socket already has an error listener, and its `resetAndDestroy` works for every kind of socket.
    */
   serve(socket: Socket, peer: Peer): void;
   /**
-   * From now on connections end after what runs on them, or after one further request where HTTP does not tell a client that
-   * its request was not taken. The same holds for connections that are given later.
+   * Ends connections after their running requests. HTTP/1 cannot tell a client that its request was not taken, so each HTTP/1
+   * connection takes one further request. Connections that are served later are treated the same.
    */
   retire(): void;
   /**
-   * From now on connections end: at once where they have nothing to do, after what runs on them otherwise. What has arrived
-   * but was not read yet counts as running. The same holds for connections that are given later.
+   * Ends connections: idle ones at once, others after their running requests. Bytes that have arrived but were not read yet
+   * count as a running request. Connections that are served later are treated the same.
    */
   drain(): void;
-  /** Ends at once all that is left. Returns how many connections had something to do. */
+  /** Ends all remaining connections at once. Returns how many of them were busy. */
   cut(): number;
-  /** Resolves when no connection is left, and gives back timers. Nothing is given to it after. */
+  /** Waits until no connection is left, then stops its timers. `serve` is not called afterwards. */
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /**
- * Turns the parsed head of a request into the request that a handler gets, or a refusal: target and authority (RFC 9112 §3.2),
- * Host, Expect, and the framing of the body (RFC 9112 §6). What two readers could read in two ways is refused.
+ * Turns a parsed request head into a request for a handler, or a refusal. Checks target and authority (RFC 9112 §3.2), Host,
+ * Expect, and the framing of the body (RFC 9112 §6). Input that two recipients could read differently is refused.
  */
 
 import { METHODS } from 'node:http';
@@ -12,12 +12,12 @@ import { allowedMethods } from '../semantics/method.ts';
 import type { ListenerLimits, RequestHead } from './listener.ts';
 import type { ParsedHead } from './request-head.ts';
 
-/** A request whose head was received, or why it goes no further. */
+/** A valid request head with its framing, or the error that refuses it. */
 export type Reception =
   | { readonly kind: 'received'; readonly head: RequestHead; readonly framing: RequestFraming }
   | { readonly kind: 'refused'; readonly error: ProxyError };
 
-/** What is known of a request besides the message. */
+/** Facts about a request that are not in its message. */
 export interface ReceptionContext {
   readonly scheme: 'http' | 'https';
   readonly peer: Peer;
@@ -27,20 +27,20 @@ export interface ReceptionContext {
 }
 
 /**
- * Known methods that no resource here may be asked with: they would have us tell what we were sent, credentials included
- * (RFC 9110 §9.3.8), and connect to wherever the client wants (§9.3.6).
+ * Known methods that are never served. TRACE would echo the request, credentials included (RFC 9110 §9.3.8). CONNECT would open
+ * a connection to any host that the client names (§9.3.6).
  */
 const forbiddenMethods: ReadonlySet<string> = new Set(['CONNECT', 'TRACE']);
 
-/** Methods that are known and that a request may have here. */
+/** The known methods that are served. */
 export const servedMethods: ReadonlySet<string> = new Set(METHODS.filter((name) => !forbiddenMethods.has(name)));
 
 /** Per field line: the colon, the space after it, CR and LF. */
 const lineOverheadBytes = 4;
 
 /**
- * Reads the head of a request and refuses what RFC 9112 §3 and §6 call invalid, or what is over a limit. The authority is
- * that of an absolute-form target, which also replaces the one in Host (§3.2.2), or else Host's.
+ * Validates the head of a request. Refuses what RFC 9112 §3 and §6 call invalid, and what exceeds a limit. The authority is that
+ * of an absolute-form target, which also replaces Host (§3.2.2); otherwise it is the value of Host.
  */
 export function receiveHead(parsed: ParsedHead, context: ReceptionContext): Reception {
   const { limits, scheme } = context;
@@ -68,14 +68,14 @@ export function receiveHead(parsed: ParsedHead, context: ReceptionContext): Rece
   return { kind: 'received', head, framing };
 }
 
-/** Why a method is not served: 405 for one that is known but allowed nowhere (RFC 9110 §15.5.6), else 501 (§15.6.2). */
+/** Returns the error for a method that is not served: 405 for CONNECT and TRACE (RFC 9110 §15.5.6), otherwise 501 (§15.6.2). */
 export function methodError(method: string): ProxyError {
   return forbiddenMethods.has(method)
     ? new ProxyError('method_not_allowed', { detail: method, fields: [['allow', allowedMethods]] })
     : new ProxyError('method_refused', { detail: method });
 }
 
-/** Node's alternating names and values as field lines. Its parser has taken the white space around the values off. */
+/** Converts Node's alternating names and values into field lines. Node's parser has already trimmed the values. */
 export function parseFields(rawHeaders: readonly string[]): Fields {
   const fields: Field[] = [];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
@@ -84,14 +84,14 @@ export function parseFields(rawHeaders: readonly string[]): Fields {
   return fields;
 }
 
-/** The size of a header section as limits count it, in bytes. */
+/** Returns the size of a header section in bytes, counted as in `ListenerLimits`. */
 export function fieldsSize(fields: Fields): number {
   let sizeBytes = 0;
   for (const [name, value] of fields) sizeBytes += name.length + value.length + lineOverheadBytes;
   return sizeBytes;
 }
 
-/** RFC 9112 §3.2: exactly one valid Host, which only a client of HTTP/1.0 may leave out. */
+/** RFC 9112 §3.2: exactly one valid Host; only an HTTP/1.0 client may omit it. */
 function hostFault(version: string, hosts: readonly string[]): string | undefined {
   const [host] = hosts;
   if (host === undefined) return version === '1.0' ? undefined : 'no Host';
@@ -100,8 +100,8 @@ function hostFault(version: string, hosts: readonly string[]): string | undefine
 }
 
 /**
- * RFC 9110 §10.1.1: there is one expectation, and HTTP/1.0 has none. What is nearly that one is refused too, for it is what
- * recipients disagree about: whether a body follows at once.
+ * Checks Expect (RFC 9110 §10.1.1): `100-continue` is the only expectation, and HTTP/1.0 has none. Variants of `100-continue`
+ * are refused too, because recipients could disagree on whether the body follows at once.
  */
 export function isExpectationMet(version: string, fields: Fields): boolean {
   const expectation = version === '1.0' ? undefined : fieldValue(fields, 'expect');
@@ -112,30 +112,30 @@ function withHost(fields: Fields, authority: string): Fields {
   return [['host', authority], ...fields.filter(([name]) => name !== 'host')];
 }
 
-/** A request that goes no further. */
+/** Makes the result for a refused request. */
 export function refused(code: ErrorCode, detail: string): Reception {
   return { kind: 'refused', error: new ProxyError(code, { detail }) };
 }
 
-/** A target in origin-form or `*`, with the authority if the target named one; or why it is none. */
+/** A target in origin-form or `*`, with the authority of an absolute-form target; or the reason for a refusal. */
 type TargetReading =
   | { readonly kind: 'target'; readonly target: string; readonly authority: string | undefined }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** RFC 3986 §3.3 and §3.4, but any visible character: some clients encode less than they should. */
+/** Path and query (RFC 3986 §3.3, §3.4), but with any visible character except `#`: some clients encode too few. */
 const originForm = /^\/[\x21\x22\x24-\x7e]*$/;
 const visible = /^[\x21-\x7e]+$/;
 const absoluteForm = /^(?<scheme>[a-z][a-z0-9+.-]*):\/\/(?<authority>[^/?]*)(?<rest>.*)$/i;
-/** A name without an encoded byte and without a port, as most are. */
+/** The common case: a name without percent-encoding and without a port. */
 const plainName = /^[\w.-]+$/;
-/** A host and its port, which is at most 65535. */
+/** A host and an optional port of at most 65535. */
 const hostAndPort =
   /^(?:\[(?:[0-9a-f:.]+|v[0-9a-f]+\.[\w.~!$&'()*+,;=:-]+)\]|(?:[\w.~!$&'()*+,;=-]|%[0-9a-f]{2})+)(?::(?:[0-9]{0,4}|[0-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?$/i;
 
 /**
- * Reads a request target in origin-form, in absolute-form of the given scheme, or in asterisk-form for OPTIONS. The target
- * URI of another scheme is not one of this connection's resources (RFC 9110 §7.4). A path that is missing from the
- * absolute-form becomes `/`, or `*` for OPTIONS (RFC 9112 §3.2.4).
+ * Parses a request target: origin-form, absolute-form with the given scheme, or asterisk-form for OPTIONS. Another scheme is
+ * refused, because a connection serves only the resources of its own scheme (RFC 9110 §7.4). An absent path in the absolute-form
+ * becomes `/`, or `*` for OPTIONS (RFC 9112 §3.2.4).
  */
 export function readTarget(method: string, text: string, scheme: 'http' | 'https'): TargetReading {
   if (originForm.test(text)) return { kind: 'target', target: text, authority: undefined };
@@ -147,22 +147,22 @@ export function readTarget(method: string, text: string, scheme: 'http' | 'https
       : refusedTarget('* is for OPTIONS only');
   }
   const parts = absoluteForm.exec(text)?.groups;
-  if (parts === undefined) return refusedTarget('the target is no path and no URI');
+  if (parts === undefined) return refusedTarget('the target is neither a path nor a URI');
   const { scheme: givenScheme = '', authority = '', rest = '' } = parts;
-  if (givenScheme.toLowerCase() !== scheme) return refusedTarget(`the target is no ${scheme} URI`);
+  if (givenScheme.toLowerCase() !== scheme) return refusedTarget(`the scheme of the target is not ${scheme}`);
   if (!isAuthority(authority)) return refusedTarget('the target has no valid authority');
   if (rest.startsWith('/')) return { kind: 'target', target: rest, authority };
   return { kind: 'target', target: rest === '' && method === 'OPTIONS' ? '*' : `/${rest}`, authority };
 }
 
 /**
- * Whether a text is a host and an optional port (RFC 9110 §7.2, RFC 3986 §3.2.2). An empty host is none that an http URI
- * may have (RFC 9110 §4.2.1), and user information is taken for an attack (§4.2.4).
+ * Checks that a text is a host with an optional port (RFC 9110 §7.2, RFC 3986 §3.2.2). Refuses an empty host, which an http URI
+ * cannot have (RFC 9110 §4.2.1), and user information, which is treated as an attack (§4.2.4).
  */
 export function isAuthority(text: string): boolean {
   if (plainName.test(text)) return true;
   if (!hostAndPort.test(text)) return false;
-  // IPvFuture has a grammar alone, which the expression above holds.
+  // `hostAndPort` has checked IPvFuture completely; IPv6 needs `isIPv6`.
   return !text.startsWith('[') || /^\[v/i.test(text) || isIPv6(text.slice(1, text.indexOf(']')));
 }
 
@@ -170,7 +170,7 @@ function refusedTarget(reason: string): TargetReading {
   return { kind: 'refused', reason };
 }
 
-/** A request's framing, or why it is ambiguous. */
+/** The framing of a request body, or the reason for a refusal. */
 export type RequestFraming =
   | { readonly kind: 'none' }
   | { readonly kind: 'length'; readonly sizeBytes: number }
@@ -180,25 +180,25 @@ export type RequestFraming =
 const codingName = 'transfer-encoding';
 const lengthName = 'content-length';
 
-/** Old gateways read `_` in a name, and any other sign, as they read `-`. */
+/** Some old gateways treat `_` and other punctuation in a field name as `-`. */
 const framingLike = /^(?:transfer[^a-z0-9-]encoding|content[^a-z0-9-]length)$/;
 
 const unframed: RequestFraming = { kind: 'none' };
 
 /**
- * RFC 9112 §6.1 and §6.3. Whatever two recipients could read in two ways is refusedFraming: Content-Length beside
- * Transfer-Encoding or sent twice, a length that is no plain number, any coding but `chunked`, and Transfer-Encoding
- * from a client of HTTP/1.0. So are fields whose names some recipients take for one of these.
+ * Reads the framing of a request body (RFC 9112 §6.1, §6.3). Refuses what two recipients could read differently: Content-Length
+ * together with Transfer-Encoding or repeated, a length that is not a plain number, any coding but `chunked`, Transfer-Encoding
+ * in HTTP/1.0, and field names that some recipients treat as one of these two.
  */
 export function readRequestFraming(version: string, fields: Fields): RequestFraming {
   const codings: string[] = [];
   const lengths: string[] = [];
   for (const [name, value] of fields) {
-    // Every request has fields; few have names that are as long as these two.
+    // Comparing lengths first skips almost all fields.
     if (name.length !== codingName.length && name.length !== lengthName.length) continue;
     if (name === codingName) codings.push(value);
     else if (name === lengthName) lengths.push(value);
-    else if (framingLike.test(name)) return refusedFraming(`${name} looks like a field of framing`);
+    else if (framingLike.test(name)) return refusedFraming(`${name} looks like a framing field`);
   }
   if (codings.length > 0) return readCodings(version, codings, lengths);
   return lengths.length > 0 ? readLengths(lengths) : unframed;
@@ -212,24 +212,24 @@ function readCodings(version: string, codings: readonly string[], lengths: reado
 }
 
 function readLengths([length = '', another]: readonly string[]): RequestFraming {
-  if (another !== undefined) return refusedFraming('Content-Length is there twice');
+  if (another !== undefined) return refusedFraming('more than one Content-Length');
   const sizeBytes = Number(length);
   const isNumber = /^[0-9]+$/.test(length) && Number.isSafeInteger(sizeBytes);
-  return isNumber ? { kind: 'length', sizeBytes } : refusedFraming('Content-Length is no number of bytes');
+  return isNumber ? { kind: 'length', sizeBytes } : refusedFraming('Content-Length is not a number of bytes');
 }
 
 function refusedFraming(reason: string): RequestFraming {
   return { kind: 'refused', reason };
 }
 
-/** What a request asks of its exchange. */
+/** The exchange of a request, as the request uses it. */
 export interface RequestOwner {
-  /** Made when it is first asked for: most requests are answered before anybody needs it. */
+  /** Created on first use: most requests are answered without it. */
   readonly signal: AbortSignal;
   sendInterim(interim: InterimResponse): void;
 }
 
-/** A class, because a getter in an object literal would give every request a hidden class of its own. */
+/** A received request. A class, because a getter in an object literal would give every request its own V8 hidden class. */
 export class ReceivedRequest implements ProxyRequest {
   readonly method: string;
   readonly scheme: 'http' | 'https';

@@ -1,49 +1,48 @@
 /**
- * The head of a request as a parser gives it: the whole (`ParsedHead`), or only what a hit is decided by (`PlainHead`). One
- * pass over the field lines notes those few fields; the others stay unsplit until something reads them.
+ * The head of a request as a parser returns it: with all its fields (`ParsedHead`), or only with the fields that a hit needs
+ * (`PlainHead`). One pass over the field lines finds those few fields; the other lines are split only when they are read.
  */
 
 import { type Fields, hasField, trimWhitespace } from '../http/fields.ts';
 import type { PlainHead } from '../http/message.ts';
 import type { ErrorCode } from '../http/proxy-error.ts';
 
-/** What the bytes of a head say, before anything of it is judged: see `receiveHead`. */
+/** A head that is syntactically valid and not validated further yet: see `receiveHead`. */
 export interface ParsedHead {
   readonly method: string;
   /** The request target as received. */
   readonly target: string;
   readonly version: '1.0' | '1.1';
-  /** The field lines in their order, names in lower case, values without white space around them (RFC 9112 §5). */
+  /** The field lines in order, with lower-case names and values without surrounding white space (RFC 9112 §5). */
   readonly fields: Fields;
 }
 
-/** What a parser makes of the bytes that have come. */
+/** The result of parsing the bytes received so far. */
 export type HeadReading =
-  /** A whole head of so many bytes, its empty line and any empty lines before it (RFC 9112 §2.2) included. */
+  /** A complete head. `sizeBytes` includes its empty line and any empty lines before it (RFC 9112 §2.2). */
   | { readonly kind: 'head'; readonly head: ParsedHead; readonly sizeBytes: number }
-  /** The same, of a head that a hit may answer. */
+  /** A complete head that a hit may answer. */
   | { readonly kind: 'plain'; readonly head: PlainHead; readonly sizeBytes: number }
-  /** No fault so far, and not all of it. */
+  /** An incomplete head, valid so far. */
   | { readonly kind: 'more' }
-  /** No head whatever follows. */
+  /** An invalid head, regardless of the bytes that follow. */
   | { readonly kind: 'fault'; readonly code: ErrorCode; readonly detail: string };
 
-/** A plain head with all its lines. */
+/** Converts a plain HTTP/1.1 head into a `ParsedHead` with all its field lines. */
 export function spellOut(head: PlainHead): ParsedHead {
   const { method, target } = head;
   return { method, target, version: '1.1', fields: head.readFields() };
 }
 
-/** The limits of a head, in bytes. */
+/** Limits of a head. Sizes in bytes. */
 export interface HeadLimits {
-  /** Of the target. */
   readonly targetBytes: number;
-  /** Of the header section, as `ListenerLimits` counts it. */
+  /** Size of the header section, counted as in `ListenerLimits`. */
   readonly fieldsBytes: number;
   readonly maxFieldCount: number;
 }
 
-/** Fields that a plain head may have and that are noted. */
+/** Fields that a plain head may have and whose values a hit needs. */
 const notedNames = [
   'host',
   'range',
@@ -58,7 +57,7 @@ const notedNames = [
 ];
 
 /**
- * Fields that a plain head does not have: they decide about more than a hit looks at (framing, loops, directives, other
+ * Fields that make a head not plain: they concern matters that a hit does not check (framing, loops, directives, other
  * conditions, other protocols).
  */
 const otherNames = [
@@ -74,12 +73,12 @@ const otherNames = [
   'transfer-encoding',
 ];
 
-/** Old gateways read any sign in a name as they read `-`. */
+/** Some old gateways treat any punctuation in a field name as `-`. */
 const framingLike = /^(?:transfer[^a-z0-9]encoding|content[^a-z0-9]length)$/;
 
 const longestName = 'if-unmodified-since'.length;
 
-/** By the length of a name and its first letter: whether it may be one of these. Most names are passed over by one look. */
+/** Set to 1 at the index of a name's length and first letter where a listed name has them. One look-up skips most names. */
 const looks = new Uint8Array((longestName + 1) * 32);
 for (const name of [...notedNames, ...otherNames]) looks[name.length * 32 + (name.charCodeAt(0) & 31)] = 1;
 
@@ -88,16 +87,16 @@ const space = 0x20;
 /** Per field line: the colon, the space after it, CR and LF. */
 const lineOverheadBytes = 4;
 
-/** What is counted against the limits of a head. */
+/** The limits that field lines are checked against. */
 interface PlainLimits {
   readonly fieldsBytes: number;
   readonly maxFieldCount: number;
 }
 
-/** A request line, or the pseudo-fields in its place. */
+/** A request line, or the HTTP/2 pseudo-fields in its place. */
 type PlainLine = Pick<PlainHead, 'method' | 'target' | 'version'>;
 
-/** A head while its lines are passed over. A class, because there is one for each request. */
+/** A plain head that is filled line by line. A class, because one is created per request. */
 class NotedHead implements PlainHead {
   readonly method: 'GET' | 'HEAD';
   readonly target: string;
@@ -121,28 +120,29 @@ class NotedHead implements PlainHead {
   }
 }
 
-/** Field lines as they came. */
+/** Field lines as received. */
 interface UnsplitFields {
   split(): Fields;
 }
 
-/** Field lines from `start` to `end` of a text of one character per byte. */
+/** Field lines in a text of one character per byte, from `start` to `end` (exclusive), the empty line included. */
 export interface UnsplitText extends UnsplitFields {
   readonly text: string;
   readonly start: number;
   readonly end: number;
 }
 
-/** Field lines as names, in lower case, and values in turn, from `start` on. */
+/** Field lines as alternating lower-case names and values, from the index `start` on. */
 export interface UnsplitList extends UnsplitFields {
   readonly list: readonly string[];
   readonly start: number;
-  /** That of the pseudo-field; empty where there is none. */
+  /** The value of `:authority`; empty when absent. */
   readonly authority: string;
 }
 
 /**
- * Reads the field lines of a text of which the grammar of HTTP/1.1 is known to hold. Undefined where the head is not plain, or may be too large as limits count it.
+ * Reads the field lines of a text that matches the grammar of HTTP/1.1. Returns undefined where the head is not plain, has no
+ * Host, or may exceed a limit.
  */
 export function readPlainText(line: PlainLine, unsplit: UnsplitText, limits: PlainLimits): PlainHead | undefined {
   const { text, start, end } = unsplit;
@@ -163,12 +163,12 @@ export function readPlainText(line: PlainLine, unsplit: UnsplitText, limits: Pla
     count += 1;
     at = lineEnd + 2;
   }
-  // Limits count a space behind each colon, which may not be there.
+  // Limits count one space after each colon, which the text may lack.
   const isSmall = count <= limits.maxFieldCount && end - start + count <= limits.fieldsBytes;
   return isSmall && head.authority !== '' ? head : undefined;
 }
 
-/** Reads the field lines of a list. Undefined as for `readPlainText`. */
+/** Reads the field lines of a list. Returns undefined as `readPlainText` does. */
 export function readPlainList(line: PlainLine, unsplit: UnsplitList, limits: PlainLimits): PlainHead | undefined {
   const { list, start } = unsplit;
   const head = new NotedHead(line, unsplit);
@@ -186,7 +186,7 @@ export function readPlainList(line: PlainLine, unsplit: UnsplitList, limits: Pla
   return isSmall && head.authority !== '' ? head : undefined;
 }
 
-/** Notes a line; false where the head is not plain. A line that stands twice is not. */
+/** Stores the value of a line. Returns false where the line makes the head not plain, as a repeated field does. */
 function note(head: NotedHead, name: string, value: string): boolean {
   switch (name) {
     case 'host':

@@ -1,6 +1,6 @@
 /**
- * Writes a response to a client, in either protocol, through a `ResponseOutlet`: head, body with backpressure, and the trailer
- * fields that may be sent (RFC 9110 §6.5).
+ * Writes a response to a client through a `ResponseOutlet`, in either protocol: the head, the body with backpressure, and the
+ * permitted trailer fields (RFC 9110 §6.5).
  */
 
 import { STATUS_CODES, validateHeaderName, validateHeaderValue } from 'node:http';
@@ -20,70 +20,70 @@ import {
 import { ProxyError, toProxyError } from '../http/proxy-error.ts';
 import type { Pace } from './timeouts.ts';
 
-/** The head of a response, before a protocol has given it its form. */
+/** The head of a response, independent of the protocol. */
 export interface ResponseHead {
   readonly status: number;
-  /** End-to-end fields, without those that frame. */
+  /** End-to-end fields. The outlet leaves out framing fields (`isFramingField`). */
   readonly fields: Fields;
-  /** What Content-Length says; undefined when it is not there. */
+  /** The value of Content-Length; undefined when the response has none. */
   readonly contentLength: number | undefined;
-  /** What comes after the head: nothing, all of it at once, or a stream whose length is `contentLength`. */
+  /** What follows the head: nothing, bytes in one call, a file, or a stream whose length is `contentLength`. */
   readonly content: 'none' | 'bytes' | 'file' | 'stream';
   /** Whether trailer fields may follow the content. */
   readonly mayTrail: boolean;
-  /** Whether the connection ends after the response. It may also end for reasons of its own. */
+  /** Whether the response requires that the connection ends after it. The connection may also end for other reasons. */
   readonly isLast: boolean;
-  /** Epoch milliseconds, for a response without Date (RFC 9110 §6.6.1). */
+  /** The time for Date in a response without one (RFC 9110 §6.6.1), in epoch milliseconds. */
   readonly now: number;
 }
 
-/** The side of an exchange that its response is written to. */
+/** The destination of a response: its exchange on an HTTP/1 or HTTP/2 connection. */
 export interface ResponseOutlet extends Mover {
   readonly method: string;
-  /** Whether the response is over: the client has all of it, or will not get more. */
+  /** Whether the response is over: completely sent, or broken off. */
   readonly isSettled: boolean;
-  /** Whether the client has yet to take something that was written. */
+  /** Whether some written bytes still wait for the client to take them. */
   readonly isBehind: boolean;
-  /** Bytes that the client has taken so far, with those of their framing; never fewer than before. */
+  /** Bytes taken so far; HTTP/1 counts all bytes of the connection. Never decreases. */
   readonly takenBytes: number;
   /**
-   * How many of the bytes that were written last have not left the process, at most: nothing reads the memory of those before
-   * them any more. Infinity where that is not known.
+   * Upper bound of the written bytes that have not left the process. The memory of all bytes before them is no longer read.
+   * Infinity where the number is not known.
    */
   readonly unsentBytes: number;
-  /** Writes the head. Throws where a protocol cannot write it, and has written nothing of it then. */
+  /** Writes the head. Throws where the protocol cannot write it; nothing has been written then. */
   writeHead(head: ResponseHead): void;
-  /** Sends the head, where it was held back to travel with content. */
+  /** Sends the head if it waits to be sent together with content. */
   flushHead(): void;
   /** Writes content. Returns whether more may be written at once. */
   write(chunk: Uint8Array): boolean;
-  /** Resolves when the client has taken enough for more to be written, or will take no more. */
+  /** Resolves when more may be written, or the response is over. */
   room(): Promise<void>;
   /**
-   * Writes the rest of the content, and then the trailer fields, where the client can have them. `giveBack` is called when all
-   * that was written has left the process: nothing reads its memory any more then. Not where the response breaks off.
+   * Writes the rest of the content, and the trailer fields where the client accepts them. `giveBack` is called when all written
+   * bytes have left the process and their memory is no longer read. It is not called when the response breaks off.
    */
   end(chunks: readonly Uint8Array[], trailers: Fields, giveBack?: () => void): void;
-  /** The response cannot become whole; the client must see that, once what was written is out as far as it goes. */
+  /** Breaks off the response, so that the client sees that it is incomplete. Bytes written before may still be sent. */
   breakOff(): void;
   /** Takes no further request on the connection. */
   finishConnection(): void;
-  /** Calls back once, at once if it is over already, with whether the client was sent all of the response. */
+  /** Calls back once, with whether the response was sent completely; immediately with false if the response is already over. */
   whenSettled(callback: (isWhole: boolean) => void): void;
 }
 
-/** What responses are written with. */
+/** The parts that write responses. */
 export interface ResponseContext {
   readonly handler: Handler;
-  /** Tells the time in epoch milliseconds. */
+  /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
-  /** Sees to it that clients take their responses. */
+  /** Breaks off responses that clients read too slowly. */
   readonly pace: Pace;
 }
 
 /**
- * After so many bytes of one response others get their turn: a client that takes them as fast as they come would keep the
- * event loop to itself, for a connection that has room says so before anything else happens.
+ * After this many bytes of one response, other connections get a turn of the event loop. Without it a fast client would occupy
+ * the loop, because a socket with room reports that before any other event. In bytes.
  */
 const bytesInTurn = 1024 * 1024;
 
@@ -95,7 +95,7 @@ interface Progress {
 type StreamedBody = Extract<Body, { kind: 'stream' }>;
 type FileBody = Extract<Body, { kind: 'file' }>;
 
-/** Has a request answered, and its response written. What a handler throws, against its promise, is answered too. */
+/** Calls the handler and writes its response. An error that a handler throws, though it must not, becomes an error response. */
 export function answer(outlet: ResponseOutlet, request: ProxyRequest, context: ResponseContext): void {
   const write = (response: ProxyResponse): void => respond(outlet, response, context);
   const fail = (thrown: unknown): void => write(errorResponse(toProxyError(thrown)));
@@ -109,8 +109,8 @@ export function answer(outlet: ResponseOutlet, request: ProxyRequest, context: R
 }
 
 /**
- * Writes a response and sees to its end: the stream is closed and `onDelivered` called exactly once, whatever happens. A
- * response that cannot be written as it is becomes a 500. Never throws.
+ * Writes a response. In every case the body stream is closed, and `onDelivered` is called exactly once. A response that cannot be
+ * written becomes a 500. Never throws.
  */
 export function respond(outlet: ResponseOutlet, response: ProxyResponse, { now, pace }: ResponseContext): void {
   const progress: Progress = { bytesSent: 0, error: undefined };
@@ -127,7 +127,7 @@ export function respond(outlet: ResponseOutlet, response: ProxyResponse, { now, 
   else writeFailure(outlet, progress.error, now());
 }
 
-/** Returns why the head could not be written. */
+/** Writes the head. Returns the error when it cannot be written. */
 function writeHead(outlet: ResponseOutlet, response: ProxyResponse, now: number): ProxyError | undefined {
   const fault = responseFault(response);
   if (fault !== undefined) return new ProxyError('internal', { detail: fault });
@@ -140,19 +140,19 @@ function writeHead(outlet: ResponseOutlet, response: ProxyResponse, now: number)
     outlet.writeHead({ status, fields, contentLength, content, mayTrail, isLast, now });
     return undefined;
   } catch (thrown) {
-    // Node refuses field values with characters that would split the response.
+    // For example a field value with a line break, which would split the response.
     return toProxyError(thrown);
   }
 }
 
 function responseFault({ status, body }: ProxyResponse): string | undefined {
-  if (!Number.isInteger(status) || status < 200 || status > 999) return `a final response with status ${status}`;
+  if (!Number.isInteger(status) || status < 200 || status > 999) return `the status ${status} is not a final one`;
   if (body.kind !== 'bytes') return undefined;
   const sizeBytes = body.chunks.reduce((sum, chunk) => sum + chunk.length, 0);
   return sizeBytes === body.sizeBytes ? undefined : `${sizeBytes} bytes of body where ${body.sizeBytes} were promised`;
 }
 
-/** RFC 9110 §8.6, RFC 9112 §6.3. HEAD says what GET would have, which a response without a body does not know. */
+/** The value of Content-Length (RFC 9110 §8.6, RFC 9112 §6.3). For HEAD it is that of GET, which a response without a body lacks. */
 function lengthField(method: string, { status, body }: ProxyResponse): number | undefined {
   if (status === 204 || status === 304) return undefined;
   if (status === 205) return 0;
@@ -160,7 +160,7 @@ function lengthField(method: string, { status, body }: ProxyResponse): number | 
   return body.sizeBytes;
 }
 
-/** HEAD, 204 and 304 end with their head (RFC 9112 §6.3); 205 has nothing to say either (RFC 9110 §15.3.6). */
+/** HEAD, 204 and 304 end with their head (RFC 9112 §6.3); 205 has no content either (RFC 9110 §15.3.6). */
 function hasContent(method: string, status: number): boolean {
   return method !== 'HEAD' && status !== 204 && status !== 205 && status !== 304;
 }
@@ -178,7 +178,7 @@ function writeBody(outlet: ResponseOutlet, { status, body }: ProxyResponse, prog
   }
 }
 
-/** Has the system send what the client takes at once, and then the rest as the client takes it. */
+/** Sends with sendfile as much as the socket takes at once, and the rest as a stream. */
 function sendFile(outlet: ResponseOutlet, { sizeBytes, bytes }: FileBody, progress: Progress): void {
   const movedBytes = outlet.move?.(bytes) ?? 0;
   progress.bytesSent = movedBytes;
@@ -195,7 +195,7 @@ function sendFile(outlet: ResponseOutlet, { sizeBytes, bytes }: FileBody, progre
   );
 }
 
-/** `hasMoved` tells that the socket was filled by what was moved just now. */
+/** Writes a stream with backpressure. `hasMoved`: sendfile has just filled the socket. */
 async function pump(outlet: ResponseOutlet, body: StreamedBody, progress: Progress, hasMoved = false): Promise<void> {
   const chunks = new Chunks(body.stream, hasMoved);
   const lent = new LentChunks(outlet, body.stream);
@@ -229,7 +229,7 @@ async function pump(outlet: ResponseOutlet, body: StreamedBody, progress: Progre
   }
 }
 
-/** Waits for content; the head does not wait long for it to travel with. */
+/** Waits for content. If it does not come within this turn of the event loop, the head is sent without it. */
 async function withoutHoldingHead<T>(outlet: ResponseOutlet, content: Promise<T>): Promise<T> {
   const flush = setImmediate(() => outlet.flushHead());
   try {
@@ -239,7 +239,7 @@ async function withoutHoldingHead<T>(outlet: ResponseOutlet, content: Promise<T>
   }
 }
 
-/** Chunks that were written, in their order, until they have left the process: their memory is used again then. */
+/** Written chunks of lent memory, in order. Each is given back to the body when it has left the process. */
 class LentChunks {
   readonly #outlet: ResponseOutlet;
   readonly #stream: BodyStream;
@@ -251,14 +251,14 @@ class LentChunks {
     this.#stream = stream;
   }
 
-  /** Notes a chunk; a number stands for bytes that were moved. */
+  /** Adds a chunk. A number is the length of moved bytes, which have no memory to give back. */
   add(chunk: Uint8Array | number): void {
     if (typeof chunk === 'number' || this.#stream.giveBack === undefined) return;
     this.#chunks.push(chunk);
     this.#sizeBytes += chunk.length;
   }
 
-  /** Gives back those that have left. */
+  /** Gives back the chunks that have left the process. */
   giveBackLeft(): void {
     if (this.#chunks.length > 0) this.#giveBackBefore(this.#outlet.unsentBytes);
   }
@@ -278,17 +278,17 @@ class LentChunks {
   }
 }
 
-/** The length of content; a number stands for bytes that were moved. */
+/** The length of a chunk. A number is the length of moved bytes. */
 function sizeOf(chunk: Uint8Array | number): number {
   return typeof chunk === 'number' ? chunk : chunk.length;
 }
 
-/** Writes content, unless it is what was moved, and so many bytes of it. Returns whether there can be more at once. */
+/** Writes a chunk; a number is the length of bytes that were already moved. Returns whether more may be written at once. */
 function isTaken(outlet: ResponseOutlet, chunk: Uint8Array | number): boolean {
   return typeof chunk === 'number' || chunk.length === 0 || outlet.write(chunk);
 }
 
-/** The client was promised a length: a body that gives another one must not look whole (RFC 9112 §8). */
+/** Throws when the body differs from the stated length: it must not look complete to the client (RFC 9112 §8). */
 function checkLength(bytes: number, { sizeBytes = bytes }: StreamedBody, which: 'more' | 'fewer'): void {
   if (which === 'more' ? bytes <= sizeBytes : bytes >= sizeBytes) return;
   throw new ProxyError('internal', { detail: `the body has ${which} bytes than the ${sizeBytes} that were promised` });
@@ -303,7 +303,7 @@ function writeFailure(outlet: ResponseOutlet, error: ProxyError, now: number): v
   outlet.end(content === 'bytes' && body.kind === 'bytes' ? body.chunks : [], []);
 }
 
-/** The client does not take its response in time. */
+/** Breaks off a response that the client reads too slowly. */
 function giveUp(outlet: ResponseOutlet, error: ProxyError, progress: Progress): void {
   progress.error ??= error;
   outlet.breakOff();
@@ -315,8 +315,8 @@ function deliveryOf({ bytesSent, error }: Progress, isWhole: boolean): Delivery 
 }
 
 /**
- * Fields that mean something only before the content (RFC 9110 §6.5.1): those that frame, route, authenticate, modify a
- * request, control its response, or tell how the content is to be read.
+ * Fields that must not be trailers (RFC 9110 §6.5.1): those for framing, routing, authentication, request modifiers, response
+ * control, and the content format.
  */
 const neverTrailing: ReadonlySet<string> = new Set(
   ['age', 'authorization', 'cache-control', 'connection', 'cookie', 'date', 'etag', 'expect', 'expires', 'host']
@@ -332,10 +332,10 @@ const neverTrailing: ReadonlySet<string> = new Set(
     .concat(['te', 'trailer', 'transfer-encoding', 'upgrade', 'vary', 'via', 'warning', 'www-authenticate']),
 );
 
-/** Digests of content can be known only at its end (RFC 9530 §2), and are the one thing to say of it there. */
+/** Name families that must not be trailers. Content-Digest may: a digest can be known only after the content (RFC 9530 §2). */
 const neverTrailingFamilies = /^(?:content-(?!digest$)|if-|accept-|access-control-|cache-|:)/;
 
-/** The trailer fields of a body that was read to its end, without those that must not trail or cannot be written. */
+/** Returns the trailer fields of a fully read body, without those that must not be trailers or cannot be written. */
 export function selectTrailers({ trailers }: BodyStream): Fields {
   const fields = trailers?.() ?? [];
   return fields.length === 0 ? fields : fields.filter(mayTrail);
@@ -352,7 +352,7 @@ function mayTrail([name, value]: Field): boolean {
   }
 }
 
-/** Fields that only a listener may write. A response that has them nevertheless must not frame itself twice. */
+/** Fields that only the listener writes. They are dropped from responses, which would be framed twice otherwise. */
 const framingFields: ReadonlySet<string> = new Set([
   'connection',
   'content-length',
@@ -364,24 +364,24 @@ const framingFields: ReadonlySet<string> = new Set([
   'upgrade',
 ]);
 
-/** Whether only a listener may write a field, on any protocol (RFC 9112 §6, RFC 9113 §8.2.2). */
+/** Checks whether only the listener may write a field, in any protocol (RFC 9112 §6, RFC 9113 §8.2.2). */
 export function isFramingField(name: string): boolean {
   return framingFields.has(name);
 }
 
-/** What Upgrade says of a response that must have it over HTTP/1.1: a 426 (RFC 9110 §15.5.22); undefined for any other. */
+/** Returns the value of Upgrade that a 426 must carry over HTTP/1.1 (RFC 9110 §15.5.22); undefined for any other status. */
 export function requiredUpgrade(status: number, fields: Fields): string | undefined {
   return status === 426 ? fieldValue(fields, 'upgrade') : undefined;
 }
 
-/** The reason phrase of a status, empty for one without. */
+/** Returns the reason phrase of a status; empty for an unknown status. */
 export function reasonPhrase(status: number): string {
   return STATUS_CODES[status] ?? '';
 }
 
-/** Fields as Node's client and its proxies take them: by wire name, with the lines of one name in a list. */
+/** Converts fields into the header object of Node's HTTP client: keyed by wire name, repeated lines as an array. */
 export function wireFields(fields: Fields): NodeJS.Dict<string | string[]> {
-  // Without a prototype, so that no name means anything to the object.
+  // No prototype, so that a name such as `__proto__` is an ordinary key.
   const headers: NodeJS.Dict<string | string[]> = Object.create(null);
   for (const [name, value] of fields) {
     const wireName = wireFieldName(name);

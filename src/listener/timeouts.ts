@@ -1,6 +1,6 @@
 /**
- * Limits how long clients may take: to send a request, to take a response, and at which rate. Connections are looked at in
- * rounds, so that no request costs a timer.
+ * Limits how long clients may take to send a request and to read a response, and their minimum rates. Connections are checked
+ * periodically, so that no request needs a timer of its own.
  */
 
 import type { Socket } from 'node:net';
@@ -8,48 +8,48 @@ import { ShortLivedSet } from '../http/collections.ts';
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
 import type { ListenerLimits } from './listener.ts';
 
-/** How often clients are looked at, in milliseconds. */
+/** Bounds of the period between two checks, in milliseconds. */
 const period = { least: 20, most: 5_000 };
 
-/** What is known of how a client takes its response, or sends its request. */
+/** The progress of a client that reads a response or sends a request body. */
 export interface Pacer {
-  /** Whether it has yet to take something that was written, or to send something that is waited for. */
+  /** Whether the proxy waits for the client: to take written bytes, or to send wanted bytes. */
   readonly isBehind: boolean;
-  /** Bytes that it has taken, or sent, so far. */
+  /** Bytes that the client has taken or sent so far. */
   readonly takenBytes: number;
 }
 
-/** Gives up on clients that take too long. */
+/** Ends responses and request bodies whose client is too slow. */
 export interface Pace {
-  /** Begins with a response, or with the body of a request. The function that it returns ends it. */
+  /** Watches a response or a request body. `giveUp` is called at most once. The returned function ends the watch. */
   watch(client: Pacer, giveUp: (error: ProxyError) => void): () => void;
 }
 
-/** The time, and what a pace is set with. */
+/** Options of a pace. */
 interface PaceOptions<Limits extends keyof ListenerLimits> {
   readonly limits: Pick<ListenerLimits, Limits>;
-  /** Tells the time in milliseconds. */
+  /** Returns the time in milliseconds. */
   readonly now: () => number;
   readonly after: After;
 }
 
-/** What is watched for; 0 sets no limit. */
+/** The limits of a pace; 0 sets no limit. */
 interface PaceRules {
   readonly timeoutMs: number;
   readonly bytesPerSecond: number;
-  /** The time over which the rate is an average. */
+  /** The time that the rate is averaged over. */
   readonly averageMs: number;
-  /** The code of the error that a client is given up with, and what it has done too slowly. */
+  /** The code of the error for `giveUp`, and the verb in its detail. */
   readonly code: ErrorCode;
   readonly verb: 'took' | 'sent';
 }
 
-/** One response under way. */
+/** One watched response or request body. */
 interface Watch {
   readonly client: Pacer;
   readonly startedAt: number;
   readonly giveUp: (error: ProxyError) => void;
-  /** Since when it has been behind each time that it was looked at, and how much it had taken then. */
+  /** The check since which the client has been behind at every check, and the bytes taken by then. */
   behindSince: number | undefined;
   takenBefore: number;
 }
@@ -58,9 +58,9 @@ const nothing = (): void => {};
 const unwatched: Pace = { watch: () => nothing };
 
 /**
- * Sets two limits: of the time from a response's head to its end, and of the bytes that a client takes per second, as an
- * average over `idleTimeoutMs`. A client that has taken everything waits for us, and the second limit is not for it.
- * Responses are looked at from time to time, so that those that are over at once cost next to nothing.
+ * Creates the pace of responses, with two limits: the time from the head of a response to its end, and a minimum rate at which
+ * the client reads, averaged over `idleTimeoutMs`. The rate does not apply to a client that has taken everything written so far.
+ * Responses are checked periodically, so that a short response costs almost nothing.
  */
 export function createPace({
   limits: { responseTimeoutMs, minBytesPerSecond, idleTimeoutMs },
@@ -72,8 +72,8 @@ export function createPace({
 }
 
 /**
- * Sets a limit of the bytes that a client sends of a body per second, as an average over `idleTimeoutMs`. A client that is not
- * waited for, because the origin is slower or there is no connection to it yet, is not asked for any.
+ * Creates the pace of request bodies: a minimum rate at which the client sends, averaged over `idleTimeoutMs`. The rate does not
+ * apply while the proxy does not wait for the client, because the origin is slower or not connected yet.
  */
 export function createUploadPace({
   limits: { minUploadBytesPerSecond, idleTimeoutMs },
@@ -147,29 +147,29 @@ class SteadyPace implements Pace {
   }
 }
 
-/** A client that is told how long its connection is kept may send a request at the last moment. */
+/** Added to the advertised keep-alive time, because a client may send a request at the last moment. In milliseconds. */
 const keepAliveExtraMs = 1_000;
 
-/** What a connection waits for: its first request, another one, the rest of a head or of a body, or none of that. */
+/** What a connection waits for: its first request, the next request, the rest of a head, the rest of a body, or none of these. */
 export type Waiting = 'first' | 'next' | 'head' | 'body' | 'nothing';
 
-/** A connection, as it is seen when it is looked at. */
+/** The state of a connection at one check. */
 export interface View {
   readonly waiting: Waiting;
-  /** How many requests have begun on it. */
+  /** Number of requests that have begun on the connection. */
   readonly requests: number;
-  /** Something that changes whenever the client sends or takes something. */
+  /** A number that changes whenever the client sends or takes bytes. */
   readonly progress: number;
-  /** Whether only the client can bring it forward. */
+  /** Whether only the client can make progress. */
   readonly isClientsTurn: boolean;
 }
 
-/** Which limit was passed: of the time for a request, or of the time in which nothing comes and nothing leaves. */
+/** The exceeded limit: the time for a request, or the time without any byte in either direction. */
 type Passed = 'request' | 'quiet' | undefined;
 
-/** Limits of time as numbers of looks; Infinity where there is none. */
+/** Time limits, as numbers of checks; Infinity for no limit. */
 export class Timeouts {
-  /** The time between two looks, in milliseconds. */
+  /** The time between two checks, in milliseconds. */
   readonly periodMs: number;
   readonly headLooks: number;
   readonly requestLooks: number;
@@ -178,7 +178,7 @@ export class Timeouts {
 
   constructor({ headersTimeoutMs, requestTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs }: ListenerLimits) {
     const requestLimits = [headersTimeoutMs, requestTimeoutMs].filter((limitMs) => limitMs > 0);
-    // A head takes no longer than its request.
+    // The limit of a request also limits its head.
     const headMs = requestTimeoutMs > 0 ? Math.min(...requestLimits) : headersTimeoutMs;
     const keptMs = keepAliveTimeoutMs > 0 ? keepAliveTimeoutMs + keepAliveExtraMs : idleTimeoutMs;
     const limits = [headMs, requestTimeoutMs, keptMs, idleTimeoutMs];
@@ -192,7 +192,7 @@ export class Timeouts {
   }
 }
 
-/** What earlier looks at one connection have seen. A time begins with the look that sees it first. */
+/** Checks one connection against the time limits. A time starts at the first check that sees it. */
 export class ConnectionWatch {
   readonly #timeouts: Timeouts;
   #requests = -1;
@@ -216,30 +216,30 @@ export class ConnectionWatch {
   }
 }
 
-/** Calls back once after a time in milliseconds; the function that it gives calls it off. */
+/** Calls back once after `delayMs`. The returned function cancels that. */
 export type After = (delayMs: number, callback: () => void) => () => void;
 
-/** The machine's timers, which keep no process alive. */
+/** Node's timers, unreferenced: they do not keep the process alive. */
 export const unreferencedTimers: After = (delayMs, callback) => {
   const timer = setTimeout(callback, delayMs).unref();
   return () => clearTimeout(timer);
 };
 
-/** Rounds that are made one after the other. */
+/** A periodic check. */
 export interface Rounds {
-  /** Begins them, unless they are being made. */
+  /** Starts the rounds unless they are running. */
   begin(): void;
-  /** No further one is made. */
+  /** Stops the rounds. */
   end(): void;
 }
 
-/** The period in which to look after limits of time: a quarter of the shortest, within these bounds. All in milliseconds. */
+/** Returns the period for checking time limits: a quarter of the shortest limit, within the bounds. All in milliseconds. */
 export function roundPeriod(limitsMs: readonly number[], { least, most }: { least: number; most: number }): number {
   const shortest = Math.min(...limitsMs.filter((limit) => limit > 0));
   return Math.min(most, Math.max(least, Math.ceil(shortest / 4)));
 }
 
-/** Rounds begin one period after the call of `begin`, and go on for as long as `look` returns true. */
+/** Creates rounds. The first check comes one period after `begin`; the rounds go on as long as `look` returns true. */
 export function createRounds(after: After, periodMs: number, look: () => boolean): Rounds {
   let callOff: (() => void) | undefined;
   const wait = (): void => {
@@ -260,24 +260,24 @@ export function createRounds(after: After, periodMs: number, look: () => boolean
   };
 }
 
-/** What a socket is made of, as far as it tells what is still on its way into the kernel. */
+/** The libuv handle of a socket, with the counts of bytes that the kernel has not taken yet. */
 interface Handle {
-  /** What it was given so far. */
+  /** Bytes that Node has passed to the handle. */
   readonly bytesWritten?: number;
-  /** What of that it still has. */
+  /** Bytes of these that the kernel has not taken yet. */
   readonly writeQueueSize?: number;
 }
 
-/** What was written to. */
+/** A connection that bytes were written to. */
 interface Written {
   readonly socket: Socket;
-  /** Bytes that the system has put into the socket by itself, which Node knows nothing of. */
+  /** Bytes that sendfile has put into the socket; Node does not count them. */
   readonly movedBytes?: number;
 }
 
 /**
- * Bytes that the kernel has taken of what was written. Node knows that for whole writes only, which may be of any size; its
- * own timeout of sockets asks the handle too. Without a handle, as after the end, all of it counts.
+ * Returns how many written bytes the kernel has taken. The handle tells; Node's own counts know only whole writes, of any size.
+ * Without a handle, as after the close, Node's counts have to do.
  */
 export function takenBytes({ socket, movedBytes = 0 }: Written): number {
   const handle = (socket as { readonly _handle?: Handle | null })._handle;

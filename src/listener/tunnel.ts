@@ -1,4 +1,4 @@
-/** WebSocket tunnels to origins (RFC 6455, RFC 9110 §7.8), on http-proxy-3. */
+/** Opens WebSocket tunnels to origins (RFC 6455, RFC 9110 §7.8), with http-proxy-3. */
 
 import { type ClientRequest, IncomingMessage } from 'node:http';
 import { isIP, type Socket } from 'node:net';
@@ -18,27 +18,27 @@ import { MessageBody } from './message-body.ts';
 import { parseFields } from './receive.ts';
 import { wireFields } from './respond.ts';
 
-/** Where a tunnel leads, and what the origin is asked with. */
+/** The origin of a tunnel, and the request that it gets. */
 export interface TunnelRoute {
-  /** The origin, such as `https://origin.example:8443` or `unix:/run/app.sock`. A path of a URL is not used. */
+  /** The origin, such as `https://origin.example:8443` or `unix:/run/app.sock`. The path of an http URL is ignored. */
   readonly url: string;
-  /** The target in origin-form, as the origin is to get it. */
+  /** The target in origin-form, as sent to the origin. */
   readonly target: string;
-  /** End-to-end fields only, our own (Via, X-Forwarded-For) among them. Host is the origin's where they have none. */
+  /** End-to-end fields, including Via and X-Forwarded-For. Without a Host among them, the origin's own authority is sent. */
   readonly fields: Fields;
-  /** How an https origin is verified, and what it is shown, in PEM. Node's defaults when absent. */
+  /** How an https origin is verified, and the client certificate; PEM. Node's defaults when absent. */
   readonly tls?: TunnelTls | undefined;
-  /** How long it may take to connect, and the origin to answer then; those of all tunnels when absent. */
+  /** Time limits to connect, and then for the origin's answer. `TunnelOptions` has the defaults. */
   readonly timeouts?: { readonly connectMs: number; readonly answerMs: number } | undefined;
-  /** How long nothing may come through the tunnel, either way, in milliseconds; no limit when 0 or absent. */
+  /** Maximum time without a byte in either direction, in milliseconds; no limit when 0 or absent. */
   readonly idleTimeoutMs?: number;
-  /** Told what came of asking this origin, and when it is over; absent where there is no other one. */
+  /** Gets the outcome of the request to this member, and its release. Absent where the route has a single origin. */
   readonly hold?: Pick<Hold, 'report' | 'release'> | undefined;
 }
 
-/** As much of TLS as is decided for each route. */
+/** The TLS options of a route. */
 interface TunnelTls {
-  /** The certificates to trust. */
+  /** The trusted CA certificates. */
   readonly ca?: string | undefined;
   readonly rejectUnauthorized?: boolean | undefined;
   /** The client certificate and its key. */
@@ -46,43 +46,43 @@ interface TunnelTls {
   readonly key?: string | undefined;
 }
 
-/** What was decided about a request for a tunnel. */
+/** The decision about a tunnel request. */
 export interface TunnelAdmission {
-  /** Where it leads. Throws, or rejects with, `ProxyError`; called once. */
+  /** Returns the route. Throws, or rejects with, `ProxyError`. Called once. */
   route(): TunnelRoute | Promise<TunnelRoute>;
-  /** A response in place of a tunnel, as the client is to get it. */
+  /** Adapts a response in place of a tunnel for the client. */
   present(response: ProxyResponse): ProxyResponse;
-  /** It is over, tunnel or not. */
+  /** Called once when the request is over, with or without a tunnel. */
   leave(delivery: Delivery): void;
 }
 
-/** What a tunnel is made with. */
+/** Options of the tunnels of a listener. */
 export interface TunnelOptions {
-  /** Decides what becomes of a request. */
+  /** Decides about a tunnel request. */
   readonly admit: (request: RequestHead) => TunnelAdmission;
   readonly emit: Emit;
-  /** Tells the time in epoch milliseconds. */
+  /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
-  /** How long the connection to an origin may take, where its route does not say. */
+  /** Time limit to connect to an origin, where its route sets none. */
   readonly connectTimeoutMs: number;
-  /** How long the origin may then take to answer. */
+  /** Time limit for the origin's answer once connected, where its route sets none. */
   readonly answerTimeoutMs: number;
 }
 
-/** Fields that frame a message, which a handshake has not. */
+/** Framing fields to remove: a handshake has no content. */
 const framingFields: ReadonlySet<string> = new Set(['content-length']);
 
-/** How long bytes that a closed side has left may take to be written to the other. */
+/** How long writing the remaining bytes to the origin may stall after the client's connection has closed, in milliseconds. */
 const flushTimeoutMs = 2_000;
 
 /**
- * Tunnels begin with the origin's 101 (RFC 9110 §7.8, RFC 6455 §4). Any other answer of the origin is relayed, and an
- * origin that does not answer becomes a 502 or 504.
+ * Creates the opener of tunnels. A tunnel begins with the origin's 101 (RFC 9110 §7.8, RFC 6455 §4). Any other response of the
+ * origin is relayed. Without a response from the origin, the client gets 502 or 504.
  */
 export function createTunnel(options: TunnelOptions): Tunnel {
   const attempts = new WeakMap<IncomingMessage, Attempt>();
   const proxy = createProxyServer({ toProxy: true, prependPath: false, connectTimeout: options.connectTimeoutMs });
-  // What ends a tunnel also comes to the callback of its attempt; without a listener it would be thrown.
+  // Each attempt handles its errors in its own callback. Without this listener Node would throw them.
   proxy.on('error', () => {});
   proxy.on('proxyReqWs', (outgoing, handshake) => attempts.get(handshake)?.prepare(outgoing));
   return {
@@ -95,7 +95,7 @@ export function createTunnel(options: TunnelOptions): Tunnel {
   };
 }
 
-/** What http-proxy-3 takes for the client's request. Its fields are those that it looks for; none of them is sent. */
+/** Creates the stand-in for the client's request that http-proxy-3 needs. It checks these fields; none of them is sent. */
 function createHandshake(request: RequestHead, socket: Socket): IncomingMessage {
   const handshake = new IncomingMessage(socket);
   handshake.method = request.method;
@@ -105,7 +105,7 @@ function createHandshake(request: RequestHead, socket: Socket): IncomingMessage 
   return handshake;
 }
 
-/** One request for a tunnel, from the client's handshake to the end of both connections. */
+/** One tunnel request, from the client's handshake to the end of both connections. */
 class Attempt {
   readonly #request: RequestHead;
   readonly #client: TunnelClient;
@@ -136,7 +136,7 @@ class Attempt {
       if (socket.destroyed) throw new ProxyError('client_gone');
       const originOptions = { ...selectOrigin(route), connectTimeout: this.#connectTimeoutMs };
       proxy.ws(handshake, socket, firstBytes, originOptions, (error) => this.#fail(error));
-      // http-proxy-3 would relay another answer without backpressure and without regard to its framing.
+      // http-proxy-3 would relay a response other than 101 without backpressure and without checking its framing.
       this.#outgoing?.removeAllListeners('response');
       this.#outgoing?.once('response', (answer) => this.#relay(answer));
     } catch (thrown) {
@@ -144,7 +144,7 @@ class Attempt {
     }
   }
 
-  /** Makes the request to the origin ours to the last field, before it is sent. */
+  /** Replaces all fields and the target of the outgoing request, before it is sent. */
   prepare(outgoing: ClientRequest): void {
     const { target, fields, url } = this.#route;
     this.#outgoing = outgoing;
@@ -166,7 +166,7 @@ class Attempt {
     });
   }
 
-  /** From now on the origin may take so long, however it fills the time. */
+  /** Starts the time limit for the origin's answer. Bytes from the origin do not extend it. */
   #await(outgoing: ClientRequest): void {
     const timeoutMs = this.#route.timeouts?.answerMs ?? this.#options.answerTimeoutMs;
     this.#deadline = setTimeout(() => outgoing.destroy(new ProxyError('origin_timeout')), timeoutMs);
@@ -181,7 +181,7 @@ class Attempt {
     return /^(https|wss):/i.test(this.#route.url);
   }
 
-  /** Runs before http-proxy-3 writes the 101 with the answer's fields and connects the two sockets. */
+  /** Runs before http-proxy-3 writes the 101 with the fields of `answer` and connects the two sockets. */
   #open(answer: IncomingMessage, originSocket: Socket): void {
     this.#stage = 'open';
     this.#origin = originSocket;
@@ -191,7 +191,7 @@ class Attempt {
     this.#route.hold?.report('well', 'it opened a tunnel');
     const { socket } = this.#client;
     answer.headers = withUpgrade(endToEndFields(answer));
-    // All that comes and leaves passes the client's socket.
+    // A timeout on the client's socket covers both directions.
     const { idleTimeoutMs = 0 } = this.#route;
     socket.setTimeout(idleTimeoutMs, () => {
       this.#error ??= new ProxyError('tunnel_idle', { detail: `nothing came for ${idleTimeoutMs} ms` });
@@ -220,7 +220,7 @@ class Attempt {
     this.#answer({ status, fields: endToEndFields(answer), body: { kind: 'stream', sizeBytes, stream } });
   }
 
-  /** Called for whatever ends the origin's side with an error, before the answer and after it. */
+  /** Handles an error of the origin's side, before or after its answer. */
   #fail(thrown: Error): void {
     const error = this.#nameError(thrown);
     if (isOriginFault(error)) this.#route.hold?.report('failed', error.code);
@@ -270,16 +270,16 @@ class Attempt {
   }
 }
 
-/** Whom http-proxy-3 connects to. It looks for a socket and for certificates in the target, even where that is a URL. */
+/** Returns the connect options for http-proxy-3, which reads `socketPath`, `cert` and `key` from the target, even from a URL. */
 function selectOrigin({ url, tls = {} }: TunnelRoute): ServerOptions {
-  // A text that is no URL would be taken for a path of some other host.
+  // Parsed here, because http-proxy-3 would treat an invalid URL as a path on another host.
   const place = new URL(url);
   const socketPath = socketPathOf(place);
   if (socketPath !== undefined) {
     return { target: Object.assign(new URL(`http://${hostOfOrigin(place)}`), { socketPath }) };
   }
   const { ca, cert, key, rejectUnauthorized = true } = tls;
-  // Node would ask for the certificate of the name in Host, which may be the client's name for the origin.
+  // By default Node sends the name in Host as SNI, which may be the client's name for the origin.
   const name = place.hostname.replace(/^\[|\]$/g, '');
   const ssl = { servername: isIP(name) === 0 ? name : '' };
   const target = Object.assign(place, { cert, key });
@@ -290,14 +290,14 @@ function endToEndFields(answer: IncomingMessage): Fields {
   return withoutFields(withoutConnectionFields(parseFields(answer.rawHeaders)), framingFields);
 }
 
-/** The fields of a handshake, in either direction, with those of its connection. */
+/** Adds Connection and Upgrade to the fields of a handshake, in either direction. */
 function withUpgrade(fields: Fields): NodeJS.Dict<string | string[]> {
   return wireFields([...fields, ['connection', 'Upgrade'], ['upgrade', 'websocket']]);
 }
 
 /**
- * Destroys a socket whose client ends its side, until the function is called: nothing tells the end of a socket that is not
- * read. What the client has sent stays where it is, and behind it no end is seen.
+ * Destroys the socket when the client ends its side, until the returned function is called. A socket that is not read emits no
+ * `end`, so this reads while the buffer is empty. Bytes that the client has sent stay buffered; an end after them is not seen.
  */
 function watchForEnd(socket: Socket): () => void {
   const look = () => {

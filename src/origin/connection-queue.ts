@@ -1,39 +1,39 @@
-/** Requests that wait for a connection: clients take turns, and none has more than its share of the connections. */
+/** Queues requests that wait for a connection: clients take turns, and no client holds more than its share of the connections. */
 
 import type { Errand } from './origin.ts';
 
-/** How many requests run at a time. */
+/** The maximum numbers of running requests. */
 export interface QueueRules {
   /** Of all clients together. */
   readonly connections: number;
-  /** Of one client; read each time a request may begin. */
+  /** Of one client; called each time that a request may begin. */
   readonly perClient: () => number;
 }
 
-/** One request's place. */
+/** The place of one request in the queue. */
 export interface Turn {
-  /** Calls back once when there is a connection for it, in this call if there is one now; not after `leave`. */
+  /** Calls `send` once, when there is a connection for the request: within this call if one is free. Not after `leave`. */
   begin(send: () => void): void;
-  /** It is over, or not wanted any more. A second call does nothing. */
+  /** Called when the request is over or no longer wanted. A second call does nothing. */
   leave(): void;
 }
 
-/** A client; undefined stands for requests that no client has caused, which have no share to keep to. */
+/** A client; undefined stands for requests that no client has caused. These have no maximum share. */
 type Client = string | undefined;
 
 /**
- * Stands before a pool that would keep every request until its turn: one that was given up would still cost a connection then,
- * and keep others waiting.
+ * Queues requests in front of a pool. The pool itself would keep every request until its turn: a request that was given up would
+ * still take a connection then, and delay others.
  *
- * A client holds at most its share of the connections, even while others are idle: what it holds it may hold for long, and a
- * client that comes later must find one. Clients that wait for a connection get one in turn, each the oldest of its requests.
- * A request that several clients want waits in the line of each of them, so that no client waits for another one's share.
+ * A client holds at most its share of the connections, even while others are idle: it may hold them for long, and a later client
+ * must find one. Waiting clients take turns; at each turn the oldest request of the client gets a connection. A request that several
+ * clients want waits in the line of each of them, so that no client waits for the share of another.
  */
 export class ConnectionQueue {
   readonly #rules: QueueRules;
-  /** The requests of each client that waits. The client that comes next is the first one. */
+  /** The waiting requests of each client. The first client has the next turn. */
   readonly #lines = new Map<Client, Set<Place>>();
-  /** How many connections each client holds. */
+  /** The number of connections that each client holds. */
   readonly #held = new Map<Client, number>();
   #busy = 0;
 
@@ -41,12 +41,12 @@ export class ConnectionQueue {
     this.#rules = rules;
   }
 
-  /** Takes a place in the queue. Its connection counts as held by the client of the errand, or by the one whose turn came first. */
+  /** Takes a place in the queue. The holder of its connection is the errand's client, or another that wants it and had an earlier turn. */
   join(errand?: Errand): Turn {
     return new Place(this, errand);
   }
 
-  /** Takes a connection for a client where one is free and no request waits; tells whether it did. */
+  /** Takes a connection for a client where one is free and no request waits; returns whether it did. */
   takeFree(client: Client): boolean {
     if (this.#lines.size > 0 || this.#busy >= this.#rules.connections) return false;
     if (client !== undefined && this.#heldBy(client) >= this.#rules.perClient()) return false;
@@ -59,7 +59,7 @@ export class ConnectionQueue {
     this.#held.set(client, this.#heldBy(client) + 1);
   }
 
-  /** Lets a place have its turn when it comes. */
+  /** Adds a place to the line of a client. */
   admit(place: Place, client: Client): void {
     const line = this.#lines.get(client);
     if (line === undefined) this.#lines.set(client, new Set([place]));
@@ -67,7 +67,7 @@ export class ConnectionQueue {
     this.proceed();
   }
 
-  /** Gives up a place among those that wait. */
+  /** Removes a place from the lines of clients. */
   withdraw(place: Place, clients: Iterable<Client>): void {
     for (const client of clients) {
       const line = this.#lines.get(client);
@@ -75,24 +75,24 @@ export class ConnectionQueue {
     }
   }
 
-  /** Gives back a connection. */
+  /** Returns a connection to the pool. */
   release(client: Client): void {
     this.#busy -= 1;
     const left = this.#heldBy(client) - 1;
     if (left > 0) this.#held.set(client, left);
     else this.#held.delete(client);
-    // The pool learns of the connection in the course of this turn.
+    // The pool learns later in this tick that the connection is free.
     if (this.#lines.size > 0) queueMicrotask(() => this.proceed());
   }
 
-  /** Begins what may begin now. */
+  /** Begins the requests that may begin now. */
   proceed(): void {
     while (this.#busy < this.#rules.connections) {
       const client = this.#next();
       if (client === none) return;
       const line = this.#lines.get(client) as Set<Place>;
       const [place] = line as Iterable<Place>;
-      // It goes behind the other clients.
+      // The client goes behind the others.
       this.#lines.delete(client);
       this.#lines.set(client, line);
       this.#hold(client);
@@ -100,7 +100,7 @@ export class ConnectionQueue {
     }
   }
 
-  /** The first client that waits and has not its share yet. */
+  /** The first waiting client that holds less than its share. */
   #next(): Client | typeof none {
     if (this.#lines.size === 0) return none;
     const share = this.#rules.perClient();
@@ -122,7 +122,7 @@ class Place implements Turn {
   readonly #errand: Errand | undefined;
   #state: 'new' | 'waiting' | 'busy' | 'over' = 'new';
   #send: (() => void) | undefined;
-  /** In whose lines it waits. */
+  /** The clients in whose lines the place waits. */
   #clients: Set<Client> | undefined;
   /** The client that holds the connection. */
   #holder: Client;
@@ -151,7 +151,7 @@ class Place implements Turn {
     for (const client of wanters?.() ?? []) this.#want(client);
   }
 
-  /** There is a connection for it. */
+  /** Called when there is a connection for the request; `client` holds it. */
   go(client: Client): void {
     this.#state = 'busy';
     this.#stopWaiting();

@@ -1,7 +1,6 @@
 /**
- * One exchange with an origin: takes the callbacks of the connection, and gives the response and its body as promises. Reads from
- * the head how the end of the body is known (RFC 9112 §6.3), keeps the trailer fields that may be kept, and holds received bytes
- * until the reader pulls them.
+ * One exchange with an origin: turns the callbacks of a connection into a promise of the response, and a body to iterate. Reads the
+ * framing from the head (RFC 9112 §6.3), drops trailer fields that must not be passed on, and buffers bytes until they are read.
  */
 
 import { type Field, type Fields, fieldLines, trimWhitespace } from '../http/fields.ts';
@@ -12,27 +11,27 @@ import type { Framing, OriginRequest, OriginResponse } from './origin.ts';
 import { originError, type Stage } from './origin-error.ts';
 import { TlsTruncation } from './tls-closure.ts';
 
-/** Steers the connection that an exchange has got. */
+/** Controls the connection of an exchange. */
 export interface Control extends Flow {
-  /** The field lines of the head that has arrived, names and values in turn. */
+  /** The field lines of the received head: names and values in turn. */
   readonly rawHeaders?: unknown;
-  /** Those of the trailer section, once the body has ended. */
+  /** The field lines of the trailer section, once the body has ended. */
   readonly rawTrailers?: unknown;
 }
 
-/** What carries an exchange. */
+/** The kind of connection that carries an exchange. */
 interface Carrier {
   readonly isTls: boolean;
   /** As Via writes it (RFC 9110 §7.6.3). */
   readonly version: '1.1' | '2';
 }
 
-/** An origin that sends more interim responses than this for one request never means to answer it. */
+/** The maximum number of interim responses to one request: an origin that sends more does not intend to answer. */
 const maxInterims = 32;
 
 /**
- * The callbacks have the names and the order that undici's dispatch gives them: a start, heads (interim ones first), data,
- * and an end or an error. The promise settles with the final head; afterwards the body tells what becomes of the rest.
+ * One exchange. The callbacks have the names and the order of undici's dispatch: a start, heads (interim ones first), data, and an
+ * end or an error. The promise settles with the final head. Later failures are thrown by the body.
  */
 export class OriginExchange {
   /** Resolves with the final head, or rejects with a `ProxyError`. */
@@ -50,7 +49,7 @@ export class OriginExchange {
   /** Why the exchange has failed. */
   #error: ProxyError | undefined;
 
-  /** `onOver` is called when nothing of it is under way any more; perhaps more than once, and at once for an aborted request. */
+  /** `onOver` is called when the exchange is over; perhaps more than once, and within the constructor for an aborted request. */
   constructor(request: OriginRequest, carrier: Carrier, onOver: () => void = () => {}) {
     this.#request = request;
     this.#carrier = carrier;
@@ -61,14 +60,14 @@ export class OriginExchange {
     if (request.signal.aborted) this.#onAbort();
   }
 
-  /** A connection is there and the request is about to be written to it. */
+  /** Called when there is a connection, before the request is written to it. */
   onRequestStart(control: Control): void {
     this.#control = control;
     this.#stage = 'waiting';
     if (this.#error !== undefined) control.abort(this.#error);
   }
 
-  /** A head has arrived, interim or final. */
+  /** Called with each head, interim or final. */
   onResponseStart(control: Control, status: number): void {
     const fields = fieldsOf(control.rawHeaders);
     if (status >= 200) this.#start(status, fields);
@@ -85,7 +84,7 @@ export class OriginExchange {
   }
 
   onResponseError(_control: Control | null, error: unknown): void {
-    // Any other framing tells by itself what is missing.
+    // With any other framing, the framing shows whether bytes are missing.
     const isEnd = error instanceof TlsTruncation && this.#framing === 'close';
     const detail = 'no close_notify (RFC 9112 §9.8); origin.closeDelimited "relay" passes such responses on';
     if (isEnd) this.#fail(new ProxyError('origin_tls_truncated', { cause: error, detail }));
@@ -94,10 +93,10 @@ export class OriginExchange {
 
   #inform(status: number, fields: Fields): void {
     this.#interims++;
-    // No upgrade was asked for, and a status below 100 has no class (RFC 9110 §15).
+    // No upgrade was requested, and a status below 100 has no class (RFC 9110 §15).
     if (status < 100 || status === 101) this.#abort(illFramed(`status ${status}`));
     else if (this.#interims > maxInterims) this.#abort(illFramed(`more than ${maxInterims} interim responses`));
-    // A 100 says that a body may be sent, which was not asked (RFC 9110 §15.2.1).
+    // A 100 is dropped: it answers Expect (RFC 9110 §15.2.1), which was not sent.
     else if (status > 100) this.#request.onInterim?.({ status, fields });
   }
 
@@ -115,7 +114,7 @@ export class OriginExchange {
         resume: () => this.#control?.resume(),
         abort: (reason) => this.#abort(reason),
       });
-      // The parser does not tell the minor version: an HTTP/1.0 origin is written down as 1.1 too.
+      // The parser does not report the minor version, so HTTP/1.0 is noted as 1.1.
       this.#settle.resolve({ status, fields, version, framing, sizeBytes, body: this.#body });
     }
   }
@@ -141,7 +140,7 @@ export class OriginExchange {
   }
 }
 
-/** A reason that is already a `ProxyError` is kept: whoever gave up a fill says why. Any other abort is a client that left. */
+/** Returns the reason of an abort where it is a `ProxyError`, as of a fill that was given up; any other abort is `client_gone`. */
 export function goneError(signal: AbortSignal): ProxyError {
   const reason: unknown = signal.reason;
   return reason instanceof ProxyError ? reason : new ProxyError('client_gone', { cause: reason });
@@ -152,8 +151,8 @@ function illFramed(detail: string): ProxyError {
 }
 
 /**
- * Raw names and values in turn, as bytes. Decoding as latin1 keeps each byte (RFC 9110 §5.5, obs-text); the parser leaves the
- * white space behind a value, which is no part of it (RFC 9112 §5.1).
+ * Decodes raw names and values in turn. Decoding as latin1 keeps each byte (RFC 9110 §5.5, obs-text). The parser leaves white space
+ * after a value, which is not part of it (RFC 9112 §5.1).
  */
 function fieldsOf(rawHeaders: unknown): Fields {
   const fields: Field[] = [];
@@ -168,21 +167,21 @@ function latin1(bytes: unknown): string {
   return Buffer.isBuffer(bytes) ? bytes.toString('latin1') : String(bytes);
 }
 
-/** Holds back and ends the transfer that a body comes from. */
+/** Pauses, resumes and ends the transfer of a body. */
 export interface Flow {
   pause(): void;
   resume(): void;
-  /** Ends the transfer, which then fails with this error. */
+  /** Ends the transfer, which fails with this error. */
   abort(reason: ProxyError): void;
 }
 
-/** What may be kept unread before the connection is held back; it flows again below half of it. */
+/** The unread bytes of a body at which its connection is paused; at half of them it resumes. */
 const bufferedBytes = 128 * 1024;
 
-/** What a chunk costs beside its bytes, so that an origin that sends tiny ones cannot fill the memory with them. */
+/** The bytes that a chunk counts for beside its content, so that an origin cannot fill the memory with tiny chunks. */
 const chunkBytes = 256;
 
-/** A rest of at most so many bytes is read and dropped, because a new connection costs more than that. */
+/** A rest of at most so many bytes is received and dropped, because a new connection costs more. */
 const drainedBytes = 16 * 1024;
 
 interface Waiting {
@@ -191,16 +190,15 @@ interface Waiting {
 }
 
 /**
- * A queue of chunks with backpressure. The connection calls `push`, then `end` or `fail`; the reader iterates once.
- * What was received before a failure is read first, then the failure is thrown. A body that its reader has closed before
- * its end throws `client_gone` to whoever goes on reading it.
+ * A queue of chunks with backpressure. The connection calls `push`, then `end` or `fail`; the reader iterates once. Bytes received
+ * before a failure are read first, then the failure is thrown. Reading on after `close` before the end throws `client_gone`.
  */
 export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undefined> {
   readonly #flow: Flow;
   readonly #chunks: Uint8Array[] = [];
-  /** What `#chunks` cost. */
+  /** The bytes of `#chunks`, and `chunkBytes` for each. */
   #unreadBytes = 0;
-  /** Bytes that the framing still promises; NaN when it promises no number. */
+  /** Bytes that the framing still promises; NaN where it states no number. */
   #missingBytes: number;
   #state: 'flowing' | 'paused' | 'ended' = 'flowing';
   #error: ProxyError | undefined;
@@ -208,7 +206,7 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
   #isTaken = false;
   #isClosed = false;
   #trailers: Fields = [];
-  /** Those that came behind the last byte; none before it was read. */
+  /** Returns the trailer fields; empty until `end` has been called. */
   readonly trailers = (): Fields => this.#trailers;
 
   constructor(sizeBytes: number | undefined, flow: Flow) {
@@ -216,7 +214,7 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
     this.#flow = flow;
   }
 
-  /** Takes a chunk over from the connection. */
+  /** Takes over a chunk from the connection. */
   push(chunk: Uint8Array): void {
     this.#missingBytes -= chunk.length;
     if (this.#isClosed) return;
@@ -233,7 +231,7 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
     }
   }
 
-  /** The last byte was pushed; these fields came behind it. Where the framing promises more, the body is short. */
+  /** Called after the last chunk, with the trailer fields. Where the framing promises more, the body fails (`origin_body_short`). */
   end(trailers: Fields = []): void {
     if (this.#missingBytes > 0) {
       this.fail(new ProxyError('origin_body_short'));
@@ -245,7 +243,7 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
     this.#waiting = undefined;
   }
 
-  /** No more bytes will be pushed, and some are missing. */
+  /** Called when no more bytes will be pushed, and some are missing. */
   fail(error: ProxyError): void {
     this.#state = 'ended';
     this.#error ??= error;
@@ -253,7 +251,7 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
     this.#waiting = undefined;
   }
 
-  /** Throws `internal` when it is called again: the bytes are there once. */
+  /** Throws `internal` when it is called again: the bytes can be read once. */
   [Symbol.asyncIterator](): AsyncIterator<Uint8Array, undefined> {
     if (this.#isTaken) throw new ProxyError('internal', { detail: 'the body of a response was read twice' });
     this.#isTaken = true;
@@ -286,7 +284,7 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
     return Promise.resolve({ done: true, value: undefined });
   }
 
-  /** Drops what is unread, and the connection with it unless only a little is missing. */
+  /** Drops the unread bytes, and the connection too unless only a few bytes are missing (`drainedBytes`). */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -301,7 +299,7 @@ export class ReceivedBody implements BodyStream, AsyncIterator<Uint8Array, undef
     else this.#flow.abort(gone);
   }
 
-  /** A transfer that has ended is left alone: its connection may already carry another response. */
+  /** Leaves a transfer alone that has ended: its connection may already carry another response. */
   #letFlow(): void {
     if (this.#state !== 'paused' || this.#unreadBytes > bufferedBytes / 2) return;
     this.#state = 'flowing';
@@ -315,11 +313,11 @@ type FramingReading =
   | { readonly kind: 'ill_framed'; readonly reason: string };
 
 /**
- * RFC 9112 §6.3, for a client that sends no TE: `chunked` is then the only transfer coding it can undo (§6.1). Stricter than
- * §6.3 where a response has Content-Length beside Transfer-Encoding or twice: either is a sign of response splitting.
- * A response to HEAD, a 204 and a 304 have no body, whatever their fields say of one; `sizeBytes` is undefined for them.
+ * Returns the framing of a response by RFC 9112 §6.3, for a client that sends no TE: `chunked` is then the only transfer coding that
+ * it can undo (§6.1). Stricter than §6.3 about Content-Length beside Transfer-Encoding, or twice: either is a sign of response
+ * splitting. A response to HEAD, a 204 and a 304 have no body, whatever their fields state; `sizeBytes` is undefined for them.
  *
- * In HTTP/2 END_STREAM ends a body as surely as a last chunk does, and Transfer-Encoding has no place (RFC 9113 §8.1, §8.2.2).
+ * In HTTP/2 END_STREAM ends a body as reliably as a last chunk, and Transfer-Encoding is not allowed (RFC 9113 §8.1, §8.2.2).
  */
 export function readFraming(method: string, status: number, fields: Fields, version: '1.1' | '2'): FramingReading {
   const codings = fieldLines(fields, 'transfer-encoding');
@@ -337,7 +335,7 @@ export function readFraming(method: string, status: number, fields: Fields, vers
   return framed(version === '2' ? 'chunked' : 'close', undefined);
 }
 
-/** Bytes that cannot be counted exactly are refused rather than rounded. */
+/** A length that cannot be counted exactly is refused, not rounded. */
 function parseLength(lines: readonly string[]): number | undefined {
   const [line] = lines;
   if (lines.length !== 1 || line === undefined || !/^\d+$/.test(line)) return undefined;
@@ -354,8 +352,8 @@ function illFramedReading(reason: string): FramingReading {
 }
 
 /**
- * What a trailer section must not say (RFC 9110 §6.5.1), because it is needed before: for framing, for routing, for
- * authentication, to control caches and the response, or to read its content.
+ * Fields that a trailer section must not have (RFC 9110 §6.5.1), because they are needed before the content: for framing, routing
+ * and authentication, to control caches and the response, or to read the content.
  */
 const headOnly: ReadonlySet<string> = new Set([
   'age',

@@ -1,6 +1,6 @@
 /**
- * An origin whose exchanges emit an event when they begin and when they are over, and are traced. An exchange is over with the
- * end of its body, or when the body is given up.
+ * Observes an origin: its exchanges are traced, and emit an event when they begin and when they are over. An exchange is over when
+ * its body has ended or was closed.
  */
 
 import type { Fields } from '../http/fields.ts';
@@ -9,7 +9,7 @@ import type { BegunEvent, Emit } from '../telemetry/events.ts';
 import { WatchedBody } from './group/resend.ts';
 import type { Origin, OriginRequest, OriginResponse } from './origin.ts';
 
-/** What came of an exchange. */
+/** The outcome of an exchange. */
 export interface ExchangeEnd {
   /** Undefined where no response came. */
   readonly status: number | undefined;
@@ -17,26 +17,27 @@ export interface ExchangeEnd {
   readonly error: ProxyError | undefined;
 }
 
-/** Follows one exchange. Does not throw. */
+/** The trace of one exchange. Does not throw. */
 export interface ExchangeTrace {
-  /** The fields that the request is to be sent with: they carry the trace. */
+  /** The fields to send the request with: they carry the trace. */
   readonly fields: Fields;
-  /** Runs something as a part of the trace. */
+  /** Runs an action as a part of the trace. */
   run<Result>(action: () => Result): Result;
   end(end: ExchangeEnd): void;
 }
 
-/** Follows exchanges. Undefined where it cannot follow one. */
+/** Traces exchanges. */
 export interface ExchangeTracer {
+  /** Undefined where an exchange cannot be traced. */
   begin(request: OriginRequest, origin: URL): ExchangeTrace | undefined;
 }
 
-/** What an origin is observed with. */
+/** The options of an observed origin. */
 export interface ObservedOriginOptions {
   readonly route: string;
   readonly url: URL;
   readonly emit: Emit;
-  /** Milliseconds that never go back. */
+  /** Monotonic, in milliseconds. */
   readonly now: () => number;
   /** Undefined where nothing is traced. */
   readonly tracer?: ExchangeTracer | undefined;
@@ -44,7 +45,7 @@ export interface ObservedOriginOptions {
 
 const begun: BegunEvent = { kind: 'begun', what: 'exchange' };
 
-/** Wraps an origin. An exchange is over with the end of its body, or when that is given up. */
+/** Wraps an origin to observe its exchanges. */
 export function createObservedOrigin(origin: Origin, options: ObservedOriginOptions): Origin {
   const { url, emit, tracer } = options;
   const name = url.protocol === 'unix:' ? `unix:${url.pathname}` : url.origin;

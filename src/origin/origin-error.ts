@@ -1,13 +1,13 @@
-/** What a failed exchange is called: the errors of sockets, TLS and the HTTP parser as `ProxyError`. */
+/** Names the failure of an exchange: converts errors of sockets, TLS and the HTTP parser to `ProxyError`. */
 
 import { type ErrorCode, ProxyError } from '../http/proxy-error.ts';
 
-/** How far an exchange had come: it had no connection yet, waited for the final head, or read the body. */
+/** The stage of an exchange: it has no connection yet, waits for the final head, or reads the body. */
 export type Stage = 'connecting' | 'waiting' | 'reading';
 
-/** A failure of an exchange with an origin that knows whether the origin can have acted on the request. */
+/** A failure of an exchange that states whether the origin can have acted on the request. */
 export class OriginError extends ProxyError {
-  /** Whether it is sure that the origin has not acted on the request (RFC 9110 §9.2.2, RFC 9113 §8.7). */
+  /** Whether it is certain that the origin has not acted on the request (RFC 9110 §9.2.2, RFC 9113 §8.7). */
   readonly isUnsent: boolean;
 
   constructor(code: ErrorCode, options: { detail?: string; cause?: unknown; isUnsent: boolean }) {
@@ -16,10 +16,10 @@ export class OriginError extends ProxyError {
   }
 }
 
-/** The name of the HTTP parser's errors; their codes are not always there. */
+/** The name of the HTTP parser's errors, of which some have no code. */
 const parserError = 'HTTPParserError';
 
-/** Codes that mean the same at every stage. */
+/** Codes with one meaning at every stage. */
 const codes: ReadonlyMap<string, ErrorCode> = new Map<string, ErrorCode>([
   ['ENOTFOUND', 'origin_unresolved'],
   ['UND_ERR_CONNECT_TIMEOUT', 'origin_connect_timeout'],
@@ -30,7 +30,7 @@ const codes: ReadonlyMap<string, ErrorCode> = new Map<string, ErrorCode>([
   ['UND_ERR_INVALID_ARG', 'malformed_request'],
 ]);
 
-/** Names an error that ended an exchange with an origin. `isTls` says whether the connection is to be encrypted. */
+/** Returns the error that ended an exchange as a `ProxyError`. `isTls` says whether the connection uses TLS. */
 export function originError(thrown: unknown, stage: Stage, isTls: boolean): ProxyError {
   if (thrown instanceof ProxyError) return thrown;
   const error = firstError(thrown);
@@ -40,24 +40,24 @@ export function originError(thrown: unknown, stage: Stage, isTls: boolean): Prox
   return new OriginError(code, { cause: thrown, detail, isUnsent: stage === 'connecting' });
 }
 
-/** What the parser does not say in words that an operator understands. */
+/** Explanations for operators, where the parser's own message explains too little. */
 const lineFaults: ReadonlyMap<ErrorCode, string> = new Map<ErrorCode, string>([
   ['origin_bare_lf', 'the response header ends lines with a bare LF (RFC 9112 §2.2)'],
   ['origin_folded_field', 'the response header has a folded line (obs-fold, RFC 9112 §5.2)'],
 ]);
 
-/** What an operator can do about a certificate that is not trusted. It is for the log: clients never see the detail. */
+/** Advice about a certificate that is not trusted. It is for the log: clients never see the detail. */
 const certificateAdvice =
-  '; trust the authority that signed it with "origin.caFile", or take any certificate with "origin.insecureTls" (--insecure-tls)';
+  '; set "origin.caFile" to trust the authority that signed it, or "origin.insecureTls" (--insecure-tls) to accept any certificate';
 
 interface SystemError extends Error {
   readonly code?: string;
   readonly syscall?: string;
-  /** What the parser could not read. */
+  /** The bytes at which the parser failed. */
   readonly data?: unknown;
 }
 
-/** A name with several addresses fails with one error per address; the first one speaks for all. */
+/** The first of several errors: a name with several addresses fails with one error per address. */
 function firstError(thrown: unknown): SystemError {
   const error = thrown instanceof AggregateError ? (thrown.errors[0] as unknown) : thrown;
   return error instanceof Error ? error : new Error(String(error));
@@ -77,7 +77,7 @@ function errorCode(error: SystemError, stage: Stage, isTls: boolean): ErrorCode 
 }
 
 function connectingCode({ code, syscall }: SystemError, isTls: boolean): ErrorCode {
-  // It is this process, or this machine, that has no descriptor left.
+  // No fault of the origin: this process, or this machine, has no descriptor left.
   if (code === 'EMFILE' || code === 'ENFILE') return 'out_of_descriptors';
   if (syscall === 'getaddrinfo') return 'origin_unresolved';
   if (code === 'ETIMEDOUT') return 'origin_connect_timeout';
@@ -87,7 +87,7 @@ function connectingCode({ code, syscall }: SystemError, isTls: boolean): ErrorCo
   return isCertificateFault(code) ? 'origin_certificate_refused' : 'origin_tls_failed';
 }
 
-/** OpenSSL's reasons not to trust a certificate have names of their own; all other errors begin with E. */
+/** The codes of untrusted certificates are OpenSSL's; the codes of all other errors begin with `E`. */
 function isCertificateFault(code: string): boolean {
   return code === 'ERR_TLS_CERT_ALTNAME_INVALID' || !/^E(?:[A-Z]+$|RR_)/.test(code);
 }
@@ -95,7 +95,7 @@ function isCertificateFault(code: string): boolean {
 function waitingCode(error: SystemError): ErrorCode {
   const { name, code, message } = error;
   if (name === parserError) return headCode(error);
-  // A parser that fails in the head may have read a Content-Length: that makes it no short body yet.
+  // A parser that fails in the head may have read a Content-Length; the fault is in the head, not a short body.
   if (code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return 'origin_ill_framed';
   if (code === 'UND_ERR_SOCKET') return /^bad (response|upgrade)$/.test(message) ? 'origin_ill_framed' : 'origin_reset';
   // With TLS 1.3 an origin refuses a client after the handshake.
@@ -103,23 +103,23 @@ function waitingCode(error: SystemError): ErrorCode {
   return brokenConnectionCode(code);
 }
 
-/** Names what the parser has against a head. */
+/** Names the fault that the parser found in a head. */
 function headCode({ message, data }: SystemError): ErrorCode {
   if (message.includes('Missing expected CR')) return 'origin_bare_lf';
   if (message.includes('Unexpected whitespace after header value')) return 'origin_folded_field';
-  // A value that begins in the next line fails at its first character, which is none that values must not have.
+  // A value that begins on the next line fails at its first character, although values may contain that character.
   const failedAt = String(data).charCodeAt(0);
   const isFolded = message.includes('Invalid header value char') && failedAt > 0x20 && failedAt !== 0x7f;
   return isFolded ? 'origin_folded_field' : 'origin_ill_framed';
 }
 
-/** Whether the parser has failed at a status line that ends with LF alone. */
+/** Checks whether the parser failed at a status line that ends with LF alone. */
 export function isBareStatusLine(error: unknown): boolean {
   return error instanceof Error && error.name === parserError && error.message.includes('CR after response line');
 }
 
 function readingCode({ name, code, message }: SystemError): ErrorCode {
-  // The connection was closed in order, but too early: three ways to say so.
+  // Three forms of one fault: the connection was closed in order, but too early.
   if (code === 'UND_ERR_SOCKET' || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') return 'origin_body_short';
   if (name === parserError) return message.includes('Invalid EOF state') ? 'origin_body_short' : 'origin_ill_framed';
   return code?.startsWith('ERR_SSL_') ? 'origin_reset' : brokenConnectionCode(code);

@@ -1,20 +1,20 @@
 /**
- * What an origin is: something that answers a request, over whatever protocol. Read this file first. Also what the URL of an
- * origin says of its host, path and Unix socket, and an origin whose requests get fields that the operator configured.
+ * The interface of an origin: it answers requests, over whatever protocol. Also reads the host, path and Unix socket from the URL
+ * of an origin, and adds the operator's fields to requests. Read this file first, then `exchange.ts` and `undici-origin.ts`.
  */
 
 import type { Fields } from '../http/fields.ts';
 import type { BodyStream, InterimResponse } from '../http/message.ts';
 
-/** For whom something is fetched, for those who limit what a client may cost: one for each transfer, however often it is taken up again. */
+/** The clients of a transfer, for the limits per client. One object for each transfer, however often it is resumed. */
 export interface Errand {
-  /** The client that it is charged to: the one that has begun it, or one that wants it too and whose turn for a connection came first. */
+  /** The client that is charged: the one that began the transfer. */
   client: string;
-  /** The clients that want what comes next; undefined where that can only be the one who has asked. */
+  /** Returns the clients that want the next bytes; undefined where only `client` can. */
   wanters: (() => readonly string[]) | undefined;
-  /** The clients that wait for the head of the response; absent where that can only be the one who has asked. */
+  /** Returns the clients that wait for the head of the response; absent where only `client` can. */
   askers?: (() => readonly string[]) | undefined;
-  /** Told of each client that comes to want it too. Set by the queue for connections, for as long as the request waits there. */
+  /** Called with each further client that wants the transfer. Set by the connection queue while the request waits there. */
   onWanted?: ((client: string) => void) | undefined;
 }
 
@@ -29,11 +29,11 @@ export interface OriginRequest {
   /** Ends the exchange, body included. */
   readonly signal: AbortSignal;
   readonly onInterim?: ((interim: InterimResponse) => void) | undefined;
-  /** Absent where nobody is to answer for it. */
+  /** Absent where no client is charged. */
   readonly errand?: Errand | undefined;
-  /** Whether it was sent before, and is sent again because nothing of use came. */
+  /** Whether the request was sent before, and is sent again because no usable response came. */
   readonly isResent?: boolean;
-  /** What told the trace of the request that it is due to, where it is not sent for that one alone. */
+  /** The fields with the trace of the request that caused this one, where this one is not sent for that request alone. */
   readonly causedBy?: Fields | undefined;
 }
 
@@ -43,15 +43,15 @@ export interface OriginRequest {
  */
 export type Framing = 'length' | 'chunked' | 'close' | 'none';
 
-/** The head of a response, and its body to be read. Iterating the body throws `ProxyError` when it breaks off. */
+/** The head of a response, and its unread body. Iterating the body throws `ProxyError` when it breaks off. */
 export interface OriginResponse {
   readonly status: number;
-  /** All fields as received, those of the connection included. */
+  /** All fields as received, hop-by-hop fields included. */
   readonly fields: Fields;
   /** The protocol version as Via writes it. */
   readonly version: string;
   readonly framing: Framing;
-  /** The body's length where the framing tells it. */
+  /** The length of the body; undefined where the framing does not state it. */
   readonly sizeBytes: number | undefined;
   readonly body: BodyStream;
 }
@@ -66,33 +66,33 @@ export interface Origin {
 /** An origin that has connections of its own. */
 export interface ConnectedOrigin extends Origin {
   /**
-   * Keeps no connection any more that nothing runs on. What runs goes on; what is sent later is, too, over connections that
-   * end with it.
+   * Closes all idle connections, and others when they become idle. Requests under way go on. Later requests are still sent, over
+   * connections that close soon after.
    */
   retire(): void;
 }
 
 const unixProtocol = 'unix:';
 
-/** The Host of an origin at a Unix socket, which has no name of its own. */
+/** The Host of an origin at a Unix socket, which has no host name. */
 const unixHost = 'localhost';
 
-/** The path of the Unix socket that a URL such as `unix:/run/app.sock` names; undefined for other URLs. */
+/** Returns the path of the Unix socket in a URL such as `unix:/run/app.sock`; undefined for other URLs. */
 export function socketPathOf(url: URL): string | undefined {
   return url.protocol === unixProtocol ? url.pathname : undefined;
 }
 
-/** The origin's own authority, as its Host field names it (RFC 9110 §7.2). */
+/** Returns the origin's own authority, as in Host (RFC 9110 §7.2). */
 export function hostOfOrigin(url: URL): string {
   return url.protocol === unixProtocol ? unixHost : url.host;
 }
 
-/** The path that is put before every path, without a slash at its end; empty for a Unix socket. */
+/** Returns the prefix of all paths at an origin, without a slash at its end; empty for a Unix socket. */
 export function basePathOf(url: URL): string {
   return url.protocol === unixProtocol ? '' : url.pathname.replace(/\/$/, '');
 }
 
-/** Adds fields to every request: what the operator sets, secrets among it. The caller has taken out what they replace. */
+/** Wraps an origin: every request gets the operator's fields, which may be secret. The caller has removed the fields that they replace. */
 export function createOriginWithFields(origin: Origin, fields: Fields): Origin {
   if (fields.length === 0) return origin;
   return {

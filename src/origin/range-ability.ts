@@ -1,47 +1,47 @@
-/** What an origin is known to support: whether it can be asked for parts. */
+/** Learns whether an origin supports range requests, so whether parts may be requested from it. */
 
-/** What the operator says of an origin's ranges: to be found out, never to be asked for, or there for sure. */
+/** The operator's statement about an origin's ranges: find out, never request them, or always supported. */
 export type RangeMode = 'auto' | 'never' | 'always';
 
-/** What is known now, and what teaches it. */
+/** What is known about an origin's ranges, and the observations that change it. */
 export interface RangeAbility {
-  /** Whether a part may be asked for where nothing has come yet: the whole, if that is what comes, is of use then. */
+  /** Whether a part may be requested while there are no bytes yet: if the whole arrives instead, it is of use. */
   readonly mayAsk: boolean;
-  /** Whether a part may be asked for where the whole would be of no use, because it is coming or there already. */
+  /** Whether a part may be requested where the whole would be of no use, because it is being transferred or stored already. */
   readonly mayAskMore: boolean;
   /**
-   * Whether the end of a representation is asked for as the client did, and no more: parts may come, and it is not known
-   * that they can be combined with others.
+   * Whether the client's suffix range is passed on as it is: parts may arrive, and it is not known whether they can be combined
+   * with others.
    */
   readonly mayAskTail: boolean;
-  /** Whether parts are known to come, so that what is not fetched now can be had later by itself. */
+  /** Whether the origin is known to send parts, so that bytes that are not fetched now can be fetched alone later. */
   readonly isKnown: boolean;
-  /** Whether it was found lying about ranges, less than `forgetAfterMs` ago: what its parts brought before is to be compared. */
+  /** Whether the origin sent a wrong part less than `forgetAfterMs` ago: the bytes of its earlier parts must be compared. */
   readonly isDistrusted: boolean;
-  /** What is known of it, for people: `no` also where it is not asked for parts, or not for more of them. */
+  /** The knowledge in one word, for people; `no` also while no parts are requested, or no further ones. */
   readonly known: 'unknown' | 'yes' | 'no';
-  /** A part came as it was asked for. */
+  /** Notes a part that matched its request. */
   noteParts(): void;
-  /** The whole came where a part was asked for. One such resource tells nothing of an origin that gives parts of others. */
+  /** Notes the whole in place of a requested part. One such resource says nothing about an origin that sends parts of others. */
   noteWhole(): void;
-  /** A part came that cannot be combined with others. As `noteWhole`, but such a part is of no use at all. */
+  /** Notes a part that cannot be combined with others. As `noteWhole`, but such a part is of no use at all. */
   noteUnnamed(): void;
-  /** What came was no answer to what was asked; the reason is for the log, once. */
+  /** Notes a response that did not match its request. The reason is logged once. */
   distrust(reason: string): void;
 }
 
-/** What an ability is created with. */
+/** The options of a range ability. */
 export interface RangeAbilityOptions {
   readonly mode: RangeMode;
   /** Epoch milliseconds. */
   readonly now: () => number;
-  /** How long an origin that gave no parts is not asked for any, in milliseconds. */
+  /** How long no parts are requested from an origin that sent none, in milliseconds. */
   readonly forgetAfterMs: number;
-  /** Told the first time that the origin is distrusted, and again when it was trusted in between. */
+  /** Called when the origin becomes distrusted: again only if it was trusted in between. */
   readonly onDistrust: (reason: string) => void;
 }
 
-/** Learns from what comes. An origin that has none now may get them later: it is asked again after a while. */
+/** Creates an ability that learns from responses. An origin without ranges may support them later, so it is tried again. */
 export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: RangeAbilityOptions): RangeAbility {
   let notBeforeAt = Number.NEGATIVE_INFINITY;
   let notMoreBeforeAt = Number.NEGATIVE_INFINITY;
@@ -75,7 +75,7 @@ export function createRangeAbility({ mode, now, forgetAfterMs, onDistrust }: Ran
       return now() < notMoreBeforeAt ? 'no' : 'unknown';
     },
     noteParts() {
-      // The answer to a question that was asked before an origin was distrusted does not rehabilitate it.
+      // A response to a request from before the distrust does not restore trust.
       if (now() < notBeforeAt) return;
       isKnown = mode !== 'never';
       isDistrusted = false;

@@ -1,9 +1,9 @@
-/** Whether TLS with an origin was closed in order (RFC 9112 §9.8): only then is a body whole that ends with its connection. */
+/** Checks that an origin closed TLS in order (RFC 9112 §9.8): only then is a body complete that ends with its connection. */
 
 import type { TLSSocket } from 'node:tls';
 import { getSystemErrorName } from 'node:util';
 
-/** What Node has below a TLS socket: undocumented, so each part may be absent. */
+/** Node's handles below a TLS socket. They are undocumented, so each may be absent. */
 interface Handles {
   readonly _handle?: {
     readonly reading?: boolean;
@@ -11,9 +11,9 @@ interface Handles {
   } | null;
 }
 
-/** TLS was closed by the end of its connection, which anybody on the way can bring about. */
+/** TLS ended with its connection, without close_notify. Anyone on the network path can cause this. */
 export class TlsTruncation extends Error {
-  /** undici's code for a connection that the other side has closed: what waits is then sent over another one. */
+  /** undici's code for a connection that the other side has closed: waiting requests are then sent over another one. */
   readonly code = 'UND_ERR_SOCKET';
 
   constructor() {
@@ -22,12 +22,12 @@ export class TlsTruncation extends Error {
 }
 
 /**
- * Makes a connection fail with `TlsTruncation`, where it would otherwise end, unless the origin has sent close_notify. What came
- * before is read first.
+ * Makes a connection fail with `TlsTruncation`, where it would otherwise end, unless the origin has sent close_notify. Bytes received
+ * before are read first.
  *
- * Node tells both ends alike. They differ in where they come from: close_notify is data that was read from the connection, on
- * which reading goes on, while the end of the connection itself has ended reading. Where Node does not let that be seen, TLS
- * counts as closed without close_notify.
+ * Node reports both ends alike. They differ in their source: close_notify is data that was read from the connection, and reading
+ * goes on after it; the end of the connection itself stops reading. Where Node does not reveal this, TLS counts as closed without
+ * close_notify.
  */
 export function requireCloseNotify(socket: TLSSocket): void {
   const push = socket.push.bind(socket);
@@ -41,7 +41,7 @@ function isClosedInOrder(socket: Handles): boolean {
   const handle = socket._handle;
   const connection = handle?._parent;
   if (typeof connection?.readStart !== 'function' || typeof connection.readStop !== 'function') return false;
-  // Nothing has been read from the connection since its reader stopped, so no end of it either.
+  // The reader has stopped, and nothing was read from the connection since, so its end was not read either.
   if (handle?.reading === false) return true;
   const status = connection.readStart();
   if (typeof status === 'number' && status < 0) return getSystemErrorName(status) === 'EALREADY';
@@ -49,11 +49,11 @@ function isClosedInOrder(socket: Handles): boolean {
   return false;
 }
 
-/** The end of what is still to be read is an error then. */
+/** Turns the `end` event, which follows the bytes that are still unread, into an error. */
 function failAtEnd(socket: TLSSocket): void {
-  const emit = socket.emit.bind(socket) as (name: string | symbol, ...given: unknown[]) => boolean;
-  socket.emit = (name: string | symbol, ...given: unknown[]): boolean => {
-    if (name !== 'end') return emit(name, ...given);
+  const emit = socket.emit.bind(socket) as (name: string | symbol, ...args: unknown[]) => boolean;
+  socket.emit = (name: string | symbol, ...args: unknown[]): boolean => {
+    if (name !== 'end') return emit(name, ...args);
     socket.destroy(new TlsTruncation());
     return true;
   };

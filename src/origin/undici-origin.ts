@@ -1,6 +1,6 @@
 /**
- * An HTTP/1.1 origin over undici: one pool of connections. It changes nothing of what travels over them. Bytes are read from a
- * connection into one buffer, and copied from there into memory of their own size.
+ * An HTTP/1.1 origin over undici, with one pool of connections. Messages pass unchanged. Bytes of connections without TLS are read
+ * into one shared buffer, and copied from there into memory of their own size.
  */
 
 import type { OnReadOpts, Socket } from 'node:net';
@@ -15,28 +15,28 @@ import { type ConnectedOrigin, hostOfOrigin, type OriginRequest, type OriginResp
 import { isBareStatusLine } from './origin-error.ts';
 import { requireCloseNotify } from './tls-closure.ts';
 
-/** Where an origin is, and how long it may take. */
+/** The address of an origin, its timeouts and its limits. */
 export interface UndiciOriginOptions {
-  /** An `http:`, `https:` or `unix:` URL. Only its scheme and authority are used here; routing joins its path. */
+  /** An `http:`, `https:` or `unix:` URL. Only its scheme and authority are used here; routing adds its path. */
   readonly url: string;
-  /** To connect, TLS handshake included. */
+  /** The maximum time to connect, TLS handshake included. */
   readonly connectTimeoutMs: number;
-  /** From the request's last byte to the final head; each interim response begins it anew. */
+  /** The maximum time from the request's last byte to the final head; each interim response restarts it. */
   readonly headersTimeoutMs: number;
-  /** Silence between two pieces of a body that somebody wants to read. */
+  /** The maximum time between two pieces of a body, while the body is read. */
   readonly bodyTimeoutMs: number;
-  /** How many connections there are at most; requests beyond wait for one, as long as their signal lets them. */
+  /** The maximum number of connections. Further requests wait for one, until their signal is aborted. */
   readonly connections: number;
-  /** How many of them one client has at most; its requests beyond wait until it gives one back. */
+  /** The maximum number of connections of one client. Its further requests wait until one of these is free. */
   readonly connectionsPerClient: number;
-  /** How long an idle connection is kept at most; an origin's Keep-Alive hint may shorten it. */
+  /** The maximum time that an idle connection is kept; a Keep-Alive hint of the origin may shorten it. */
   readonly keepAliveTimeoutMs: number;
-  /** Whether TLS has to be closed by close_notify where the end of the connection is that of a body. */
+  /** Whether TLS must end with close_notify where a body ends with its connection. */
   readonly requiresCloseNotify: boolean;
   readonly tls: OriginTls;
 }
 
-/** How an origin over TLS is verified, and what it is shown. */
+/** How an origin over TLS is verified, and the client certificate that it gets. */
 export interface OriginTls {
   /** PEM certificates that are trusted instead of the system's. */
   readonly ca?: string | undefined;
@@ -46,12 +46,12 @@ export interface OriginTls {
   readonly key?: string | undefined;
 }
 
-/** The largest head or trailer section that is read; an origin that sends more is cut. */
+/** The largest head or trailer section that is read, in bytes; a larger one ends its connection. */
 const maxHeadBytes = 64 * 1024;
 
 /**
- * Fields that undici writes itself or refuses, because they are the connection's. Expect is among them: undici holds back the
- * head until the body's first bytes are there, so a 100-continue cannot be asked for (RFC 9110 §10.1.1 would have it forwarded).
+ * Fields that undici writes itself or refuses, because they are hop-by-hop. Expect is among them: undici holds back the head until
+ * the first bytes of the body are there, so 100-continue cannot work, although RFC 9110 §10.1.1 would have it forwarded.
  */
 const connectionFields: ReadonlySet<string> = new Set([
   'connection',
@@ -63,25 +63,25 @@ const connectionFields: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Opens connections when they are needed, keeps them while they are idle, and sends one request at a time over each
- * (no pipelining, RFC 9112 §9.3.2). No retry, no redirect, no decoding: the response is what the origin sent.
+ * Creates an origin that opens connections when they are needed, keeps them while they are idle, and sends one request at a time
+ * over each (no pipelining, RFC 9112 §9.3.2). No retry, no redirect, no decoding: the response is what the origin sent.
  *
- * `fetch` throws a `ProxyError`: see `originError` for the codes, and `client_gone` (or the signal's reason, where that
- * is a `ProxyError`) for a request that was aborted. `close` cuts what is running; who wants it finished waits before.
+ * `fetch` throws a `ProxyError`: see `originError` for the codes. An aborted request throws `client_gone`, or the signal's reason
+ * where that is a `ProxyError`. `close` cuts the exchanges under way; a caller that wants them to finish waits before.
  *
  * A connection is kept after HEAD too, until the origin has once sent bytes that are no response, or that no request asked for:
- * it may answer HEAD with content. Then each HEAD gets a connection of its own.
+ * such an origin may answer HEAD with content. From then on each HEAD gets a connection of its own.
  *
- * An origin whose status lines end with LF alone ends all lines of its heads so (RFC 9112 §2.2): from the first one on, that is
- * understood, and the request that found it out is sent again where it only reads. Other lines that end so are refused: they
- * may be what a client has slipped into a field. So are folded lines (obs-fold, §5.2), in place of which a 502 is right: the
- * parser's flag that takes them takes control characters in values and a space before the colon, too.
+ * An origin whose status lines end with LF alone ends all lines of its heads so (RFC 9112 §2.2). From the first such line on this is
+ * accepted. The request that met it is sent again where its method is safe and it has no body. Where only other lines end with LF
+ * alone, the response is refused: a client may have slipped them into a field. Folded lines (obs-fold, §5.2) are refused too, with
+ * a 502 as that section permits: the parser's flag for them also accepts control characters in values and a space before the colon.
  *
- * Four limits. undici keeps a connection after HEAD only where the head has a length, a coding or `Connection: keep-alive`. It
- * cuts an origin that sends a 100 nobody asked for, though RFC 9110 §15.2 would have it read over. It does
- * not tell HTTP/1.0 from 1.1, so that chunks of the former are taken for a body as they are (RFC 9112 §6.1), and the connection
- * closed. It closes an idle connection that speaks, but what comes in the moment in which a request leaves can only be taken
- * for its response.
+ * undici has four limits. It keeps a connection after HEAD only where the head has a length, a coding or `Connection: keep-alive`.
+ * It closes the connection of an origin that sends an unrequested 100, though RFC 9110 §15.2 would have the 100 ignored. It does not
+ * tell HTTP/1.0 from 1.1, so it decodes the chunks of an HTTP/1.0 response, whose framing is faulty (RFC 9112 §6.1), before it
+ * closes the connection. It closes an idle connection on which bytes arrive, but bytes that arrive in the moment in which a request
+ * is sent can only be taken for its response.
  */
 export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareConnection): ConnectedOrigin {
   const url = new URL(options.url);
@@ -121,7 +121,7 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
     const turn = queue.join(request.errand);
     const exchange = new OriginExchange(request, { isTls, version: '1.1' }, () => turn.leave());
     const dispatch = () => pool.dispatch(dispatchOptions(request, url.hostname, isKeptAfterHead), exchange);
-    // undici sends no head before there is something of the body; by itself it would hold a connection until then.
+    // undici sends no head before the first bytes of the body. Without this wait the request would hold a connection until then.
     const begun = hasContent(request) ? request.body?.begun?.() : undefined;
     if (begun === undefined) turn.begin(dispatch);
     else begun.then(() => turn.begin(dispatch)).catch((thrown) => exchange.onResponseError(null, thrown));
@@ -142,11 +142,11 @@ export function createUndiciOrigin(options: UndiciOriginOptions, spare?: SpareCo
   };
 }
 
-/** One pool of connections; after it was retired, one for each request. */
+/** One pool of connections; after `retire`, one pool for each request. */
 class PoolUntilRetired {
   readonly #create: () => Pool;
   readonly #pools: Set<Pool>;
-  /** Undefined once it was retired. */
+  /** Undefined after `retire`. */
   #kept: Pool | undefined;
 
   constructor(create: () => Pool) {
@@ -181,14 +181,14 @@ class PoolUntilRetired {
   }
 }
 
-/** undici sends no asterisk-form (RFC 9112 §3.2.4) and makes tunnels of CONNECT. */
+/** Throws `method_refused` for asterisk-form (RFC 9112 §3.2.4), which undici cannot send, and CONNECT, which it takes for a tunnel. */
 export function refuseUnsendable({ method, target, body }: OriginRequest): void {
   if (target.startsWith('/') && method !== 'CONNECT') return;
   body?.close();
   throw new ProxyError('method_refused', { detail: `${method} ${target} cannot be sent to an origin` });
 }
 
-/** Whether a connection was ended because of bytes that are no response, or that nothing asked for. */
+/** Whether a connection was closed because of bytes that are no response, or that no request asked for. */
 function isForStrayBytes(error: Error): boolean {
   return (
     error instanceof errors.HTTPParserError || (error instanceof errors.SocketError && error.message === 'bad response')
@@ -196,8 +196,8 @@ function isForStrayBytes(error: Error): boolean {
 }
 
 /**
- * Lets the parser of a connection take LF alone for the end of a line in heads. undici's parser can do that, but undici has no
- * option for it; where another version of undici keeps its parser elsewhere, such responses get 502.
+ * Lets the parser of a connection accept LF alone as the end of a line in heads. undici's parser supports that, but undici has no
+ * option for it. Where a version of undici keeps its parser elsewhere, such responses get 502.
  */
 function takeBareLf(client: unknown): void {
   const parser = hiddenMember(hiddenMember(client, 'socket'), 'parser') as LenientParser | undefined;
@@ -209,7 +209,7 @@ interface LenientParser {
   readonly llhttp?: { llhttp_set_lenient_optional_cr_before_lf?(parser: number, isLenient: 0 | 1): void };
 }
 
-/** What an object has under a symbol that is not exported. */
+/** The value of an object under a symbol that is not exported. */
 function hiddenMember(owner: unknown, description: string): unknown {
   if (typeof owner !== 'object' || owner === null) return undefined;
   const symbol = Object.getOwnPropertySymbols(owner).find((each) => each.description === description);
@@ -229,7 +229,7 @@ function dispatchOptions(
   return {
     method: request.method,
     path: request.target,
-    // By itself undici closes the connection after HEAD; after any request with content that it does not expect, it still does.
+    // By default undici closes the connection after HEAD. After a request with content that undici does not expect, it still does.
     ...(request.method === 'HEAD' && body === undefined && isKeptAfterHead ? { reset: false } : {}),
     headers: wireFields(request.fields, request.bodySizeBytes),
     // Any async iterable will do; undici's declaration does not say so.
@@ -248,21 +248,21 @@ function wireFields(fields: Fields, bodySizeBytes: number | undefined): string[]
   return wire;
 }
 
-/** A connection that was made for something else, and is there for the first request that wants one. */
+/** Connections that were opened for another purpose, and are used before new ones are opened. */
 interface SpareConnection {
   take(): TLSSocket | undefined;
 }
 
-/** Connects by the URL alone: its host is what is resolved, asked for by SNI (never an IP address, RFC 6066 §3) and verified. */
+/** Connects by the URL alone: its host is resolved, sent as SNI (never an IP address, RFC 6066 §3) and verified. */
 function createConnector(options: UndiciOriginOptions, spare?: SpareConnection): buildConnector.connector {
   const isTls = new URL(options.url).protocol === 'https:';
-  // It remembers TLS sessions: one for all connections.
+  // One for all connections, because it remembers TLS sessions.
   const connectTls = isTls ? buildConnector(connectorOptions(options, false)) : undefined;
   return ({ servername: _servername, ...target }, callback) => {
-    const kept = spare?.take();
-    if (kept !== undefined) {
-      if (options.requiresCloseNotify) requireCloseNotify(kept);
-      return queueMicrotask(() => callback(null, kept));
+    const spareSocket = spare?.take();
+    if (spareSocket !== undefined) {
+      if (options.requiresCloseNotify) requireCloseNotify(spareSocket);
+      return queueMicrotask(() => callback(null, spareSocket));
     }
     const reading = isTls ? undefined : createReading();
     const connect = connectTls ?? buildConnector({ ...connectorOptions(options, false), onread: reading?.onread });
@@ -277,8 +277,8 @@ function createConnector(options: UndiciOriginOptions, spare?: SpareConnection):
 }
 
 /**
- * Makes connections that offer HTTP/2 before HTTP/1.1 (ALPN, RFC 7301); `alpnProtocol` of one says which was taken. The
- * promise is rejected as a connection of `createUndiciOrigin` fails.
+ * Creates a function that opens a connection which offers HTTP/2 before HTTP/1.1 (ALPN, RFC 7301); `alpnProtocol` of the connection
+ * says which was selected. The promise rejects with the errors of a connection of `createUndiciOrigin`.
  */
 export function createAlpnDialer(options: UndiciOriginOptions): () => Promise<TLSSocket> {
   const { protocol, host, hostname, port } = new URL(options.url);
@@ -310,36 +310,34 @@ function connectorOptions({ url, connectTimeoutMs, tls }: UndiciOriginOptions, a
 }
 
 /**
- * undici takes a reset connection for the end of a body that ends with its connection. Such a body may be cut anywhere,
- * so the code that undici looks for is changed before it looks: a reset is never an end.
+ * undici takes a reset connection for the end of a body that ends with its connection. Such a body may be cut anywhere, so the
+ * error code that undici checks is changed first: a reset is never an end.
  */
 function hideReset(error: Error & { code?: string }): void {
   if (error.code === 'ECONNRESET') error.code = 'ECONNABORTED';
 }
 
 /**
- * As much as is read at once: a response of 64 KiB with its head comes in one piece, and large bodies in half as many as Node
- * reads by itself. More gains nothing that shows, and so much may wait unread in each connection.
+ * The maximum number of bytes of one read: a response of 64 KiB arrives in one piece with its head, and large bodies in half as many
+ * pieces as with Node's default. A larger buffer gains nothing measurable, and so much may wait unread in each connection.
  */
 const readBytes = 128 * 1024;
 
 /**
- * One buffer for all connections: Node reads into it when something is there, and what was read is copied out of it before the
- * next read begins, over whatever connection. Memory is only taken for bytes that have come, where Node's own way takes 64 KiB
- * for each read, however little it brings; and a small body lies by itself in its memory, with its head, so that it can be
- * kept as it is.
+ * One buffer for all connections: Node reads into it when bytes have arrived, and they are copied out before the next read of any
+ * connection begins. So memory is taken only for bytes that have arrived; Node's default takes 64 KiB for each read, however small.
+ * A small body is alone in its memory, with its head, so that it can be kept as it is.
  */
 let shared: Uint8Array | undefined;
 
-/** A way to read for one connection. */
+/** Reads one connection into the shared buffer. */
 interface SocketReading {
-  /** For the `onread` of its socket. */
+  /** The `onread` option of its socket. */
   readonly onread: OnReadOpts;
-  /** Is told the socket once it is connected, before anything can come: what comes is read from it as from any other stream. */
+  /** Called with the connected socket, before bytes can arrive. They are pushed into it, and read from it as from any stream. */
   attach(socket: Socket): void;
 }
 
-/** Creates one. */
 function createReading(): SocketReading {
   let socket: Socket | undefined;
   shared ??= Buffer.allocUnsafeSlow(readBytes);

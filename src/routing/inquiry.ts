@@ -1,6 +1,6 @@
 /**
- * From a request to its route, and to the inquiry that the cache answers. Recent results are remembered by the text that led to
- * them, a bounded number of them.
+ * Finds the route of a request, and makes the inquiry that the cache answers. Recent results are remembered by their text, in a
+ * bounded number.
  */
 
 import type { CachePolicy, Inquiry } from '../cache/inquiry.ts';
@@ -22,27 +22,28 @@ import {
   type Target,
 } from './target.ts';
 
-/** Where a request goes. */
+/** The destination of a request. */
 export interface Routed {
   readonly route: Route;
   readonly scheme: ProxyRequest['scheme'];
-  /** Normalised; empty for a request without one. */
+  /** Normalised; empty for a request without an authority. */
   readonly authority: string;
   /** As the client sent it. */
   readonly target: Target;
 }
 
-/** What a request says of where it goes, as the client asked for it. */
+/** The destination of a request, as the client sent it. */
 type Destination = Pick<ProxyRequest, 'scheme' | 'authority' | 'target'>;
 
 /**
- * Finds the route of a request; what was found lately for the same one, if it was. Throws `ProxyError`: `malformed_request` for an
- * authority that is none, a target with a fragment, or a path that some origin may read as one of another route; `no_route`.
+ * Finds the route of a request; returns the remembered result of an equal request where there is one. Throws `ProxyError`:
+ * `malformed_request` for an invalid authority, a target with a fragment, or a path that some origins may read as one of
+ * another route; `no_route` where no route serves it.
  */
 export function routeRequest(destination: Destination, router: Router): Routed {
   const remembered = rememberedBy(router);
   const { scheme, authority, target } = destination;
-  // The length tells where the authority ends, whatever is in it.
+  // The length marks the end of the authority, whatever it contains.
   const text = `${scheme} ${authority.length} ${authority}${target}`;
   const known = remembered.find(text);
   if (known !== undefined) return known;
@@ -53,40 +54,40 @@ export function routeRequest(destination: Destination, router: Router): Routed {
 
 const rememberedBy = onceForEach((_router: Router) => new Remembered<Routed>());
 
-/** The rules of the route of a plain target, and the key that its responses are stored under. */
+/** The rules of the route of a plain target, and the key of its responses. */
 interface KeyedRules<Rules> {
   readonly rules: Rules;
   readonly key: string;
 }
 
-/** Finds them; undefined where `routeRequest` has to look. */
+/** Finds the rules and the key; undefined where `routeRequest` must decide. */
 type PlainRouter<Rules> = (
   scheme: ProxyRequest['scheme'],
   authority: string,
   target: string,
 ) => KeyedRules<Rules> | undefined;
 
-/** What the keys of all plain targets of a route begin with, under one authority. */
+/** The rules of a route, and the prefix of the keys of all its plain targets under one authority. */
 interface Place<Rules> {
   readonly rules: Rules;
   readonly prefix: string;
 }
 
-/** What is known of an authority as clients write it. */
+/** What is remembered of an authority as clients write it. */
 interface KnownAuthority<Rules> {
   /** Normalised. */
   readonly authority: string;
-  /** Of the route that serves every path, where there is one. */
+  /** Of the route that serves every path of the authority; undefined where there is none. */
   readonly only: Place<Rules> | undefined;
   readonly places: Map<Route, Place<Rules>>;
 }
 
-/** So many authorities are known at a time: clients may invent any number. */
+/** The number of authorities that are remembered at a time: clients may invent any number. */
 const mostAuthorities = 1024;
 
 /**
- * Creates a router of plain targets, which each reader understands as they are written: they are their own normal form, so that the
- * keys of a route differ in the target alone. `rulesOf` is asked once for each route.
+ * Creates a router of plain targets. Every reader interprets a plain target as it is written. It is its own normal form, so the
+ * keys of a route differ in the target alone. `rulesOf` is called once for each route.
  */
 export function createPlainRouter<Rules>(router: Router, rulesOf: (route: Route) => Rules): PlainRouter<Rules> {
   const rules = onceForEach((route: Route) => ({ of: rulesOf(route) }));
@@ -95,7 +96,7 @@ export function createPlainRouter<Rules>(router: Router, rulesOf: (route: Route)
     rules: rules(route).of,
     prefix: targetKeys(route, scheme, authority, { path: '/', query: '' }).key.slice(0, -1),
   });
-  const know = (scheme: ProxyRequest['scheme'], sent: string): KnownAuthority<Rules> | undefined => {
+  const learn = (scheme: ProxyRequest['scheme'], sent: string): KnownAuthority<Rules> | undefined => {
     const authority = normaliseAuthority(sent, scheme);
     if (authority === undefined) return undefined;
     const route = router.only?.(authority);
@@ -115,7 +116,7 @@ export function createPlainRouter<Rules>(router: Router, rulesOf: (route: Route)
   };
   return (scheme, sent, target) => {
     if (!plainTarget.test(target)) return undefined;
-    const authority = known[scheme].get(sent) ?? know(scheme, sent);
+    const authority = known[scheme].get(sent) ?? learn(scheme, sent);
     const place = authority && (authority.only ?? choose(authority, scheme, target));
     return place && { rules: place.rules, key: place.prefix + target };
   };
@@ -125,7 +126,7 @@ function findRoute(destination: Destination, router: Router): Routed {
   const { scheme } = destination;
   const authority = destination.authority === '' ? '' : normaliseAuthority(destination.authority, scheme);
   if (authority === undefined) throw new ProxyError('malformed_request', { detail: 'the authority is not valid' });
-  // A listener lets none pass; what embeds the handler may.
+  // A listener lets no fragment pass; a program that embeds the handler may.
   if (destination.target.includes('#')) throw malformed('the target has a fragment');
   const target = splitTarget(destination.target);
   const { path } = target;
@@ -134,12 +135,12 @@ function findRoute(destination: Destination, router: Router): Routed {
     if (route === undefined) throw new ProxyError('no_route');
     return { route, scheme, authority, target };
   }
-  if (hidesStepUp(path)) throw malformed('the path hides a step up');
-  // The origin gets the path as it is: what guards a path has to guard it however the origin reads it.
+  if (hidesStepUp(path)) throw malformed('the path hides a ".." segment');
+  // The origin gets the path as it is. However the origin reads it, the rules of the same route must apply.
   const [route, ...others] = pathReadings(path).map((reading) => router(authority, reading));
   if (route === undefined) throw new ProxyError('no_route');
-  if (others.some((other) => other !== route)) throw malformed('the path may be one of another route');
-  if (stepsOut(path, prefixOf(route))) throw malformed('the path may lead out of its route');
+  if (others.some((other) => other !== route)) throw malformed('the path may be read as one of another route');
+  if (stepsOut(path, prefixOf(route))) throw malformed('the path may be read as one outside its route');
   return { route, scheme, authority, target };
 }
 
@@ -147,25 +148,25 @@ function malformed(detail: string): ProxyError {
   return new ProxyError('malformed_request', { detail });
 }
 
-/** How the cache and the origin name where a request goes: the same for all that go there. */
+/** The names of a destination for the cache and the origin: the same for all its requests. */
 const namesOf = onceForEach(({ route, scheme, authority, target }: Routed) => ({
   ...targetKeys(route, scheme, authority, target),
   uriOrigin: `${scheme}://${authority}`,
   originTarget: originTarget(route, target.path, target.query),
 }));
 
-/** Which way a request goes to the origin, and what comes back before the final response. */
+/** How a request reaches the origin, and where interim responses go. */
 interface Forwarding extends Pick<Inquiry, 'origin' | 'client' | 'onInterim'> {
-  /** Makes the fields that the origin gets: when they are first asked for, as most requests never get there. */
+  /** Makes the fields for the origin. Called only when they are needed, as most requests never reach the origin. */
   readonly originFields: () => Fields;
 }
 
-/** The question to the cache. */
+/** Creates the inquiry of a request. */
 export function createInquiry(request: ProxyRequest, routed: Routed, router: Router, forwarding: Forwarding): Inquiry {
   return new RoutedInquiry(request, routed, router, forwarding);
 }
 
-/** A class, because there is one for every request, and because of its fields for the origin. */
+/** A class, because there is one object for every request, and because `originFields` are made when they are first read. */
 class RoutedInquiry implements Inquiry {
   readonly request: ProxyRequest;
   readonly key: string;
@@ -197,7 +198,8 @@ class RoutedInquiry implements Inquiry {
       const owner = router(authority, normaliseTarget(other).path);
       return owner === undefined ? undefined : targetKeys(owner, scheme, authority, splitTarget(other));
     };
-    // Not at once: a function that is written where it is assigned to a property is old from the beginning (see docs/performance.md).
+    // A variable first: a function written in an assignment to a property is in the old generation at once (see
+    // docs/performance.md).
     this.keysOf = keysOf;
     this.policy = policyOf(route);
     this.origin = origin;
@@ -214,24 +216,24 @@ class RoutedInquiry implements Inquiry {
   }
 }
 
-/** The policy of a route: made once for each route, not for each request. */
+/** Returns the cache policy of a route: made once for each route, not for each request. */
 export const policyOf = onceForEach(({ cache, fill, closeDelimited }: Route): CachePolicy => {
   const { enabled, digest, acceptEncoding: _forTheOrigin, ...kept } = cache;
   return { ...kept, isEnabled: enabled, wantsDigest: digest, fill, closeDelimited };
 });
 
-/** So many are remembered at least, and twice as many at most. */
+/** At least this many results are remembered, and at most twice as many. */
 const KEPT = 1024;
 
 /** Longer texts, in characters, are not remembered: clients may write what they want. */
 const MAX_TEXT_LENGTH = 1024;
 
-/** Two tables that take turns: what is not asked for until both were filled anew is forgotten. */
+/** Remembers results in two tables. A full recent table replaces the earlier one; results that were not used since are forgotten. */
 export class Remembered<V extends object> {
   #recent = new Map<string, V>();
   #earlier = new Map<string, V>();
 
-  /** What is remembered of a text. */
+  /** Returns the result that is remembered for a text. */
   find(text: string): V | undefined {
     const recent = this.#recent.get(text);
     if (recent !== undefined) return recent;
@@ -240,7 +242,7 @@ export class Remembered<V extends object> {
     return earlier;
   }
 
-  /** Remembers it from now on. */
+  /** Remembers a result for a text. */
   keep(text: string, result: V): void {
     if (text.length > MAX_TEXT_LENGTH) return;
     if (this.#recent.size >= KEPT) {

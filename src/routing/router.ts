@@ -1,6 +1,6 @@
 /**
- * What a route is: what the operator decided for a set of requests. Finds the route of a request, and the target that its origin
- * is asked for. Read this file first.
+ * A route: the operator's settings for a set of requests. Finds the route of a request, and the target that its origin is asked
+ * for. Read this file first, then `inquiry.ts`.
  */
 
 import type { CachePolicy, FillPolicy } from '../cache/inquiry.ts';
@@ -13,41 +13,41 @@ import { hostOf, normaliseTarget, withUpperDigits } from './target.ts';
 /** Which requests a route serves. */
 export interface RouteMatch {
   /**
-   * Host names without ports, in any case: exact, or `*.example.org` for every name that ends in `.example.org`, however
-   * many labels it has (not for `example.org` itself). None at all means every host, and requests without one.
+   * Host names without ports, in any letter case: exact, or `*.example.org` for every name that ends in `.example.org`, with
+   * any number of labels (not for `example.org` itself). Empty: every host, and requests without a host.
    */
   readonly hosts: readonly string[];
-  /** Whole segments: `/media` is for `/media` and all below it, `/media/` for what is below only, `/` for everything. */
+  /** Whole segments: `/media` covers `/media` and everything below it, `/media/` only what is below it, `/` everything. */
   readonly pathPrefix: string;
 }
 
-/** The Host that the origin sees: its own, the client's, or a name. */
+/** The Host that the origin gets: its own, the client's, or a fixed name. */
 type HostPolicy = 'origin' | 'keep' | { readonly name: string };
 
-/** What the operator decided about the fields that an origin gets. */
+/** The operator's rules for the fields that an origin gets. */
 export interface OriginFieldRules {
   /**
-   * Names of the fields that are taken out of every request, those that are set among them; in lower case, and with hyphens for
-   * all other signs, as old gateways read names.
+   * Names of the fields that are removed from every request, also those of `constant`; in lower case, and with hyphens for all
+   * signs other than letters and digits, as old gateways read names.
    */
   readonly removed: ReadonlySet<string>;
-  /** Besides, of those that are taken out where the response is shared (GET, HEAD). */
+  /** Names of further fields that are removed where the response is shared (GET, HEAD). */
   readonly removedFromShared: ReadonlySet<string>;
-  /** What each request is given on its way, secrets among it. The cache does not see it. */
+  /** Fields that are added to each request, secrets included. The cache does not see them. */
   readonly constant: Fields;
-  /** Names all of this in the keys of responses: another text for other rules, and nothing that tells a secret. */
+  /** Names these rules in the keys of responses: different for different rules, without secrets. */
   readonly scope: string;
 }
 
 /** How the responses of a route are stored and reused. */
 export interface RouteCaching extends Omit<CachePolicy, 'isEnabled' | 'wantsDigest' | 'fill' | 'closeDelimited'> {
-  /** Whether responses are stored and reused; if not, all is relayed. */
+  /** Whether responses are stored and reused; otherwise all are relayed. */
   readonly enabled: boolean;
-  /** Whether each stored body is hashed, and its digest sent with what is made from it (RFC 9530 §3). */
+  /** Whether each stored body is hashed, and its digest sent with responses made from it (RFC 9530 §3). */
   readonly digest: boolean;
   /**
-   * Whether the origin gets a client's Accept-Encoding as it was sent, or reduced to one of eight values, so that Vary
-   * tells no more variants apart.
+   * Whether the origin gets a client's Accept-Encoding as it was sent, or reduced to one of eight values, so that Vary gives
+   * fewer variants.
    */
   readonly acceptEncoding: 'asSent' | 'normalise';
 }
@@ -59,14 +59,14 @@ export interface Route {
   readonly match: RouteMatch;
   /** Whether the origin gets the path without `match.pathPrefix`. */
   readonly stripPathPrefix: boolean;
-  /** Where the origin is, the first one of several; its path is put before every path. `unix:` and a path: a socket. */
+  /** The URL of the origin, of the first one of several; its path is put before every path. `unix:` and a path: a socket. */
   readonly originUrl: URL;
   readonly origin: Origin;
-  /** Chooses an origin for a tunnel, which does not go through `origin`. Undefined where there is one only. */
+  /** Chooses an origin for a tunnel, which does not use `origin`. Undefined where there is only one origin. */
   readonly holdOrigin?: (() => Hold) | undefined;
-  /** How its origins are; undefined where nobody keeps account of that. */
+  /** Returns the state of its origins; undefined where their state is not tracked. */
   readonly listOrigins?: (() => readonly MemberState[]) | undefined;
-  /** How an `https:` origin is verified, and what it is shown; for tunnels. */
+  /** For tunnels: how an `https:` origin is verified, and the client certificate that it is shown. */
   readonly tls: {
     /** PEM certificates that are trusted instead of the system's. */
     readonly ca: string | undefined;
@@ -75,10 +75,10 @@ export interface Route {
     readonly cert?: string | undefined;
     readonly key?: string | undefined;
   };
-  /** How long an origin may take, for tunnels: to be connected to, and to answer then. Undefined: as long as anywhere. */
+  /** For tunnels: how long an origin may take to be connected to, and then to answer. Undefined: the default times. */
   readonly timeouts?: { readonly connectMs: number; readonly answerMs: number } | undefined;
   readonly host: HostPolicy;
-  /** None where the operator has no rules for it. */
+  /** Undefined where the operator has no rules for these fields. */
   readonly toOrigin?: OriginFieldRules | undefined;
   readonly cache: RouteCaching;
   readonly ranges: {
@@ -87,42 +87,42 @@ export interface Route {
     /** Ranges with fewer bytes than this between them are sent as one part (RFC 9110 §15.3.7.2). */
     readonly coalesceGapBytes: number;
   };
-  /** What is known of the origin's ranges. */
+  /** What is known about the origin's support for ranges. */
   readonly rangeAbility: RangeAbility;
-  /** What becomes of transfers, and which are started. */
+  /** Which fills are started, and which go on. */
   readonly fill: FillPolicy;
-  /** How long `bytes=0-` waits for a length that the origin does not tell beforehand, before the whole is sent as it comes. */
+  /** How long `bytes=0-` waits for a length that the origin has not stated, before the whole is sent; in milliseconds. */
   readonly lengthWaitMs: number;
-  /** Whether a body whose end only the end of its connection tells is stored, though it may have been cut (RFC 9112 §8). */
+  /** Whether a body that ends with its connection is stored, though it may be truncated (RFC 9112 §8). */
   readonly closeDelimited: 'relay' | 'store';
 }
 
 /**
- * Finds the route for a normalised authority (empty for none) and a path in one of its readings (see `pathReadings`); undefined when
- * no route serves them.
+ * Finds the route for a normalised authority (empty for none) and one reading of a path (see `pathReadings`); undefined when no
+ * route serves them.
  */
 export interface Router {
   (authority: string, path: string): Route | undefined;
-  /** The route that serves every path of an authority, where one does. */
+  /** Returns the route that serves every path of an authority; undefined where none does. */
   readonly only?: (authority: string) => Route | undefined;
 }
 
 /** A route under one of its hosts. */
 interface Candidate {
   readonly route: Route;
-  /** Lower case; `*.example.org` stands as `.example.org`, every host as an empty text. */
+  /** Lower case; `*.example.org` is stored as `.example.org`, every host as an empty text. */
   readonly host: string;
   readonly hostKind: 'exact' | 'suffix' | 'any';
   readonly prefix: string;
-  /** The prefix as the operator has written it, which is what clients may send; most often the same. */
+  /** The prefix as the operator wrote it, which clients may send; usually the same. */
   readonly writtenPrefix: string;
 }
 
 const hostKinds: readonly Candidate['hostKind'][] = ['exact', 'suffix', 'any'];
 
 /**
- * The route of a request is the one that names its host most exactly (the name itself, then the longest wildcard, then every
- * host), and among these the one with the longest path prefix. Where two match alike the first one in the list is taken.
+ * Creates the router. The route of a request is the one with the most exact host (the name itself, then the longest wildcard,
+ * then every host), and among these the one with the longest path prefix. Of equal ones the first in the list counts.
  */
 export function createRouter(routes: readonly Route[]): Router {
   const candidates = routes.flatMap(candidatesOf).sort(compareCandidates);
@@ -138,14 +138,15 @@ export function createRouter(routes: readonly Route[]): Router {
   return Object.assign(route, { only });
 }
 
-/** With a dot at its end a name is the same one to an origin (RFC 1034 §3.1). */
+/** A name with a final dot is the same host (RFC 1034 §3.1). */
 function hostName(authority: string): string {
   return hostOf(authority).replace(/\.$/, '');
 }
 
 /**
- * The target that the origin is asked for (origin-form): the path without the route's prefix if that is stripped, below the
- * path of the origin's URL, and the query; each byte of them as the client has sent it (RFC 9110 §7.7). `path` matches the route.
+ * Returns the target that the origin is asked for (origin-form): the path without the route's prefix if that is stripped, below
+ * the path of the origin's URL, and the query. Each byte of them is as the client sent it (RFC 9110 §7.7). `path` must match
+ * the route.
  */
 export function originTarget(route: Route, path: string, query: string): string {
   if (!path.startsWith('/')) return path;
@@ -158,13 +159,13 @@ export function prefixOf(route: Pick<Route, 'match'>): string {
   return normaliseTarget(route.match.pathPrefix).path;
 }
 
-/** The prefix that a path begins with, as long as it is there. */
+/** The prefix that a path begins with, in the form that it has in the path. */
 function sentPrefix(route: Route, path: string): string {
   const prefix = prefixOf(route);
   return hasPrefix(withUpperDigits(path), prefix) ? prefix : writtenPrefixOf(route);
 }
 
-/** Dot segments in it are no prefix of anything. */
+/** A prefix with dot segments counts in its normal form only. */
 function writtenPrefixOf(route: Route): string {
   const { pathPrefix } = route.match;
   return hasDotSegment(pathPrefix) ? prefixOf(route) : withUpperDigits(pathPrefix);

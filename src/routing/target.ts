@@ -1,47 +1,51 @@
 /**
- * The target of a request as the client sent it, and the forms in which routes and origins may read it; and its authority in the
- * normal form, the only one that routing, the key and the origin see.
+ * Targets as clients send them, and the forms in which routes and origins may read them. Also the normal form of authorities,
+ * the only form that routing, keys and origins see.
  */
 
 /** A target in its two parts: `path + query` is the target in origin-form. */
 export interface Target {
   /** Begins with `/`, or is `*` (OPTIONS). Holds no `?`. */
   readonly path: string;
-  /** Empty, or begins with `?`. `?` alone is another target than none (RFC 3986 §6.2.3). */
+  /** Empty, or begins with `?`. `?` alone differs from no query (RFC 3986 §6.2.3). */
   readonly query: string;
 }
 
-/** The parts of a target, byte for byte: what the origin gets (RFC 9110 §7.7). */
+/** Splits a target into its parts, byte for byte as the origin gets them (RFC 9110 §7.7). */
 export function splitTarget(target: string): Target {
   const mark = target.indexOf('?');
   return mark < 0 ? { path: target, query: '' } : { path: target.slice(0, mark), query: target.slice(mark) };
 }
 
 /**
- * The normal form of a target (RFC 3986 §6.2.2): hexadecimal digits in upper case, unreserved characters decoded, dot segments
- * removed, those that were written `%2e` too. What might mean something to an origin stays: case, `%2F`, repeated slashes, the
- * order of a query, a percent sign that begins no valid sequence. Normalising twice is normalising once. Never throws.
+ * Returns the normal form of a target (RFC 3986 §6.2.2): hexadecimal digits in upper case, unreserved characters decoded, dot
+ * segments removed, also those written as `%2e`. Everything that may have a meaning for an origin stays: letter case, `%2F`,
+ * repeated slashes, the order of a query, a percent sign that begins no valid sequence. The normal form of a normal form is
+ * itself. Never throws.
  */
 export function normaliseTarget(target: string): Target {
   const { path, query } = splitTarget(target);
   return { path: normalisePath(path), query: decodeUnreserved(query) };
 }
 
-/** Whether each reader understands a path as it is written: it has no encoded byte, dot segment, parameter or empty segment. */
+/**
+ * Checks whether every reader interprets a path as it is written: it has no encoded byte, backslash or parameter, and no
+ * segment that is empty or begins with a dot.
+ */
 export function hasOneReading(path: string): boolean {
   return !/[%\\;]|\/[./]/.test(path);
 }
 
 /**
- * A target that is a path, and perhaps a query, that each reader understands as it is written, and that is its own normal form: no
- * encoded byte, parameter or fragment, and no segment that is empty or begins with a dot.
+ * Matches a target, a path with or without a query, that every reader interprets as it is written and that is its own normal
+ * form: no encoded byte, backslash, parameter or fragment, and no segment that is empty or begins with a dot.
  */
 export const plainTarget = /^(?:\/(?![./])[^%\\;#/]*)+$/;
 
 /**
- * Whether a path hides a step up: a segment `..` beside an encoded slash or a backslash, or with a parameter. Some
- * origins take it for one after they have decoded the path, so that `/public/..%2Fadmin` is of one route here and of another
- * there, and what it brings is kept under a name that looks harmless. A plain `..` hides nothing.
+ * Checks whether a path hides a step up: a segment `..` next to an encoded slash or a backslash, or with a parameter. Some
+ * origins read it as `..` once they have decoded the path. So `/public/..%2Fadmin` is of one route here and of another there,
+ * and its response is stored under a name that looks harmless. A plain `..` hides nothing.
  */
 export function hidesStepUp(path: string): boolean {
   if (!/\.|%2e/i.test(path)) return false;
@@ -50,10 +54,10 @@ export function hidesStepUp(path: string): boolean {
 }
 
 /**
- * The forms in which origins may read a path, each once; the first one is the normal form. Some readers compare the text as it was
- * sent (with the digits of encoded bytes in upper case), some decode it first, and some remove dot segments before or after that.
- * The most lenient ones take slashes that are encoded or turned round for slashes, ignore parameters of a segment, and count
- * repeated slashes as one; each of these may come alone. `path` hides no step up.
+ * Returns the forms in which origins may read a path, each once, the normal form first. Some readers compare the text as it was
+ * sent (with hexadecimal digits in upper case), some decode it first, and some remove dot segments before or after that. The
+ * most lenient readers treat encoded slashes and backslashes as slashes, ignore the parameters of a segment, and merge repeated
+ * slashes; each of these may come alone. `path` must hide no step up.
  */
 export function pathReadings(path: string): readonly string[] {
   const sent = withUpperDigits(path);
@@ -70,9 +74,9 @@ export function pathReadings(path: string): readonly string[] {
 }
 
 /**
- * Whether the steps up (`..`) of a path may lead out of what it begins with, for some reader: above the root where `prefix` is `/`. A
- * segment that some readers take for none counts as none. Without its dot segments, encoded ones too, the path begins with
- * `prefix`, and it hides no step up.
+ * Checks whether the steps up (`..`) of a path may lead out of its prefix for some reader; with prefix `/`, above the root. A
+ * segment that some readers ignore counts as none. Without its dot segments, also encoded ones, the path must begin with
+ * `prefix`, and it must hide no step up.
  */
 export function stepsOut(path: string, prefix: string): boolean {
   const decoded = decodeUnreserved(path);
@@ -86,13 +90,13 @@ export function stepsOut(path: string, prefix: string): boolean {
   return false;
 }
 
-/** The same path with the digits of its encoded bytes in upper case (RFC 3986 §6.2.2.1); as long as it was. */
+/** Returns the path with the hexadecimal digits of encoded bytes in upper case (RFC 3986 §6.2.2.1); its length stays. */
 export function withUpperDigits(path: string): string {
   return path.includes('%') ? path.replace(/%[0-9a-f]{2}/gi, (triplet) => triplet.toUpperCase()) : path;
 }
 
 const repeatedSlashes = /\/{2,}/g;
-/** What lenient readers do to a decoded path, in this order. */
+/** The steps of lenient readers on a decoded path, in this order. */
 const lenientReaders: readonly ((path: string) => string)[] = [
   (path) => path.replace(/%2F/g, '/'),
   (path) => path.replace(/\\|%5C/g, '/'),
@@ -109,8 +113,8 @@ function normalisePath(path: string): string {
 }
 
 /**
- * A stray percent sign must not be completed by what is decoded after it: `%%341` is no `%41`. So the digits after one keep
- * their encoding.
+ * A stray percent sign must not form a sequence with characters that are decoded after it: `%%341` is not `%41`. So the two
+ * characters after it keep their encoding.
  */
 function decodeUnreserved(text: string): string {
   if (!text.includes('%')) return text;
@@ -134,7 +138,7 @@ function decodeUnreserved(text: string): string {
   return normal;
 }
 
-/** RFC 3986 §5.2.4; what is no path stays as it is. */
+/** RFC 3986 §5.2.4. A target that is not a path (`*`) stays as it is. */
 function withoutDotSegments(path: string): string {
   if (!path.startsWith('/') || !path.includes('/.')) return path;
   const kept: string[] = [];
@@ -148,15 +152,15 @@ function withoutDotSegments(path: string): string {
   return `/${kept.join('/')}`;
 }
 
-/** Host and port: a name, an IPv6 address, which the URL parser checks, or IPvFuture (RFC 3986 §3.2.2). */
+/** Host and port: a name, an IPv6 address (which the URL parser checks), or IPvFuture (RFC 3986 §3.2.2). */
 const authorityPattern = /^([a-z0-9._~-]+|\[(?:[0-9a-f:.]+|v[0-9a-f]+\.[\w.~!$&'()*+,;=:-]+)\])(?::(\d{0,5}))?$/;
 
 const defaultPorts = { http: 80, https: 443 } as const;
 
 /**
- * The normal form of an authority (RFC 3986 §6.2.2.1, §6.2.3; RFC 9110 §4.2.3): lower case, no port where it is empty or the
- * scheme's default; addresses are not rewritten. Undefined for what is none, an empty text included: user information
- * (RFC 9110 §4.2.4), percent-encoded names, zone identifiers and ports out of range are refused.
+ * Returns the normal form of an authority (RFC 3986 §6.2.2.1, §6.2.3; RFC 9110 §4.2.3): lower case, without an empty port or
+ * the scheme's default port; addresses are not rewritten. Undefined for an invalid authority, an empty text included: user
+ * information (RFC 9110 §4.2.4), percent-encoded names, zone identifiers and ports out of range are refused.
  */
 export function normaliseAuthority(authority: string, scheme: 'http' | 'https'): string | undefined {
   const [, host, portText] = authorityPattern.exec(authority.toLowerCase()) ?? [];
@@ -167,12 +171,12 @@ export function normaliseAuthority(authority: string, scheme: 'http' | 'https'):
   return port === defaultPorts[scheme] ? host : `${host}:${port}`;
 }
 
-/** The host of a normalised authority, brackets included; its port left out. */
+/** Returns the host of a normalised authority, brackets included, without the port. */
 export function hostOf(authority: string): string {
   return authority.replace(/:\d+$/, '');
 }
 
-/** The port that a normalised authority names, or the scheme's. */
+/** Returns the port of a normalised authority, or the scheme's default port. */
 export function portOf(authority: string, scheme: 'http' | 'https'): number {
   const port = /:(\d+)$/.exec(authority)?.[1];
   return port === undefined ? defaultPorts[scheme] : Number(port);

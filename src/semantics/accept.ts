@@ -1,16 +1,19 @@
-/** What a client prefers: media types (Accept, RFC 9110 §12.5.1), and codings in one of few normal forms (Accept-Encoding, §12.5.3). */
+/**
+ * Reads client preferences: media types from Accept (RFC 9110 §12.5.1), and codings from Accept-Encoding, in one of eight
+ * normal forms (§12.5.3).
+ */
 
 import { listMembers, trimWhitespace } from '../http/fields.ts';
 
-/** Weights from 0 to 1 by media range, in lower case. Empty where nothing tells: any type is as good as another. */
+/** Weights from 0 to 1 by media range, in lower case. Empty where the client states no preference: all types are then equal. */
 type Acceptance = ReadonlyMap<string, number>;
 
-/** A weight as RFC 9110 §12.4.2 writes it. */
+/** A weight (RFC 9110 §12.4.2). */
 const weightPattern = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
 
 /**
- * Reads an Accept field; undefined where the client has sent none. Parameters other than the weight are left out, since
- * no type has two forms here; of a range that is named twice the higher weight counts. What is malformed is left out too.
+ * Parses an Accept field; `value` is undefined where the client sent none. Parameters other than the weight are ignored,
+ * because no type has two forms here. Of a range that is named twice, the higher weight counts. Malformed members are ignored.
  */
 export function parseAccept(value: string | undefined): Acceptance {
   const weights = new Map<string, number>();
@@ -23,23 +26,26 @@ export function parseAccept(value: string | undefined): Acceptance {
   return weights;
 }
 
-/** The weight of a media type, in lower case and without parameters: that of the most specific range, 0 without any. */
+/**
+ * Returns the weight of a media type (lower case, no parameters): that of the most specific matching range, else 0; 1 without
+ * preferences.
+ */
 export function weightOf(type: string, accepted: Acceptance): number {
   if (accepted.size === 0) return 1;
   const family = type.slice(0, type.indexOf('/'));
   return accepted.get(type) ?? accepted.get(`${family}/*`) ?? accepted.get('*/*') ?? 0;
 }
 
-/** The codings that origins use for the web, the ones that compress most first. */
+/** The codings that origins use on the web, the best compression first. */
 const usedCodings = ['zstd', 'br', 'gzip'] as const;
 
-/** A coding or `*`, and perhaps a weight (RFC 9110 §12.4.2). */
+/** A coding or `*`, with an optional weight (RFC 9110 §12.4.2). */
 const memberPattern = /^([!#$%&'*+.^_`|~\w-]+)(?:[ \t]*;[ \t]*q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?))?$/i;
 
 /**
- * What a client accepts of zstd, br and gzip, in this order, or `identity` where that is nothing: one of eight values.
- * Weights other than 0 and what is malformed are left out. `value` is the field's, undefined where the client has sent
- * none: it then accepts any coding, but may know of none.
+ * Returns which of zstd, br and gzip a client accepts, in this order, or `identity` if none: one of eight values. Weights other
+ * than 0 and malformed members are ignored. `value` is undefined where the client sent no Accept-Encoding. Such a client
+ * accepts any coding but may support none, so it gets `identity`.
  */
 export function normaliseAcceptEncoding(value: string | undefined): string {
   const { accepted, refused } = readCodings(value);
@@ -47,7 +53,7 @@ export function normaliseAcceptEncoding(value: string | undefined): string {
   return codings.length === 0 ? 'identity' : codings.join(', ');
 }
 
-/** What is named twice, with the weight 0 and without, is refused. */
+/** A coding that is named twice, once with weight 0, is refused. */
 function readCodings(value: string | undefined) {
   const accepted = new Set<string>();
   const refused = new Set<string>();
@@ -60,7 +66,7 @@ function readCodings(value: string | undefined) {
   return { accepted, refused };
 }
 
-/** In lower case, and without the old name of gzip (RFC 9110 §8.4.1.3). */
+/** In lower case; `x-gzip` becomes `gzip` (RFC 9110 §8.4.1.3). */
 function codingOf(name: string): string {
   const coding = name.toLowerCase();
   return coding === 'x-gzip' ? 'gzip' : coding;

@@ -1,18 +1,19 @@
 /**
- * The directives of Cache-Control in responses and requests; of several readings, the most restrictive (RFC 9111 §4.2.1, §5.2). Also
- * the fields that carry directives for this cache alone: targeted fields (RFC 9213), and their predecessor Surrogate-Control (W3C
- * Note "Edge Architecture Specification", 4 August 2001). A malformed directive never permits more than a sound one.
+ * Reads the directives of Cache-Control in responses and requests (RFC 9111 §5.2). The most restrictive of several readings
+ * counts (§4.2.1); a malformed directive never permits more than a valid one. Also reads the fields with directives for this
+ * cache alone: targeted fields (RFC 9213), and their predecessor Surrogate-Control (W3C Note "Edge Architecture Specification",
+ * 4 August 2001).
  */
 
 import { type Fields, fieldLines, hasField, listMembers, trimWhitespace } from '../http/fields.ts';
 import { parseDictionary, type StructuredValue } from './structured-fields.ts';
 
-/** `true`: the whole response. A list: these fields of it, in lower case, sorted. `false`: not said. */
+/** `true`: applies to the whole response. A list: to these fields of it, in lower case, sorted. `false`: absent. */
 type Restriction = boolean | readonly string[];
 
 /** The directives of a response that a shared cache obeys (RFC 9111 §5.2.2, RFC 5861, RFC 8246). */
 export interface CacheControl {
-  /** The field that they were read from, in lower case: `cache-control`, or a targeted one (RFC 9213 §2.2). */
+  /** The field that the directives were read from, in lower case: `cache-control`, or a targeted field (RFC 9213 §2.2). */
   readonly field: string;
   /** Seconds; 0 when malformed. */
   readonly maxAge: number | undefined;
@@ -25,11 +26,11 @@ export interface CacheControl {
   readonly proxyRevalidate: boolean;
   readonly public: boolean;
   readonly mustUnderstand: boolean;
-  /** Seconds past its lifetime during which it may be served while it is validated (RFC 5861 §3); 0 when malformed. */
+  /** Seconds past its lifetime during which a response may be served while it is validated (RFC 5861 §3); 0 when malformed. */
   readonly staleWhileRevalidate: number | undefined;
-  /** Seconds past its lifetime during which it may be served when the origin fails (RFC 5861 §4); 0 when malformed. */
+  /** Seconds past its lifetime during which a response may be served when the origin fails (RFC 5861 §4); 0 when malformed. */
   readonly staleIfError: number | undefined;
-  /** Whether it does not change while it is fresh (RFC 8246 §2). */
+  /** Whether the response does not change while it is fresh (RFC 8246 §2). */
   readonly immutable: boolean;
 }
 
@@ -40,11 +41,11 @@ export interface RequestDirectives {
   readonly onlyIfCached: boolean;
   /** Seconds; 0 when malformed. */
   readonly maxAge: number | undefined;
-  /** Seconds; more than any lifetime when malformed. */
+  /** Seconds; longer than any lifetime when malformed. */
   readonly minFresh: number | undefined;
-  /** Seconds past its lifetime at which the client still takes a response; undefined when malformed. */
+  /** Seconds past its lifetime up to which the client accepts a response; `any` for no limit; undefined when absent or malformed. */
   readonly maxStale: number | 'any' | undefined;
-  /** Seconds past its lifetime at which the client takes a response when the origin fails (RFC 5861 §4); 0 when malformed. */
+  /** Seconds past its lifetime up to which the client accepts a response when the origin fails (RFC 5861 §4); 0 when malformed. */
   readonly staleIfError: number | undefined;
 }
 
@@ -58,10 +59,7 @@ const noDirectives: RequestDirectives = {
   staleIfError: undefined,
 };
 
-/**
- * Without these a stored response cannot be reused rightly: a list that takes one of them away restricts the whole
- * response.
- */
+/** Fields without which a stored response cannot be reused correctly. A list that names one of them restricts the whole response. */
 const indispensable: ReadonlySet<string> = new Set([
   'age',
   'cache-control',
@@ -78,14 +76,14 @@ export interface ControlPolicy {
   readonly targetedFields: readonly string[];
 }
 
-/** What was read last, and of what: the rules ask for the directives of one response many times in a row. */
+/** The result of the last read. The rules ask for the directives of one response many times in a row. */
 let last:
   | { readonly response: Fields; readonly targetedFields: readonly string[]; readonly control: CacheControl }
   | undefined;
 
 /**
- * Reads the directives that a response has for this cache: those of the first targeted field that applies, and then of
- * no other field (RFC 9213 §2.2), or those of Cache-Control.
+ * Reads the directives of a response for this cache: those of the first targeted field that applies, and of no other field
+ * (RFC 9213 §2.2); else those of Cache-Control.
  */
 export function readCacheControl(response: Fields, { targetedFields }: ControlPolicy): CacheControl {
   if (last?.response === response && last.targetedFields === targetedFields) return last.control;
@@ -96,9 +94,9 @@ export function readCacheControl(response: Fields, { targetedFields }: ControlPo
 }
 
 /**
- * Reads the Cache-Control of a response (RFC 9111 §5.2.2). Never throws; the order of directives and lines means
- * nothing. What restricts holds even when malformed; what permits (`public`, `must-understand`, `immutable`,
- * `stale-…`) must be written exactly.
+ * Parses the Cache-Control of a response (RFC 9111 §5.2.2). Never throws. The order of directives and lines does not matter.
+ * Restrictive directives hold even when malformed; permissive ones (`public`, `must-understand`, `immutable`, `stale-…`) must
+ * be well-formed.
  */
 export function parseCacheControl(response: Fields): CacheControl {
   return interpret('cache-control', parseCacheDirectives(fieldLines(response, 'cache-control')));
@@ -122,24 +120,24 @@ function interpret(field: string, directives: readonly CacheDirective[]): CacheC
   };
 }
 
-/** Whether clients are listened to. */
+/** Whether the directives of requests are obeyed. */
 export interface RequestPolicy {
   readonly requestDirectives: 'obey' | 'ignore';
 }
 
-/** Reads what a request demands of this cache: nothing, where the operator has its demands ignored. */
+/** Reads the directives of a request for this cache; none where the operator has them ignored. */
 export function readRequestDirectives(request: Fields, { requestDirectives }: RequestPolicy): RequestDirectives {
   return requestDirectives === 'obey' && hasDirectives(request) ? parseRequestDirectives(request) : noDirectives;
 }
 
-/** Whether a request has a field that `readRequestDirectives` reads. */
+/** Checks whether a request has a field that `readRequestDirectives` reads. */
 export function hasDirectives(request: Fields): boolean {
   return request.some(([name]) => name === 'cache-control' || name === 'pragma');
 }
 
 /**
- * Reads what a request demands of caches (RFC 9111 §5.2.1). `Pragma: no-cache` counts where there is no Cache-Control
- * (§5.4), for the sake of old clients. Never throws.
+ * Parses the directives of a request (RFC 9111 §5.2.1). `Pragma: no-cache` counts where there is no Cache-Control (§5.4), for
+ * old clients. Never throws.
  */
 export function parseRequestDirectives(request: Fields): RequestDirectives {
   const lines = fieldLines(request, 'cache-control');
@@ -190,7 +188,7 @@ function longest(directives: readonly CacheDirective[], name: string): number | 
   return values.length === 0 ? undefined : values.reduce((a, b) => Math.max(a, b));
 }
 
-/** `max-stale` permits, so a malformed one permits nothing, and of several the strictest holds (RFC 9111 §5.2.1.2). */
+/** `max-stale` permits, so a malformed one permits nothing, and the strictest of several counts (RFC 9111 §5.2.1.2). */
 function leastStale(directives: readonly CacheDirective[]): number | 'any' | undefined {
   const permits = directives.filter((directive) => directive.name === 'max-stale');
   if (permits.length === 0) return undefined;
@@ -205,8 +203,8 @@ function leastStale(directives: readonly CacheDirective[]): number | 'any' | und
 }
 
 /**
- * `no-cache` and `private`, with or without field names (RFC 9111 §5.2.2.4, §5.2.2.7). Only a quoted list of field
- * names narrows them: the token form, which senders are told not to use, is far more often a mistake (`private=true`).
+ * `no-cache` and `private`, with or without field names (RFC 9111 §5.2.2.4, §5.2.2.7). Only a quoted list of field names limits
+ * them to those fields: the token form, which senders should not use, is far more often a mistake (`private=true`).
  */
 function restriction(directives: readonly CacheDirective[], name: string): Restriction {
   const names = new Set<string>();
@@ -223,18 +221,18 @@ function isNarrowing(fieldName: string): boolean {
   return /^[!#$%&'*+\-.^_`|~\w]+$/.test(fieldName) && !indispensable.has(fieldName);
 }
 
-/** The directives of the one field that decides about a response. */
+/** The directives of the targeted field that applies to a response. */
 interface TargetedDirectives {
-  /** Its name, in lower case. */
+  /** The name of the field, in lower case. */
   readonly field: string;
-  /** To be read as those of Cache-Control are, with the same meaning and precedence (RFC 9213 §2.2). */
+  /** Interpreted as those of Cache-Control, with the same meaning and precedence (RFC 9213 §2.2). */
   readonly directives: readonly CacheDirective[];
 }
 
-/** What a directive says besides its name (RFC 9111 §5.2.2, RFC 5861, RFC 8246). */
+/** The argument type of a directive (RFC 9111 §5.2.2, RFC 5861, RFC 8246). */
 type Argument = 'none' | 'seconds' | 'field names';
 
-/** The directives that count here, with the types that RFC 9213 §2.1 infers from them. Others are extensions, ignored. */
+/** The supported directives, with the types that RFC 9213 §2.1 infers from them. Others are extensions and ignored. */
 const argumentOf: ReadonlyMap<string, Argument> = new Map([
   ['immutable', 'none'],
   ['max-age', 'seconds'],
@@ -251,13 +249,13 @@ const argumentOf: ReadonlyMap<string, Argument> = new Map([
 ]);
 
 /**
- * The directives of the first of these fields (names in lower case, in order of preference) that is present, valid and
- * not empty (RFC 9213 §2.2). Where there is one, the caller must ignore Cache-Control and Expires, even if no directive
- * of the field is known here; where there is none, undefined, those two count. Never throws.
+ * Returns the directives of the first of these fields (names in lower case, in order of preference) that is present, valid and
+ * not empty (RFC 9213 §2.2). The caller must then ignore Cache-Control and Expires, even if none of the field's directives is
+ * supported. Undefined where there is no such field: Cache-Control and Expires count then. Never throws.
  */
 export function selectTargetedDirectives(response: Fields, names: readonly string[]): TargetedDirectives | undefined {
   for (const field of names) {
-    // Few responses have one, and this is asked of each that is reused.
+    // Few responses have such a field, and this runs for each response that is reused.
     if (!hasField(response, field)) continue;
     const lines = fieldLines(response, field);
     const directives =
@@ -267,7 +265,7 @@ export function selectTargetedDirectives(response: Fields, names: readonly strin
   return undefined;
 }
 
-/** The known directives of a targeted field; undefined when it is empty or no dictionary (RFC 9213 §2.1). */
+/** The supported directives of a targeted field; undefined when it is empty or not a dictionary (RFC 9213 §2.1). */
 function parseTargetedField(lines: readonly string[]): readonly CacheDirective[] | undefined {
   const members = parseDictionary(lines);
   if (members === undefined || members.size === 0) return undefined;
@@ -275,10 +273,10 @@ function parseTargetedField(lines: readonly string[]): readonly CacheDirective[]
 }
 
 /**
- * A value of a type that the directive does not have is not used (RFC 9213 §2.1), nor guessed at: `max-age="60"` is no
- * lifetime of 60 seconds. The directive is then malformed, as it would be in Cache-Control, so that it restricts (a
- * lifetime that cannot be read is none, RFC 9111 §4.2.1) and permits nothing. False is not such a value: it says that
- * the directive is not there.
+ * Converts a member of a targeted field; undefined for an unsupported directive and for the value false, which means that the
+ * directive is absent. A value of the wrong type is not used (RFC 9213 §2.1): `max-age="60"` is not a lifetime of 60 seconds.
+ * The directive is then malformed, as it would be in Cache-Control: it restricts (an unreadable lifetime is none,
+ * RFC 9111 §4.2.1) and permits nothing.
  */
 function toDirective([name, value]: readonly [name: string, value: StructuredValue]): CacheDirective | undefined {
   const argument = argumentOf.get(name);
@@ -296,33 +294,33 @@ function toDirective([name, value]: readonly [name: string, value: StructuredVal
 /** The name of the field. It is read where the operator lists it among the targeted fields. */
 export const surrogateControlField = 'surrogate-control';
 
-/** The name by which an origin aims a directive at this proxy: `max-age=60;rangeway`. */
+/** The device token by which an origin addresses a directive to this proxy: `max-age=60;rangeway`. */
 export const deviceToken = 'rangeway';
 
-/** What the request field Surrogate-Capability says of this proxy; to be appended to what others have said there. */
+/** The member of the request field Surrogate-Capability for this proxy; to be appended to the members of others. */
 export const surrogateCapability = `${deviceToken}="Surrogate/1.0"`;
 
 /**
- * The directives that count here. `stale-…` are not the Note's, but CDNs read them from this field (RFC 5861). Not among
- * them: `content`, which asks for processing, not caching; and `no-store-remote`, which is for surrogates far from the
- * origin, such as those of a CDN, while this proxy is the one in front of it.
+ * The supported directives. `stale-…` are not in the Note, but CDNs read them from this field (RFC 5861). Not supported:
+ * `content`, which asks for processing, not caching; and `no-store-remote`, which is for surrogates far from the origin, such
+ * as those of a CDN, while this proxy is next to it.
  */
-const known: ReadonlySet<string> = new Set(['max-age', 'no-store', 'stale-if-error', 'stale-while-revalidate']);
+const supported: ReadonlySet<string> = new Set(['max-age', 'no-store', 'stale-if-error', 'stale-while-revalidate']);
 
-/** A lifetime, and for how long after it the response may be served all the same. */
+/** A lifetime, and how long after it the response may still be served. */
 const extendedLifetime = /^([0-9]+)\+([0-9]+)$/;
 
 interface Member {
   readonly directives: readonly CacheDirective[];
-  /** The device tokens that it is aimed at; none where it is for all. */
+  /** The device tokens that it is addressed to; empty where it is for all. */
   readonly targets: readonly string[];
 }
 
 /**
- * The directives of the field for the device with these tokens, as those of Cache-Control: the ones aimed at it
- * supersede those for all, as the most specific apply, and those aimed at others do not count. The second number of
- * `max-age=60+30` is `stale-while-revalidate`. Letter case counts in tokens only; what is malformed restricts, and
- * permits nothing. Undefined when nothing is said of storing or lifetime: the field does not apply then. Never throws.
+ * Parses Surrogate-Control for the device with these tokens; returns directives as those of Cache-Control. Directives for this
+ * device supersede those for all; those for other devices are ignored. The second number of `max-age=60+30` is
+ * `stale-while-revalidate`. Only tokens are case-sensitive. A malformed directive restricts and permits nothing. Undefined
+ * without max-age and no-store: the field does not apply then. Never throws.
  */
 export function parseSurrogateControl(
   lines: readonly string[],
@@ -343,7 +341,7 @@ function parseSurrogateMember(member: string): Member {
   const [text = '', ...targets] = member.split(';').map(trimWhitespace);
   return {
     directives: parseCacheDirectives([text])
-      .filter(({ name }) => known.has(name))
+      .filter(({ name }) => supported.has(name))
       .flatMap(withoutExtension),
     targets: targets.filter((target) => target !== ''),
   };
@@ -366,7 +364,7 @@ export interface CacheDirective {
   readonly argument: string | undefined;
   /** Whether the argument was a quoted-string. */
   readonly quoted: boolean;
-  /** Whether the text around the name was no directive by the grammar. Such a directive may restrict, never permit. */
+  /** Whether the text around the name does not match the grammar of a directive. Such a directive may restrict, never permit. */
   readonly malformed: boolean;
 }
 
@@ -377,8 +375,8 @@ const directiveForm = /^([!#$%&'*+\-.^_`|~\w]+)(?:=(?:([!#$%&'*+\-.^_`|~\w]+)|"(
 const words = /[!#$%&'*+\-.^_`|~\w]+/g;
 
 /**
- * The directives of the lines of a Cache-Control field, in order (RFC 9111 §5.2). Each line is read by itself, so that
- * an open quote cannot hide what the next line says. Every word of a malformed member counts as a malformed directive:
+ * Parses the directives of the lines of a Cache-Control field, in order (RFC 9111 §5.2). Each line is read by itself, so that
+ * an open quote cannot hide the next line. Every word of a malformed member counts as a malformed directive:
  * `max-age=60; private` restricts twice.
  */
 export function parseCacheDirectives(lines: readonly string[]): CacheDirective[] {
@@ -390,8 +388,8 @@ export function parseCacheDirectives(lines: readonly string[]): CacheDirective[]
 }
 
 /**
- * The members of one line, trimmed: split at commas outside quoted-strings. A quote that is never closed, or does not
- * follow `=`, quotes nothing.
+ * Splits a line into members at commas outside quoted-strings, trimmed. A quote that is never closed, or does not follow `=`,
+ * has no meaning.
  */
 export function splitMembers(line: string): string[] {
   const members: string[] = [];
@@ -431,7 +429,7 @@ function malformedDirective(word: string): CacheDirective {
   return { name: word.toLowerCase(), argument: undefined, quoted: false, malformed: true };
 }
 
-/** A number of seconds (RFC 9111 §1.2.2), capped; undefined for anything else, signs and fractions included. */
+/** Parses a number of seconds (RFC 9111 §1.2.2), capped; undefined for any other text, signs and fractions included. */
 export function parseDeltaSeconds(text: string | undefined): number | undefined {
   if (text === undefined || !/^[0-9]+$/.test(text)) return undefined;
   return Math.min(Number(text), maxDeltaSeconds);

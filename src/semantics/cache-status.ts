@@ -1,27 +1,27 @@
-/** The Cache-Status field: what this cache did with a request (RFC 9211). */
+/** The Cache-Status field: how this cache handled a request (RFC 9211). */
 
 import type { Fields } from '../http/fields.ts';
 
 /** Why a request went to the origin (RFC 9211 §2.2). */
 export type ForwardReason = 'bypass' | 'method' | 'uri-miss' | 'vary-miss' | 'miss' | 'request' | 'stale' | 'partial';
 
-/** What became of one request, in the parameters of RFC 9211 §2. */
+/** How one request was handled, in the parameters of RFC 9211 §2. */
 export interface CacheStatus {
   /** Answered without going to the origin; excludes `fwd`. */
   readonly hit?: boolean;
   readonly fwd?: ForwardReason;
-  /** The status that the origin answered with, where it is not the one that the client gets. */
+  /** The status of the origin's response, where it differs from that of the client's response. */
   readonly fwdStatus?: number;
   readonly stored?: boolean;
-  /** True: shared the origin's answer to another request. False: tried to, in vain. */
+  /** True: shared the origin's answer to another request. False: tried to share one, but could not. */
   readonly collapsed?: boolean;
-  /** What is left of the lifetime in seconds; negative once it is over. Rounded down to a whole number. */
+  /** The remaining lifetime in seconds; negative once it is over. Rounded down to a whole number. */
   readonly ttlSeconds?: number;
-  /** More, for people; a refusal's reason, for instance. */
+  /** Further details for people, such as the reason of a refusal. */
   readonly detail?: string;
 }
 
-/** The member of Cache-Status for one request, as a structured field item (RFC 9211 §2, RFC 9651 §4.1). */
+/** Formats the Cache-Status member of one request, as a structured field item (RFC 9211 §2, RFC 9651 §4.1). */
 export function formatCacheStatus(status: CacheStatus, name = 'rangeway'): string {
   const parameters = [
     status.hit === true ? 'hit' : undefined,
@@ -35,7 +35,7 @@ export function formatCacheStatus(status: CacheStatus, name = 'rangeway'): strin
   return [formatText(name), ...parameters.filter((parameter) => parameter !== undefined)].join('; ');
 }
 
-/** A copy with one member more, after those of the caches nearer to the origin (RFC 9211 §2). */
+/** Returns a copy with one more member, after those of the caches nearer to the origin (RFC 9211 §2). */
 export function withCacheStatus(fields: Fields, member: string): Fields {
   return [...fields, ['cache-status', member]];
 }
@@ -46,9 +46,7 @@ function formatInteger(value: number): string {
   return String(Math.max(-limit, Math.min(limit, Math.floor(value) || 0)));
 }
 
-/**
- * A token where the text is one, otherwise a string; what a string cannot hold becomes `?` (RFC 9651 §3.3.3, §3.3.4).
- */
+/** A token where the text is one, otherwise a string. Characters that a string cannot hold become `?` (RFC 9651 §3.3.3, §3.3.4). */
 function formatText(text: string): string {
   if (/^[A-Za-z*][!#$%&'*+\-.^_`|~\w:/]*$/.test(text)) return text;
   return `"${text.replace(/[^ -~]/g, '?').replace(/["\\]/g, '\\$&')}"`;

@@ -1,19 +1,19 @@
-/** The cookies of a request (RFC 6265 §5.4). */
+/** Parses the cookies of a request (RFC 6265 §5.4). */
 
 import { type Fields, fieldLines, trimWhitespace } from '../http/fields.ts';
 
-/** One cookie as it was sent. */
+/** One cookie as sent. */
 export interface Cookie {
-  /** Letter case counts. */
+  /** Case-sensitive. */
   readonly name: string;
   /** `name=value`, or the name alone where there is no `=`. */
   readonly pair: string;
 }
 
 /**
- * The cookies of a request in order, those of several Cookie lines too (RFC 9113 §8.2.3), duplicates kept. Lenient as
- * servers are: any character but `;` may be in a cookie, white space around names and values does not count, quotation
- * marks mean nothing, and what has no `=` is a name.
+ * Returns the cookies of a request in order, from all Cookie lines (RFC 9113 §8.2.3), duplicates included. As lenient as
+ * servers are: a cookie may contain any character but `;`, white space around names and values is dropped, quotation marks have
+ * no meaning, and a cookie without `=` is a name.
  */
 export function parseCookies(request: Fields): Cookie[] {
   return fieldLines(request, 'cookie')

@@ -1,39 +1,40 @@
 /**
- * The digests that an origin states of its bytes, and the one that Rangeway states of a representation (RFC 9530).
+ * Reads the digests that an origin states of its bytes, and writes the digest that Rangeway states of a representation
+ * (RFC 9530).
  *
- * Want-Repr-Digest and Want-Content-Digest are hints that need not be heeded (RFC 9530 §4). They go to the origin like
- * any field from end to end, and choose nothing here: what is stored is the same bytes with or without a digest, so they
- * are no part of a key, unless the origin's Vary names them.
+ * Want-Repr-Digest and Want-Content-Digest are hints that may be ignored (RFC 9530 §4). They are passed to the origin like any
+ * end-to-end field and select nothing here: the stored bytes are the same with or without a digest. So they are not in a key,
+ * unless the origin's Vary names them.
  */
 
 import { type Fields, fieldLines } from '../http/fields.ts';
 import { parseDictionary, type StructuredValue } from './structured-fields.ts';
 
-/** What a hash of some bytes must come to. */
+/** The expected hash of some bytes. */
 export interface Digest {
-  /** By the name that `createHash` of node:crypto knows. */
+  /** The name for `createHash` of node:crypto. */
   readonly algorithm: 'sha256' | 'sha512';
-  /** Lower-case hexadecimal, as `digest('hex')` tells it. */
+  /** Lower-case hexadecimal, as `digest('hex')` returns it. */
   readonly hex: string;
 }
 
 /**
- * The algorithms that are verified, the one to prefer first; all others are deprecated (RFC 9530 §5, §7.2). SHA-256 is
- * first because it is what `StoredResponse.bodyDigest` is: one hash then serves both.
+ * The algorithms that are verified, the preferred one first; all others are deprecated (RFC 9530 §5, §7.2). SHA-256 is first
+ * because `StoredResponse.bodyDigest` uses it: one hash then serves both.
  */
 const algorithms = [
   { key: 'sha-256', algorithm: 'sha256', sizeBytes: 32 },
   { key: 'sha-512', algorithm: 'sha512', sizeBytes: 64 },
 ] as const;
 
-/** Digests of the content of one message (RFC 9530 §2, RFC 1864): those of a whole are not those of a part. */
+/** Digests of the content of one message (RFC 9530 §2, RFC 1864): the digest of a whole is not that of a part. */
 export const contentDigestFields: ReadonlySet<string> = new Set(['content-digest', 'content-md5']);
 
 /**
- * The digest of the whole representation that a response to GET states: Repr-Digest, which a 206 states of the whole too
- * (RFC 9530 §3), or Content-Digest of a 200, whose content is the representation. Both are of the bytes with their content
- * coding, which are the bytes that are stored. Undefined when there is none that can be verified: a field that is no
- * dictionary and a value of the wrong length count as absent, as a recipient may ignore any digest.
+ * Returns the digest of the whole representation that a response to GET states. It is in Repr-Digest, also in a 206
+ * (RFC 9530 §3), or in Content-Digest of a 200, whose content is the representation. Both cover the bytes with their content
+ * coding, as they are stored. Undefined when no digest can be verified. A field that is not a dictionary, and a value of the
+ * wrong length, count as absent: a recipient may ignore any digest.
  */
 export function selectReprDigest(response: { readonly status: number; readonly fields: Fields }): Digest | undefined {
   const names = response.status === 200 ? ['repr-digest', 'content-digest'] : ['repr-digest'];
@@ -41,21 +42,22 @@ export function selectReprDigest(response: { readonly status: number; readonly f
 }
 
 /**
- * The digest of the content of a message, which of a 206 is the part that it carries, or the parts with all that stands
- * between them (RFC 9530 §2, Appendix B.3); undefined when there is none that can be verified.
+ * Returns the digest of the content of a message; undefined when no digest can be verified. The content of a 206 is the part
+ * that it carries, or the parts with the framing between them (RFC 9530 §2, Appendix B.3).
  */
 export function selectContentDigest(fields: Fields): Digest | undefined {
   return selectDigest([parseDigests(fields, 'content-digest')]);
 }
 
-/** The value of Repr-Digest for a representation with this SHA-256, hexadecimal (RFC 9530 §3). */
+/** Formats Repr-Digest for a representation with this SHA-256, in hexadecimal (RFC 9530 §3). */
 export function formatReprDigest(sha256: string): string {
   return `sha-256=:${Buffer.from(sha256, 'hex').toString('base64')}:`;
 }
 
 /**
- * A copy that states the SHA-256, hexadecimal, of the whole representation. One that the origin states stays as it is,
- * and so does a field that cannot be read, which one line more would not mend; one of other algorithms gets a line more.
+ * Returns a copy that states the SHA-256, in hexadecimal, of the whole representation. A SHA-256 that the origin states stays.
+ * A field that cannot be parsed stays, because another line would not repair it. A field with other algorithms gets another
+ * line.
  */
 export function withReprDigest(fields: Fields, sha256: string): Fields {
   const stated = parseDigests(fields, 'repr-digest');
@@ -66,12 +68,12 @@ export function withReprDigest(fields: Fields, sha256: string): Fields {
 
 type Digests = ReadonlyMap<string, StructuredValue>;
 
-/** The members of a digest field, none where there is no such field; undefined when it is malformed (RFC 9651 §4.2). */
+/** The members of a digest field; empty where there is no such field, undefined when it is malformed (RFC 9651 §4.2). */
 function parseDigests(fields: Fields, name: string): Digests | undefined {
   return parseDictionary(fieldLines(fields, name));
 }
 
-/** The best digest of all dictionaries; among equals the first. */
+/** The digest with the preferred algorithm; of several, that of the first dictionary. */
 function selectDigest(dictionaries: readonly (Digests | undefined)[]): Digest | undefined {
   for (const { key, algorithm, sizeBytes } of algorithms) {
     for (const dictionary of dictionaries) {

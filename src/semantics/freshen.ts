@@ -1,6 +1,6 @@
 /**
- * Merges the fields of a 304 into a stored response (RFC 9111 §3.2, §4.3.4), and decides what the response to a HEAD says of a stored
- * response to a GET (§4.3.5).
+ * Merges the fields of a 304 into a stored response (RFC 9111 §3.2, §4.3.4), and decides whether a response to HEAD freshens or
+ * invalidates a stored response to GET (§4.3.5).
  */
 
 import { type Fields, fieldLines, fieldValue, hasField, withoutFields } from '../http/fields.ts';
@@ -14,9 +14,8 @@ import { type EntityTag, parseEntityTag, strongMatch, weakMatch } from './valida
 import { varyNames } from './vary.ts';
 
 /**
- * Fields that say how the stored bytes are to be read, or what they come to. A 304 has no bytes and cannot correct them
- * (RFC 9111 §3.2); its Content-Digest, if any, is that of nothing. Content-Type and the other Content fields are updated
- * like any field.
+ * Fields that describe the stored bytes. A 304 has no content and cannot correct them (RFC 9111 §3.2); its Content-Digest, if
+ * any, covers empty content. Content-Type and the other Content-* fields are updated like any field.
  */
 const fieldsOfTheBytes: ReadonlySet<string> = new Set([
   ...contentDigestFields,
@@ -26,7 +25,7 @@ const fieldsOfTheBytes: ReadonlySet<string> = new Set([
   'repr-digest',
 ]);
 
-/** Fields of a 304 that tell that a response is current, and for how long: they are the same for everybody. */
+/** Fields of a 304 that say that a stored response is current, and for how long. They are the same for every client. */
 const fieldsOfValidity: ReadonlySet<string> = new Set([
   'age',
   'cache-control',
@@ -37,12 +36,12 @@ const fieldsOfValidity: ReadonlySet<string> = new Set([
   'vary',
 ]);
 
-/** What of a 304 tells how long the stored response is current, and nothing else. */
+/** Picks the fields of a 304 that say that the stored response is current, and for how long. */
 export function validityFields(notModified: Fields, { targetedFields }: ControlPolicy): Fields {
   return notModified.filter(([name]) => fieldsOfValidity.has(name) || targetedFields.includes(name));
 }
 
-/** What of a 304 is neither about validity nor about the stored bytes. */
+/** Picks the end-to-end fields of a 304 that concern neither validity nor the stored bytes. */
 export function furtherFields(notModified: Fields, { targetedFields }: ControlPolicy): Fields {
   return withoutConnectionFields(notModified).filter(
     ([name]) => !fieldsOfValidity.has(name) && !targetedFields.includes(name) && !fieldsOfTheBytes.has(name),
@@ -50,13 +49,13 @@ export function furtherFields(notModified: Fields, { targetedFields }: ControlPo
 }
 
 /**
- * Whether a 304 that answered a validation of this stored response may freshen it (RFC 9111 §4.3.4). Not when
- * - its strong entity tag is not the stored one, or its weak one does not even match weakly;
- * - it has no entity tag, and its Last-Modified is another than the stored one (an older file was put back);
- * - its Vary nominates other fields than the stored one: the variant's name would change under its bytes.
- * A 304 without any validator is taken to mean the only response that was asked about; old origins send such. A
- * malformed tag is none. When it may not, the 304 is of no use, and the representation has to be fetched without
- * conditions.
+ * Checks whether a 304 that answered a validation of this stored response may freshen it (RFC 9111 §4.3.4). It may not when
+ * - its strong entity tag is not the stored one, or its weak tag does not even match weakly;
+ * - it has no entity tag, and its Last-Modified differs from the stored one (an older file was put back);
+ * - its Vary names other fields than the stored one: the variant would change its name, but not its bytes.
+ *
+ * A 304 without any validator is taken to confirm the only response that was validated; old origins send such 304s. A malformed
+ * tag counts as none. A 304 that may not freshen is useless: the representation has to be fetched without conditions.
  */
 export function mayFreshen(stored: StoredResponse, notModified: Fields): boolean {
   if (hasField(notModified, 'vary') && !namesSameFields(stored, notModified)) return false;
@@ -69,8 +68,9 @@ export function mayFreshen(stored: StoredResponse, notModified: Fields): boolean
 }
 
 /**
- * Whether a 304 that answered the validation of another stored response is about this one too, which could have been chosen
- * for the same request: by a strong entity tag only, which names the representation (RFC 9111 §4.3.4).
+ * Checks whether a 304 that answered the validation of another stored response is also about this one, which could have been
+ * selected for the same request. Only a strong entity tag shows that, because it identifies the representation
+ * (RFC 9111 §4.3.4).
  */
 export function isNamedBy(stored: StoredResponse, notModified: Fields): boolean {
   return entityTagOf(notModified)?.kind === 'strong' && mayFreshen(stored, notModified);
@@ -96,11 +96,11 @@ function isSameDate(a: string, b: string, now: number): boolean {
 }
 
 /**
- * The stored fields, each replaced by the 304's lines of its name where it has any; fields that only the 304 has are
- * added (RFC 9111 §3.2). Untouched stay the fields that tell how to read the bytes, and a stored entity tag: the 304's,
- * where it may freshen, is the same or a weakened form of it. The stored Date and Age go in any case, because they told
- * of an older exchange, and whatever the merged Cache-Control excludes from storage. `responseAt` is when the 304
- * arrived.
+ * Returns the stored fields, with the lines of the 304 in place of stored lines of the same name; fields that only the 304 has
+ * are added (RFC 9111 §3.2). The fields that describe the bytes stay. A stored entity tag stays too: the tag of a 304 that may
+ * freshen is the same or its weak form. The stored Date and Age are always dropped, because they describe an older exchange.
+ * Fields that the merged Cache-Control excludes from storage are dropped. `responseAt` is when the 304 arrived, in epoch
+ * milliseconds.
  */
 export function freshenFields(stored: Fields, notModified: Fields, responseAt: number, policy: KeepingPolicy): Fields {
   const fresh = storableFields(notModified, responseAt, policy).filter(
@@ -111,9 +111,9 @@ export function freshenFields(stored: Fields, notModified: Fields, responseAt: n
 }
 
 /**
- * A stored response that a 304, or the head of a newer 200, has freshened: its age counts from that exchange, and it is
- * valid again, unless its lifetime was ended at or after `requestAt`. Ask `mayFreshen` before, and `decideStoring` about the
- * result: the 304 may have brought a `no-store` or `private`.
+ * Returns a stored response freshened by a 304 or by the head of a newer 200. Its age counts from that exchange. It is valid
+ * again, unless it was expired at or after `requestAt`. Call `mayFreshen` before, and `decideStoring` on the result: the 304
+ * may have brought `no-store` or `private`. Times are in epoch milliseconds.
  */
 export function freshened(
   { isInvalid: _isInvalid, expiredAt, ...stored }: StoredResponse,
@@ -127,16 +127,16 @@ export function freshened(
   return { ...stored, fields, requestAt, responseAt, ...(isStillExpired ? { expiredAt } : {}) };
 }
 
-/** `freshen`: it is still the current one, and takes these fields. `invalidate`: it is not. `none`: nothing is told of it. */
+/** `freshen`: the stored response is current and takes these fields. `invalidate`: it is not current. `none`: the HEAD shows neither. */
 type HeadEffect = 'freshen' | 'invalidate' | 'none';
 
 const validators = ['etag', 'last-modified'] as const;
 
 /**
- * Decides by a 200 to a HEAD about a stored response that could have been chosen for that request: it is current as long
- * as no validator that was received, and no Content-Length, differs from what is stored, nor which fields Vary names. A
- * stored response of another status is not. One that was purged, or is known to be outdated, becomes valid again by a validator
- * only: that nothing differs proves nothing of its bytes. `sizeBytes` is the length of what is stored.
+ * Decides what a 200 to HEAD means for a stored response that could have been selected for that request. The stored response is
+ * current as long as no received validator, no Content-Length and no name in Vary differs. A stored response of another status,
+ * unless it is a fragment, is not current. One that was expired, or is known to be outdated, becomes valid again by a validator
+ * only: an equal length proves nothing about its bytes. `sizeBytes` is the length of the stored body.
  */
 export function decideHeadEffect(stored: StoredResponse, sizeBytes: number, head: Fields): HeadEffect {
   const { status, fields, fragment, isInvalid, expiredAt } = stored;

@@ -1,4 +1,4 @@
-/** Dates as fields write them (RFC 9110 §5.6.7). */
+/** Parses and formats HTTP dates (RFC 9110 §5.6.7). */
 
 import { type Fields, fieldValue } from '../http/fields.ts';
 
@@ -13,10 +13,9 @@ const rfc850Date = new RegExp(`^${longWeekday}, ([0-9]{2})-${month}-([0-9]{2}) $
 const asctimeDate = new RegExp(`^${weekday} ${month} ([0-9]{2}| [0-9]) ${time} ([0-9]{4})$`);
 
 /**
- * Parses an HTTP-date in any of its three forms; epoch milliseconds. Undefined for anything else, however much it looks
- * like a date: the forms are case-sensitive, and there is no 31st of June. Only whether the weekday is that of the date
- * is not asked, since the date is clear without it. `now`, in epoch milliseconds, settles the century of the two-digit
- * year of the RFC 850 form.
+ * Parses an HTTP-date in any of its three forms; returns epoch milliseconds. Undefined for any other text: the forms are
+ * case-sensitive, and the date must be in the calendar. Only the weekday is not checked. `now`, in epoch milliseconds, settles
+ * the century of the two-digit year in the RFC 850 form.
  */
 export function parseHttpDate(text: string, now: number): number | undefined {
   const imf = imfFixdate.exec(text);
@@ -30,13 +29,13 @@ export function parseHttpDate(text: string, now: number): number | undefined {
   return instantOf(Number(asctime[6]), placeInYear(asctime[1], asctime[2], asctime[3], asctime[4], asctime[5]));
 }
 
-/** The date that a field holds, in epoch milliseconds; undefined when it is absent, sent twice, or no HTTP-date. */
+/** Returns the date in a field, in epoch milliseconds; undefined when the field is absent, sent twice, or not an HTTP-date. */
 export function parseDateField(fields: Fields, name: string, now: number): number | undefined {
   const value = fieldValue(fields, name);
   return value === undefined ? undefined : parseHttpDate(value, now);
 }
 
-/** Epoch milliseconds as IMF-fixdate, the form to send, cut to the second. For the years 0 to 9999. */
+/** Formats epoch milliseconds as IMF-fixdate, the form to send, cut to the second. For the years 0 to 9999. */
 export function formatHttpDate(ms: number): string {
   return new Date(ms).toUTCString();
 }
@@ -50,7 +49,7 @@ interface PlaceInYear {
   readonly second: number;
 }
 
-/** The texts of the month, the day, the hour, the minute and the second, as the patterns found them. */
+/** Reads the texts of month, day, hour, minute and second that a pattern found. */
 function placeInYear(...[month = '', day, hour, minute, second]: (string | undefined)[]): PlaceInYear {
   return {
     month: months.indexOf(month),
@@ -62,8 +61,8 @@ function placeInYear(...[month = '', day, hour, minute, second]: (string | undef
 }
 
 /**
- * The latest instant that fits a two-digit year and is not more than fifty years in the future; one that is must be
- * taken for a year of the past (RFC 9110 §5.6.7).
+ * The latest instant with this two-digit year that is at most fifty years in the future. A later one must be read as a year of
+ * the past (RFC 9110 §5.6.7).
  */
 function latestPlausible(twoDigitYear: number, place: PlaceInYear, now: number): number | undefined {
   const limit = new Date(now);
@@ -74,11 +73,11 @@ function latestPlausible(twoDigitYear: number, place: PlaceInYear, now: number):
   return instant !== undefined && instant <= limit.getTime() ? instant : instantOf(latestYear - 100, place);
 }
 
-/** The instant in UTC, or undefined when calendar or clock have no such place. A leap second is the second after it. */
+/** The instant in UTC; undefined when the date or the time does not exist. A leap second counts as the next second. */
 function instantOf(year: number, { month, day, hour, minute, second }: PlaceInYear): number | undefined {
   if (hour > 23 || minute > 59 || second > 60) return undefined;
   const midnight = new Date(0);
-  // Not Date.UTC, which takes the years 0 to 99 for those of the twentieth century.
+  // Date.UTC would read the years 0 to 99 as 1900 to 1999.
   midnight.setUTCFullYear(year, month, day);
   if (midnight.getUTCDate() !== day) return undefined;
   return midnight.getTime() + ((hour * 60 + minute) * 60 + second) * 1000;

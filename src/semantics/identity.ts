@@ -1,4 +1,4 @@
-/** Who asks, as far as a request says, and which responses are for all who ask (RFC 9111 §3, §7.1). */
+/** Finds which parts of a request identify its client, and which responses are for all clients (RFC 9111 §3, §7.1). */
 
 import { type Fields, fieldLines, fieldValue } from '../http/fields.ts';
 import { type CacheControl, readCacheControl } from './cache-control.ts';
@@ -6,43 +6,43 @@ import { parseCookies } from './cookies.ts';
 import { type DatedResponse, type Freshness, type FreshnessPolicy, freshnessLifetime } from './freshness.ts';
 import { isListed } from './query.ts';
 
-/** What the operator decided about which parts of a request tell who asks. In all lists `x-app-*` stands for a beginning. */
+/** The operator's rules for which parts of a request identify its client. In all lists `x-app-*` matches every name with that prefix. */
 export interface IdentityRules {
-  /** Fields that do not tell who asks, in lower case. */
+  /** Fields that do not identify the client, in lower case. */
   readonly ignore: readonly string[];
-  /** Cookies that do not tell who asks; letter case counts. */
+  /** Cookies that do not identify the client; case-sensitive. */
   readonly ignoreCookies: readonly string[];
-  /** Fields that tell who asks although they usually do not, in lower case. */
+  /** Fields that identify the client although they are neutral by default, in lower case. */
   readonly include: readonly string[];
-  /** Cookies that tell who asks although they usually do not; letter case counts. */
+  /** Cookies that identify the client although they are neutral by default; case-sensitive. */
   readonly includeCookies: readonly string[];
 }
 
-/** The rules of an operator who has decided nothing. */
+/** The rules of an operator who has configured none. */
 export const defaultIdentityRules: IdentityRules = { ignore: [], ignoreCookies: [], include: [], includeCookies: [] };
 
 /** A field or, as `cookie:name`, a cookie of a request, with its value. */
 export type IdentityPart = readonly [name: string, value: string];
 
 /**
- * Fields that say nothing about who asks, so that requests that differ in them share responses without a stated lifetime.
- * Every field that is not listed tells requests apart. Names are exact where a family has members that are credentials:
- * `Sec-Session-Response` and `Sec-Token-Binding` are in no list.
+ * Neutral fields: they do not identify a client, so requests that differ in them share responses without a stated lifetime.
+ * Every field that is not listed distinguishes clients. Names are listed one by one where a family has members that are
+ * credentials: `Sec-Session-Response` and `Sec-Token-Binding` are in no list.
  */
 const neutralFields: ReadonlySet<string> = new Set(
   [
-    // What is asked for, on which conditions, and in which form (RFC 9110 §12.5, §13.1, §14.2; RFC 9530, RFC 3229, RFC 7089).
+    // The resource, its conditions and its form (RFC 9110 §12.5, §13.1, §14.2; RFC 9530, RFC 3229, RFC 7089).
     'host range if-match if-modified-since if-none-match if-range if-unmodified-since ' +
       'accept accept-charset accept-datetime accept-encoding accept-features accept-language accept-profile accept-signature ' +
       'a-im available-dictionary dictionary-id negotiate want-content-digest want-digest want-repr-digest want-unencoded-digest',
-    // The program that asks, and why (RFC 9110 §10.1; Fetch; RFC 8942 and the hints before it).
+    // The client program and its purpose (RFC 9110 §10.1; Fetch; RFC 8942 and earlier client hints).
     'user-agent referer origin x-requested-with purpose x-purpose x-moz x-wap-profile x-unity-version x-ucbrowser-ua ' +
       'sec-fetch-dest sec-fetch-mode sec-fetch-site sec-fetch-user sec-fetch-storage-access sec-purpose sec-gpc ' +
       'sec-ch-ua sec-ch-ua-mobile sec-ch-ua-platform sec-required-csp sec-required-document-policy sec-speculation-tags ' +
       'sec-websocket-extensions sec-websocket-version service-worker service-worker-navigation-preload ' +
       'upgrade-insecure-requests dnt save-data device-memory downlink dpr ect rtt viewport-width width ' +
       'priority early-data alt-used x-http2-stream-weight',
-    // The connection and the content that is not there (RFC 9110 §7.6, §8; RFC 9112 §9.6).
+    // The connection, and content that is not there (RFC 9110 §7.6, §8; RFC 9112 §9.6).
     'connection proxy-connection keep-alive te trailer transfer-encoding upgrade http2-settings expect max-forwards ' +
       'content-length content-type cache-control pragma',
     // Players, downloaders and television sets.
@@ -50,12 +50,12 @@ const neutralFields: ReadonlySet<string> = new Set(
       'getcontentfeatures.dlna.org transfermode.dlna.org realtimeinfo.dlna.org getavailableseekrange.dlna.org ' +
       'getmediainfo.sec getcaptioninfo.sec friendlyname.dlna.org scid.dlna.org contentfeatures.dlna.org ' +
       'x-roku-reserved-session-id flatpak-ref flatpak-upgrade-from',
-    // Proxies on the way, this one among them (RFC 7239, RFC 8586; W3C Edge Architecture).
+    // Proxies on the way, this one included (RFC 7239, RFC 8586; W3C Edge Architecture).
     'via cdn-loop forwarded x-forwarded-for x-forwarded-host x-forwarded-port x-forwarded-proto x-forwarded-server x-real-ip ' +
       'surrogate-capability cf-connecting-ip cf-connecting-ipv6 cf-pseudo-ipv4 cf-ray cf-visitor cf-ew-via true-client-ip ' +
       'fastly-client-ip fastly-ff x-amz-cf-id x-azure-ref x-varnish x-timer x-request-start x-queue-start ' +
       'x-envoy-attempt-count x-envoy-expected-rq-timeout-ms x-envoy-external-address x-scheme x-arr-log-id',
-    // Tracing (W3C Trace Context and what was there before it).
+    // Tracing (W3C Trace Context and its predecessors).
     'traceparent tracestate b3 x-b3-traceid x-b3-spanid x-b3-parentspanid x-b3-sampled x-b3-flags uber-trace-id ' +
       'x-ot-span-context x-request-id request-id x-correlation-id correlation-id correlation-context x-trace-id x-span-id ' +
       'x-amzn-trace-id x-cloud-trace-context sentry-trace newrelic elastic-apm-traceparent ms-cv client-request-id ' +
@@ -66,13 +66,13 @@ const neutralFields: ReadonlySet<string> = new Set(
     .split(' '),
 );
 
-/** Families of such fields that have no member with another meaning: metadata of fetches, and hints about the device. */
+/** Families of neutral fields without exceptions: metadata of fetches, and client hints. */
 const neutralFamilies = ['sec-fetch-', 'sec-ch-'];
 
 /**
- * Cookies that count visits, set by scripts for the measuring of traffic: origins do not read them. Each family stands as its
- * scripts write it, because the beginning alone may be that of a session: Rails and Phoenix call that of an application
- * `gateway` `_gateway_session` and `_gateway_key`.
+ * Cookies that scripts set to measure traffic; origins do not read them. Each pattern is as its scripts write the name, because
+ * the prefix `_ga` alone may belong to a session cookie: for an application `gateway`, Rails uses `_gateway_session` and
+ * Phoenix `_gateway_key`.
  */
 const countingCookie = new RegExp(
   `^(?:${[
@@ -85,9 +85,9 @@ const countingCookie = new RegExp(
 );
 
 /**
- * The parts of a request that may tell who asks, sorted by name: every field that is not known to say nothing about that, and
- * of Cookie and `baggage` (W3C Baggage) each member by itself. Empty for an anonymous client. `request` are the fields that
- * the origin is sent.
+ * Returns the parts of a request that may identify its client, sorted by name: every field that is not neutral, and each member
+ * of Cookie and `baggage` (W3C Baggage) by itself. Empty for an anonymous client. `request` are the fields that the origin is
+ * sent.
  */
 export function identityParts(request: Fields, rules: IdentityRules): readonly IdentityPart[] {
   const parts: IdentityPart[] = [];
@@ -97,11 +97,11 @@ export function identityParts(request: Fields, rules: IdentityRules): readonly I
     else if (name === 'baggage' && !rules.include.includes(name)) parts.push(...baggageParts(request));
     else parts.push([name, fieldValue(request, name) ?? '']);
   }
-  // Not by locale; members of one name keep their order.
+  // Not by locale. Members of one name keep their order.
   return parts.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
 }
 
-/** Whether no part of a request tells who asks; the same as no `identityParts`, and cheaper. */
+/** Checks whether no part of a request identifies its client. Equals an empty `identityParts`, but is cheaper. */
 export function isAnonymous(request: Fields, rules: IdentityRules): boolean {
   for (const [name] of request) {
     if (isNeutral(name, rules)) continue;
@@ -125,7 +125,7 @@ function cookieParts(request: Fields, { ignoreCookies, includeCookies }: Identit
     .map(({ name, pair }): IdentityPart => [`cookie:${name}`, pair]);
 }
 
-/** Scripts that report errors add members of their own to every request of a page; other members may name a user. */
+/** Error-reporting scripts add `sentry-` members to every request of a page; other members may identify a user. */
 function baggageParts(request: Fields): IdentityPart[] {
   return fieldLines(request, 'baggage')
     .flatMap((line) => line.split(','))
@@ -135,10 +135,12 @@ function baggageParts(request: Fields): IdentityPart[] {
 }
 
 /**
- * Whether a response says, or the operator has said for it, that it may be given to all who ask: by `public`, s-maxage, or a
- * lifetime of more than nothing (max-age, Expires, a targeted field, or time to be served stale, RFC 5861), or by
- * `defaultTtl…` and `overrideTtl…`. A lifetime that is guessed from Last-Modified is no statement (RFC 9111 §4.2.2), and one
- * of nothing permits nothing.
+ * Checks whether a response may be given to all clients, because it states that or the operator has set it.
+ * - The response states it by `public`, by s-maxage (even 0), or by max-age or Expires, also of a targeted field, with a
+ *   lifetime above 0 or with time to be served stale (RFC 5861).
+ * - The operator sets it by a `defaultTtl…` or `overrideTtl…` above 0.
+ *
+ * A lifetime that is guessed from Last-Modified is not a statement (RFC 9111 §4.2.2).
  */
 export function permitsSharing(
   response: DatedResponse,

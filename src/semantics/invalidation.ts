@@ -1,14 +1,14 @@
 /**
- * What makes stored responses invalid: an unsafe request (RFC 9111 §4.4), the groups that an origin declares invalid together (RFC
- * 9875), and the tags by which an operator purges (Surrogate-Key and Cache-Tag, which no RFC defines; they are read as the CDNs read
- * them that introduced them).
+ * Decides which stored responses become invalid: after an unsafe request (RFC 9111 §4.4), and by the groups that an origin
+ * invalidates together (RFC 9875). Also reads the tags by which an operator purges: Surrogate-Key and Cache-Tag, which no RFC
+ * defines. They are read as the CDNs that introduced them read them.
  */
 
 import { type Fields, fieldLines, hasField, trimWhitespace } from '../http/fields.ts';
 import { isSafeMethod } from './method.ts';
 import { parseStrings } from './structured-fields.ts';
 
-/** An exchange that went past the cache. */
+/** An exchange with the origin that did not use the cache. */
 interface InvalidationInput {
   readonly method: string;
   readonly scheme: 'http' | 'https';
@@ -19,9 +19,9 @@ interface InvalidationInput {
 }
 
 /**
- * The targets (origin-form, of the request's own scheme and authority) whose stored responses are invalid after an
- * exchange: none unless the method is unsafe and the response no error; otherwise the request's target as it was
- * received and those of Location and Content-Location. A URI of another origin is left alone, or one site could empty
+ * Returns the targets whose stored responses become invalid after an exchange, in origin-form, of the request's scheme and
+ * authority. There are none unless the method is unsafe and the status is 2xx or 3xx. Otherwise they are the request's target
+ * as received, and those of Location and Content-Location. A URI of another origin is ignored: otherwise one site could empty
  * another's cache.
  */
 export function targetsToInvalidate({ method, scheme, authority, target, response }: InvalidationInput): string[] {
@@ -33,7 +33,7 @@ export function targetsToInvalidate({ method, scheme, authority, target, respons
   return [...new Set([target, ...others])];
 }
 
-/** The target (origin-form) that a reference in a response names; undefined where it is none of the same origin. */
+/** Returns the target (origin-form) that a reference in a response names; undefined where it is not a URL of the same origin. */
 export function resolveOwn(
   reference: string,
   { scheme, authority, target }: Pick<InvalidationInput, 'scheme' | 'authority' | 'target'>,
@@ -44,24 +44,24 @@ export function resolveOwn(
     : url.pathname + url.search;
 }
 
-/** How many groups of one field count, the first ones; the law wants at least 32 (RFC 9875 §2). */
+/** Number of groups of one field that count, the first ones. RFC 9875 §2 requires at least 32. */
 export const maxGroups = 128;
 
-/** How many characters a group may have; longer ones do not count. The law wants at least 32 (RFC 9875 §2). */
+/** Length of a group in characters; longer ones are ignored. RFC 9875 §2 requires at least 32. */
 export const maxGroupLength = 256;
 
 /**
- * The groups that a response belongs to, as Cache-Groups tells them, each once; letter case counts, parameters do not.
- * None when the field is no List of Strings (RFC 9875 §2, RFC 9651 §2). Never throws.
+ * Parses the groups that a response belongs to from Cache-Groups, each once; case-sensitive, without parameters. Empty when the
+ * field is not a List of Strings (RFC 9875 §2, RFC 9651 §2). Never throws.
  */
 export function parseCacheGroups(response: Fields): readonly string[] {
   return groupsOf(response, 'cache-groups');
 }
 
 /**
- * The groups whose stored responses are invalid after an exchange, as Cache-Group-Invalidation tells them: none where the
- * method is safe (RFC 9875 §3). An error invalidates nothing here, as it does nothing to the target (RFC 9111 §4.4): or
- * else whoever is refused could empty the cache. What is invalidated this way invalidates nothing more (RFC 9875 §2.2.1).
+ * Returns the groups whose stored responses become invalid after an exchange, from Cache-Group-Invalidation; none where the
+ * method is safe (RFC 9875 §3). An error response invalidates no group, as it does not invalidate the target (RFC 9111 §4.4):
+ * otherwise a client that is refused could empty the cache. Invalidation by group does not cascade (RFC 9875 §2.2.1).
  */
 export function groupsToInvalidate({
   method,
@@ -72,8 +72,8 @@ export function groupsToInvalidate({
 }
 
 /**
- * What a store knows a group by: equal for the same group of the same URI origin only (RFC 9875 §2.1). `origin` is the
- * scheme and the authority in its normal form: `https://example.com`.
+ * Returns the text by which a store knows a group: equal only for the same group of the same URI origin (RFC 9875 §2.1).
+ * `origin` is the scheme and the normalised authority: `https://example.com`.
  */
 export function groupTag(origin: string, group: string): string {
   return JSON.stringify([origin, group]);
@@ -86,23 +86,25 @@ function groupsOf(fields: Fields, name: string): readonly string[] {
   return [...new Set(groups)].slice(0, maxGroups);
 }
 
-/** How many tags of one response count, the first ones; as many as Cloudflare takes. */
+/** Number of tags of one response that count, the first ones; the same limit as at Cloudflare. */
 export const maxTags = 1000;
 
-/** How many characters a tag may have, as at Fastly and Cloudflare; longer ones do not count. */
+/** Length of a tag in characters, as at Fastly and Cloudflare; longer ones are ignored. */
 export const maxTagLength = 1024;
 
-/** How many characters of one field count, as at Fastly (16,384 bytes) and Cloudflare (16 KB); a tag that is cut off there does not. */
+/**
+ * Number of characters of one field that count, as at Fastly (16,384 bytes) and Cloudflare (16 KB). A tag that is cut off there
+ * is ignored.
+ */
 export const maxTagFieldLength = 16_384;
 
-/** The names of the fields, in lower case. */
 const surrogateKeyField = 'surrogate-key';
 const cacheTagField = 'cache-tag';
 
 /**
- * The tags of a message, each once, those of Surrogate-Key first: of a response what it is tagged with, of a PURGE request
- * what it is about. In Surrogate-Key white space separates them, in Cache-Tag commas; both name tags of one kind, letter
- * case counts, and empty ones are none. Never throws.
+ * Parses the tags of a message, each once, those of Surrogate-Key first: the tags of a response, or the tags that a PURGE
+ * request names. White space separates tags in Surrogate-Key, commas in Cache-Tag. Tags of both fields are of one kind. They
+ * are case-sensitive; empty ones are ignored. Never throws.
  */
 export function parseTags(fields: Fields): readonly string[] {
   if (!hasTagField(fields)) return [];
@@ -111,40 +113,40 @@ export function parseTags(fields: Fields): readonly string[] {
   return [...new Set([...keys, ...tags].filter(isTag))].slice(0, maxTags);
 }
 
-/** Whether a message has one of the fields, whatever is in it. */
+/** Checks whether a message has one of the tag fields, whatever its value. */
 export function hasTagField(fields: Fields): boolean {
   return hasField(fields, surrogateKeyField) || hasField(fields, cacheTagField);
 }
 
-/** Whether a text can be a tag. */
+/** Checks whether a text can be a tag. */
 export function isTag(text: string): boolean {
   return text !== '' && text.length <= maxTagLength;
 }
 
-/** What a store knows a tag by: equal for the same tag only, and never what it knows a group by (`groupTag`). */
+/** Returns the text by which a store knows a tag: equal only for the same tag, and never equal to that of a group (`groupTag`). */
 export function storedTag(tag: string): string {
   return `tag:${tag}`;
 }
 
 /**
- * What a store knows the spellings of one URI by that are not its normal form; `normalKey` is the key of that form. Never what it
- * knows a tag or a group by.
+ * Returns the text by which a store knows those spellings of one URI that are not its normal form. `normalKey` is the key of
+ * the normal form. The text never equals that of a tag or a group.
  */
 export function spellingTag(normalKey: string): string {
   return `uri:${normalKey}`;
 }
 
-/** Whether a store knows the spellings of a URI by this text. */
+/** Checks whether a store knows the spellings of a URI by this text. */
 export function isSpellingTag(text: string): boolean {
   return text.startsWith('uri:');
 }
 
-/** The tag that a store knows by this text; undefined for that of a group. */
+/** Returns the tag that a store knows by this text; undefined where the text is that of a group or of spellings. */
 export function tagOfStored(text: string): string | undefined {
   return text.startsWith('tag:') ? text.slice(4) : undefined;
 }
 
-/** As much of a field as counts: up to the last separator before the limit, where it is longer. */
+/** The part of a field that counts: where it is too long, up to the last separator before the limit. */
 function countedText(text: string, separator: RegExp): string {
   if (text.length <= maxTagFieldLength) return text;
   let end = maxTagFieldLength;

@@ -1,11 +1,11 @@
 /**
- * Message forwarding (RFC 9110 §7.6): the fields of one connection, which are not passed on (§7.6.1); Via (§7.6.3) and CDN-Loop (RFC
- * 8586), by which loops are found; and Forwarded (RFC 7239), by which proxies say from where a request came.
+ * Message forwarding (RFC 9110 §7.6): removes the fields of one connection (§7.6.1); reads and writes Via (§7.6.3) and CDN-Loop
+ * (RFC 8586), which reveal loops, and Forwarded (RFC 7239), by which proxies state where a request came from.
  */
 
 import { type Fields, fieldLines, listMembers, trimWhitespace, withoutFields } from '../http/fields.ts';
 
-/** Fields of one connection, whether or not Connection names them. Trailer too: trailers are not passed on here. */
+/** Hop-by-hop fields, whether or not Connection names them. */
 const connectionFields: ReadonlySet<string> = new Set([
   'connection',
   'http2-settings',
@@ -17,7 +17,7 @@ const connectionFields: ReadonlySet<string> = new Set([
   'upgrade',
 ]);
 
-/** Fields, and families of fields, that are for all recipients by their definition. */
+/** Fields, and families of fields, that are end-to-end by definition. */
 const endToEndFields: ReadonlySet<string> = new Set([
   'age',
   'allow',
@@ -55,11 +55,11 @@ const endToEndFields: ReadonlySet<string> = new Set([
 const endToEndFamilies = ['accept', 'access-control-', 'content-', 'if-', 'sec-', 'x-forwarded-'];
 
 /**
- * A copy without the fields of the connection: Connection, every field it names, and those that are of the connection
- * anyway. For requests and responses alike.
+ * Returns a copy without the fields of the connection: Connection, every field that it names, and the hop-by-hop fields. For
+ * requests and responses.
  *
- * A peer must not name a field there that is for all recipients; Cache-Control is the RFC's example. One that does
- * could take away what the other side relies on (Host, X-Forwarded-For, Vary, Content-Length), so such fields stay.
+ * A peer must not name an end-to-end field in Connection; Cache-Control is the RFC's example. A peer that does could remove
+ * fields that the other side relies on (Host, X-Forwarded-For, Vary, Content-Length), so such fields stay.
  */
 export function withoutConnectionFields(fields: Fields): Fields {
   const lines = fieldLines(fields, 'connection');
@@ -74,14 +74,14 @@ function isEndToEnd(name: string): boolean {
 
 const cdnLoopField = 'cdn-loop';
 
-/** A copy with our member after all others (RFC 8586 §2): a pseudonym, which is a token. */
+/** Returns a copy with our member after all others (RFC 8586 §2). `pseudonym` is a token. */
 export function withCdnLoop(fields: Fields, pseudonym: string): Fields {
   return [...fields, [cdnLoopField, pseudonym]];
 }
 
 /**
- * Whether a member of CDN-Loop is our pseudonym, in any case and with any parameters. Every comma separates here, those in
- * quotes too: proxies add members at the end of whatever a client has begun with, and an open quote must not hide them.
+ * Checks whether a member of CDN-Loop is our pseudonym, in any letter case and with any parameters. Every comma separates
+ * members, also inside quotes: proxies append their members to the client's value, and an open quote in it must not hide them.
  */
 export function isCdnLoop(request: Fields, pseudonym: string): boolean {
   const own = pseudonym.toLowerCase();
@@ -93,19 +93,19 @@ function idOf(member: string): string {
   return trimWhitespace(id).toLowerCase();
 }
 
-/** A member of Via. `version` is that of the message as received: `1.0`, `1.1`, `2`. */
+/** Formats a member of Via. `version` is the protocol version of the message as received: `1.0`, `1.1`, `2`. */
 export function formatVia(version: string, pseudonym: string): string {
   return `${version} ${pseudonym}`;
 }
 
-/** A copy with our member after all others. */
+/** Returns a copy with our member of Via after all others. */
 export function withVia(fields: Fields, version: string, pseudonym: string): Fields {
   return [...fields, ['via', formatVia(version, pseudonym)]];
 }
 
 /**
- * Whether a request has passed here before: a member of its Via was received by our pseudonym, in any case, or CDN-Loop names
- * it (RFC 8586), which survives where Via is taken out on the way.
+ * Checks whether a request has passed through this proxy before: our pseudonym, in any letter case, is the received-by of a Via
+ * member or is in CDN-Loop (RFC 8586), which remains where Via is removed on the way.
  */
 export function isLoop(request: Fields, pseudonym: string): boolean {
   const own = pseudonym.toLowerCase();
@@ -115,15 +115,15 @@ export function isLoop(request: Fields, pseudonym: string): boolean {
   return isVia || isCdnLoop(request, pseudonym);
 }
 
-/** Received-protocol, white space, received-by, in lower case. */
+/** The received-by of a member, in lower case. A member is received-protocol, white space, received-by. */
 function receivedBy(member: string): string | undefined {
   const [, name] = trimWhitespace(member).split(/[ \t]+/, 2);
   return name?.toLowerCase();
 }
 
 /**
- * The members with a space in place of each comment; comments may nest and hold commas. Where one is never closed
- * nothing counts as a comment: an open parenthesis must not hide a loop.
+ * The members, with a space in place of each comment. Comments may nest and contain commas. If one is never closed, nothing
+ * counts as a comment: an open parenthesis must not hide a loop.
  */
 function viaMembers(line: string): string[] {
   let depth = 0;
@@ -144,27 +144,27 @@ function viaMembers(line: string): string[] {
   return (depth === 0 ? text : line).split(',');
 }
 
-/** What one proxy tells. The values are unquoted, and may hold anything. */
+/** The element of one proxy. The values are unquoted and unchecked. */
 export interface ForwardedElement {
-  /** Who sent it the request. */
+  /** The sender of the request that the proxy received. */
   readonly for?: string | undefined;
   /** The Host that it received. */
   readonly host?: string | undefined;
-  /** The scheme by which it was asked. */
+  /** The scheme of the request that the proxy received. */
   readonly proto?: string | undefined;
 }
 
 /**
- * One pair, and what separates it from the next one. Without quotes a value may have colons and brackets here, and a semicolon
- * white space around it: the grammar has neither (RFC 7239 §4), but both have one reading only, and proxies write them.
+ * One pair, and its separator from the next one. Beyond the grammar (RFC 7239 §4), an unquoted value may contain colons and
+ * brackets, and white space may surround a semicolon: both are unambiguous, and proxies write them.
  */
 const pairForm =
   /[ \t]*(?:([!#$%&'*+.^_`|~\w-]+)=(?:([!#$%&'*+.^_`|~\w:[\]-]+)|"((?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*)")[ \t]*)?([;,]|$)/y;
 
 /**
- * The elements of the lines of a Forwarded field, the nearest to the client first (RFC 7239 §4). Undefined where a line is
- * malformed, or an element has a parameter twice: what is behind an open quote could be anybody's. Names may be in any case;
- * parameters that are not known are passed over; empty elements count as none.
+ * Parses the lines of a Forwarded field into elements, the nearest to the client first (RFC 7239 §4). Undefined where a line is
+ * malformed or an element repeats a parameter: text behind an open quote may come from any sender. Names are case-insensitive;
+ * unknown parameters and empty elements are ignored.
  */
 export function parseForwarded(lines: readonly string[]): readonly ForwardedElement[] | undefined {
   const elements: ForwardedElement[] = [];
@@ -198,7 +198,7 @@ function parseLine(line: string): ForwardedElement[] | undefined {
   }
 }
 
-/** An element as text; an IPv6 address in `for` is put into brackets, and what is no token into quotes (RFC 7239 §4, §6). */
+/** Formats an element: an IPv6 address in `for` in brackets, a value that is not a token in quotes (RFC 7239 §4, §6). */
 export function formatForwarded({ for: sender, host, proto }: ForwardedElement): string {
   const pairs: string[] = [];
   if (sender !== undefined) pairs.push(`for=${sender.includes(':') ? `"[${sender}]"` : quotedIfNeeded(sender)}`);
@@ -211,13 +211,13 @@ function quotedIfNeeded(text: string): string {
   return /^[!#$%&'*+.^_`|~\w-]+$/.test(text) ? text : `"${text.replace(/["\\]/g, '\\$&')}"`;
 }
 
-/** A node of the way (RFC 7239 §6), in brackets or bare where it is an IPv6 address, and perhaps with a port. */
+/** A node (RFC 7239 §6): an IPv6 address in brackets or a name without colons, with an optional port. */
 const nodeForm = /^(?:\[([0-9a-f:.]+)\]|([^:[\]]+))(?::(?:\d{1,5}|_[\w.-]+))?$/i;
 
 /**
- * The name of a node without its port and brackets: an address perhaps, `unknown`, or an identifier that hides one
- * (`_gateway`). X-Forwarded-For has the same ones, IPv6 addresses without brackets among them. Not checked for being any of
- * these.
+ * Returns the name of a node without port and brackets, in lower case: an address, `unknown`, or an identifier that hides one
+ * (`_gateway`). The name is not checked to be one of these. Also for X-Forwarded-For, where IPv6 addresses may stand without
+ * brackets.
  */
 export function nodeName(node: string): string {
   const text = trimWhitespace(node);
@@ -226,7 +226,7 @@ export function nodeName(node: string): string {
   return trimWhitespace(bracketed ?? plain ?? text).toLowerCase();
 }
 
-/** Whether a node tells that it is not to be known (RFC 7239 §6.2, §6.3). */
+/** Checks whether a node hides its address (RFC 7239 §6.2, §6.3). */
 export function isHiddenNode(name: string): boolean {
   return name === 'unknown' || /^_[\w.-]+$/.test(name);
 }

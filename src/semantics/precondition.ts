@@ -1,4 +1,4 @@
-/** Preconditions: whether a request gets its response, a 304 or a 412, and whether its Range counts (RFC 9110 §13). */
+/** Evaluates preconditions: whether a request gets its response, a 304 or a 412, and whether its Range applies (RFC 9110 §13). */
 
 import { type Fields, fieldValue, hasField } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
@@ -14,7 +14,7 @@ import {
   weakMatch,
 } from './validator.ts';
 
-/** The parts of a request that its preconditions come from. */
+/** The parts of a request that its preconditions are read from. */
 export interface ConditionalRequest {
   readonly method: string;
   readonly fields: Fields;
@@ -23,24 +23,25 @@ export interface ConditionalRequest {
 /** The parts of a stored response that preconditions are evaluated against. */
 export type SelectedResponse = Validated & Pick<StoredResponse, 'status'>;
 
-/** What a request gets. `range` says whether its Range field is to be applied or the whole is to be sent. */
+/** Result of the preconditions. `range` says whether the Range field applies or the whole is sent. */
 export type PreconditionOutcome =
   | { readonly kind: 'proceed'; readonly range: 'apply' | 'ignore' }
   | { readonly kind: 'not-modified' }
   | { readonly kind: 'precondition-failed' };
 
-/** Methods that select no representation, for which conditions say nothing (RFC 9110 §13.2.1). */
+/** Methods that select no representation; preconditions do not apply to them (RFC 9110 §13.2.1). */
 const methodsWithoutSelection: ReadonlySet<string> = new Set(['CONNECT', 'OPTIONS', 'TRACE']);
 
 /**
- * Evaluates the preconditions of a request against the response that it would get without them, in the order of
- * RFC 9110 §13.2.2: If-Match, else If-Unmodified-Since; If-None-Match, else If-Modified-Since; If-Range. Unless that
- * response is a 2xx there is nothing to evaluate (§13.2.1). Range comes last, for a GET that would get a 200 (§14.2).
- * If-Match and If-Unmodified-Since, which a cache leaves to the origin, are evaluated too: to its clients a gateway is
- * the origin (§3.7), and nobody else knows the tags that it made.
+ * Evaluates the preconditions of a request, in the order of RFC 9110 §13.2.2: If-Match, else If-Unmodified-Since;
+ * If-None-Match, else If-Modified-Since; If-Range. `response` is the response that the request would get without preconditions;
+ * unless it is a 2xx, nothing is evaluated (§13.2.1). Range comes last, for a GET that would get a 200 (§14.2). A cache leaves
+ * If-Match and If-Unmodified-Since to the origin. They are evaluated here because a gateway is the origin to its clients
+ * (§3.7), and only this proxy knows the entity tags that it made.
  *
- * A malformed list of entity tags matches nothing: If-Match fails, If-None-Match holds. A malformed date makes its
- * condition void (§13.1.3, §13.1.4). `now` is in epoch milliseconds and only settles two-digit years.
+ * A malformed list of entity tags matches nothing: If-Match fails, If-None-Match holds. A malformed date makes its condition
+ * void (§13.1.3, §13.1.4). `now`, in epoch milliseconds, settles two-digit years and tells which If-Modified-Since is in the
+ * future.
  */
 export function evaluatePreconditions(
   request: ConditionalRequest,
@@ -58,9 +59,9 @@ export function evaluatePreconditions(
 }
 
 /**
- * Whether a client that sent these fields can make use of a 304: it has a copy, by its If-None-Match or, without that, its
- * If-Modified-Since, and the validators of the 304, if there are any, are those of that copy (RFC 9110 §15.4.5). `now` as
- * above.
+ * Checks whether a client that sent these request fields can use a 304. It can if it has a copy, as its If-None-Match or else
+ * its If-Modified-Since shows, and if the validators of the 304, where there are any, match that copy (RFC 9110 §15.4.5). `now`
+ * is in epoch milliseconds.
  */
 export function explainsNotModified(request: Fields, notModified: Fields, now: number): boolean {
   const ifNoneMatch = fieldValue(request, 'if-none-match');
@@ -77,7 +78,7 @@ export function explainsNotModified(request: Fields, notModified: Fields, now: n
   return modifiedAt === undefined || modifiedAt <= modifiedSince;
 }
 
-/** If-Match (RFC 9110 §13.1.1) and, without it, If-Unmodified-Since (§13.1.4); true when neither objects. */
+/** If-Match (RFC 9110 §13.1.1), else If-Unmodified-Since (§13.1.4); false where the condition fails. */
 function isUnchanged(fields: Fields, response: SelectedResponse, now: number): boolean {
   const ifMatch = fieldValue(fields, 'if-match');
   if (ifMatch !== undefined) return matchesAny(ifMatch, response, strongMatch);
@@ -87,19 +88,22 @@ function isUnchanged(fields: Fields, response: SelectedResponse, now: number): b
   return lastModifiedAt === undefined || lastModifiedAt <= unmodifiedSince;
 }
 
-/** If-None-Match (RFC 9110 §13.1.2) and, without it, If-Modified-Since (§13.1.3); true when neither objects. */
+/** If-None-Match (RFC 9110 §13.1.2), else If-Modified-Since (§13.1.3); false where the client's copy is current. */
 function isNewToClient(fields: Fields, response: SelectedResponse, now: number, isRead: boolean): boolean {
   const ifNoneMatch = fieldValue(fields, 'if-none-match');
   if (ifNoneMatch !== undefined) return !matchesAny(ifNoneMatch, response, weakMatch);
   const modifiedSince = isRead ? parseDateField(fields, 'if-modified-since', now) : undefined;
   if (modifiedSince === undefined) return true;
   const modifiedAt = modificationTime(response, now);
-  // Against a Date instead of a Last-Modified, a time that is yet to come would match whatever there is.
+  // Without Last-Modified the time is compared with Date, and a time in the future would match every response.
   if (modifiedSince > now && !hasField(response.fields, 'last-modified')) return true;
   return modifiedAt === undefined || modifiedAt > modifiedSince;
 }
 
-/** Range with If-Range: a strong entity tag that matches, or exactly the date, if that is strong (RFC 9110 §13.1.5). */
+/**
+ * Range with If-Range: applies if the entity tag matches strongly, or the date is exactly the Last-Modified and that is strong
+ * (RFC 9110 §13.1.5).
+ */
 function mayApplyRange(request: ConditionalRequest, response: SelectedResponse, now: number): boolean {
   if (request.method !== 'GET' || response.status !== 200 || !hasField(request.fields, 'range')) return false;
   const ifRange = fieldValue(request.fields, 'if-range');
@@ -113,7 +117,7 @@ function mayApplyRange(request: ConditionalRequest, response: SelectedResponse, 
   return date !== undefined && date === strongLastModified(response, now);
 }
 
-/** Whether a list of entity tags, or `*` for any, names the current representation. */
+/** Whether a list of entity tags, or `*`, matches the current representation. */
 function matchesAny(
   list: string,
   response: SelectedResponse,
@@ -129,7 +133,7 @@ function matchesAny(
   return tags?.some((tag) => knownEntityTags(response).some((known) => isMatch(tag, known))) === true;
 }
 
-/** The tag that clients get, and the origin's own, which they may have from elsewhere. */
+/** The entity tag that clients are sent, and the origin's own tag, which clients may have from elsewhere. */
 function knownEntityTags(response: SelectedResponse): readonly EntityTag[] {
   const current = currentEntityTag(response);
   const origin = parseEntityTag(fieldValue(response.fields, 'etag') ?? '');
@@ -141,7 +145,7 @@ function currentEntityTag(response: SelectedResponse): EntityTag | undefined {
   return text === undefined ? undefined : parseEntityTag(text);
 }
 
-/** What If-Modified-Since is compared with: Last-Modified, else Date, else the time of receipt (RFC 9111 §4.3.2). */
+/** The time that If-Modified-Since is compared with: Last-Modified, else Date, else the time of receipt (RFC 9111 §4.3.2). */
 function modificationTime(response: SelectedResponse, now: number): number | undefined {
   if (hasField(response.fields, 'last-modified')) return parseDateField(response.fields, 'last-modified', now);
   return parseDateField(response.fields, 'date', now) ?? response.responseAt;

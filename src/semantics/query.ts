@@ -1,8 +1,8 @@
-/** The parameters of a query, which of them tell two resources apart, and the patterns by which an operator names them. */
+/** The query parameters that distinguish resources, and the name patterns by which an operator lists them. */
 
 /**
- * Which parameters count: all of them as they are, none, only those listed, or all but those listed. Names are listed as
- * they read after percent-decoding; `utm_*` stands for every name that begins with `utm_`.
+ * Which query parameters count: all, none, only those listed, or all but those listed. Names are listed in percent-decoded
+ * form. `utm_*` matches every name that begins with `utm_`.
  */
 export type QuerySelection =
   | 'all'
@@ -11,9 +11,10 @@ export type QuerySelection =
   | { readonly ignore: readonly string[] };
 
 /**
- * The part of a query that counts, order and bytes as they were; empty when nothing of it does. `query` is empty or begins
- * with `?`. For other selections than `none`: origins do not agree on whether `;` begins a parameter, so that what holds
- * one always counts. Otherwise `?ignored=1;id=2` would get one origin's `id=2` stored for everybody who asks without it.
+ * Returns the part of a query that counts, order and bytes unchanged; empty when no parameter counts. `query` is empty or
+ * begins with `?`. Except with `none`, a parameter that contains `;` always counts, because origins disagree on whether `;`
+ * separates parameters. Otherwise `?ignored=1;id=2` would have the key of a request without a query, and one origin's response
+ * for `id=2` would be stored under it.
  */
 export function selectParameters(query: string, selection: QuerySelection): string {
   if (selection === 'all' || query === '') return query;
@@ -25,7 +26,7 @@ export function selectParameters(query: string, selection: QuerySelection): stri
   return kept.length === 0 ? '' : `?${kept.join('&')}`;
 }
 
-/** Whether a query has a parameter with one of these names, in the reading of those who separate with `;` too. */
+/** Checks whether a query has a parameter with one of these names. `;` separates parameters here too, as some origins read it. */
 export function hasParameter(query: string, names: readonly string[]): boolean {
   return query
     .slice(1)
@@ -37,7 +38,7 @@ function doesCount(name: string, selection: Exclude<QuerySelection, string>): bo
   return 'keep' in selection ? isListed(name, selection.keep) : !isListed(name, selection.ignore);
 }
 
-/** Decoded once (RFC 3986 §2.4); what is no encoded UTF-8 stays as it is. */
+/** Decoded once (RFC 3986 §2.4). A name that is not percent-encoded UTF-8 stays as it is. */
 function parameterName(parameter: string): string {
   const end = parameter.indexOf('=');
   const name = end < 0 ? parameter : parameter.slice(0, end);
@@ -49,7 +50,7 @@ function parameterName(parameter: string): string {
   }
 }
 
-/** Whether a name is in the list; `utm_*` stands for every name that begins with `utm_`. Letter case counts. */
+/** Checks whether a name is in the list. `utm_*` matches every name that begins with `utm_`. Case-sensitive. */
 export function isListed(name: string, patterns: readonly string[]): boolean {
   return patterns.some((pattern) => (pattern.endsWith('*') ? name.startsWith(pattern.slice(0, -1)) : name === pattern));
 }

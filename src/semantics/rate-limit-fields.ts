@@ -1,28 +1,31 @@
-/** What a client is told of a rate limit: RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-11). */
+/**
+ * The fields that tell a client its rate limit: RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-11), and
+ * Retry-After.
+ */
 
 import type { Field, Fields } from '../http/fields.ts';
 
 /** A limit, and what is left of it for one client. */
 export interface RateState {
-  /** So many requests in so many seconds, both whole and positive. */
+  /** At most this many requests in this many seconds; both are positive integers. */
   readonly requests: number;
   readonly seconds: number;
-  /** Requests that may be made at once now: not negative. */
+  /** Requests that are allowed at once now: not negative. */
   readonly remaining: number;
-  /** Seconds until there is one more: not negative. */
+  /** Seconds until one more request is allowed: not negative. */
   readonly nextSeconds: number;
 }
 
-/** The name of the limit in both fields; an origin may tell of its own besides, under other names. */
+/** The name of the limit in both fields. An origin may add limits of its own under other names. */
 const name = '"rangeway"';
 
 /** An sf-integer has 15 digits at most (RFC 9651 §3.3.1). */
 const maxInteger = 999_999_999_999_999;
 
 /**
- * Both fields, as structured lists of one item (§3, §4). The effective window `t` is the time in which as many requests as
- * there are left come back, and never less than until the next one does: who spreads what is left over it keeps to the limit
- * for good (§6: the ratio of the two is to be capped, and Retry-After is not to be earlier).
+ * Returns both fields, as structured lists of one item (§3, §4). The effective window `t` is the time in which the remaining
+ * requests are replenished, at least the time until the next request is allowed. A client that spreads its remaining requests
+ * over `t` stays within the limit (§6: the ratio of the two must be capped, and Retry-After must not be earlier).
  */
 export function rateLimitFields({ requests, seconds, remaining, nextSeconds }: RateState): Fields {
   const windowSeconds = Math.max((remaining * seconds) / requests, nextSeconds);
@@ -32,7 +35,7 @@ export function rateLimitFields({ requests, seconds, remaining, nextSeconds }: R
   ];
 }
 
-/** When to come back: whole seconds from now, at least one (RFC 9110 §10.2.3). */
+/** Returns Retry-After: the delay in whole seconds, at least one (RFC 9110 §10.2.3). */
 export function retryAfter(delayMs: number): Field {
   return ['retry-after', String(Math.max(1, whole(delayMs / 1000)))];
 }

@@ -1,4 +1,4 @@
-/** Whether a stored response answers a request without asking the origin (RFC 9111 §4). */
+/** Decides whether a stored response answers a request without asking the origin (RFC 9111 §4). */
 
 import { onceForEach } from '../http/collections.ts';
 import type { Fields } from '../http/fields.ts';
@@ -25,13 +25,13 @@ import {
 } from './freshness.ts';
 import { permitsSharing } from './identity.ts';
 
-/** What the operator decided about the reuse of stored responses. */
+/** The operator's settings for the reuse of stored responses. */
 export type ReusePolicy = FreshnessPolicy & StalePolicy & RequestPolicy;
 
 /** A request, and the stored response that was selected for it. */
 export interface ReuseInput {
   readonly requestFields: Fields;
-  /** Whether the request has a Range that will be obeyed; looked at where it counts only. */
+  /** Whether the request has a Range that will be obeyed; read only where the response has no lifetime. */
   readonly hasRange: boolean;
   readonly stored: StoredResponse;
   /** Epoch milliseconds. */
@@ -39,49 +39,49 @@ export interface ReuseInput {
   readonly policy: ReusePolicy;
 }
 
-/** Why the origin must be asked: the lifetime is over, the request demands it, or the response does. */
+/** Why the origin must be asked: the lifetime is over, the request demands it, or the response demands it. */
 export type ValidationReason = 'stale' | 'request' | 'no-cache';
 
-/** `ttlMs` is what is left of the lifetime in milliseconds; negative once it is over. */
+/** `ttlMs` is the remaining lifetime in milliseconds; negative once it is over. */
 export type ReuseDecision =
   | { readonly kind: 'fresh'; readonly ttlMs: number }
   /**
-   * Past its lifetime, and the origin does not forbid it: because the client takes it so (max-stale), or because it is
-   * validated meanwhile (`isValidated`, RFC 5861 §3).
+   * Past its lifetime, but usable, and not forbidden by the origin: the client accepts it (max-stale), or it is validated in
+   * the background (`isValidated`, RFC 5861 §3).
    */
   | { readonly kind: 'stale'; readonly ttlMs: number; readonly isValidated: boolean }
   | {
       readonly kind: 'validate';
       readonly reason: ValidationReason;
       readonly ttlMs: number;
-      /** Until when it may be served all the same if the origin fails, in epoch milliseconds; 0 for never (RFC 9111 §4.2.4). */
+      /** Until when it may be served stale if the origin fails, in epoch milliseconds; 0 for never (RFC 9111 §4.2.4). */
       readonly serveStaleUntil: number;
     };
 
-/** What a decision on reuse is made from. */
+/** The terms that decide about a reuse. */
 export interface ReuseTerms {
-  /** What the response says to caches. */
+  /** The directives of the response. */
   readonly control: CacheControl;
-  /** What the request demands of them. */
+  /** The directives of the request. */
   readonly request: RequestDirectives;
   readonly freshness: Freshness;
   /** The lifetime that counts for this request: that of the response, or `rangeReuseSeconds`. */
   readonly lifetimeMs: number;
   readonly age: AgeTerms;
-  /** The lifetime without the age, or less where it was ended before its time; negative once it is over. */
+  /** The lifetime minus the age, or less where the response was expired before that; negative once it is over. */
   readonly ttlMs: number;
-  /** The directive of the response that wants it validated before each reuse, if there is one. */
+  /** The response directive that requires a validation before each reuse, if there is one. */
   readonly ban: 'no-cache' | 'private' | 'no-store' | undefined;
-  /** The directive of the request that wants the origin to be asked about a response that could be used, if there is one. */
+  /** The request directive that requires asking the origin although the response could be used, if there is one. */
   readonly demand: 'no-cache' | 'min-fresh' | 'max-age' | undefined;
   readonly staleness: Staleness;
-  /** What forbids to serve it stale when the origin fails: a directive, the request's no-cache, or that it is known to be outdated. */
+  /** What forbids serving it stale when the origin fails: a directive, the request's no-cache, or that it is known to be outdated. */
   readonly staleBan: StaleBan | 'request' | 'invalid' | undefined;
 }
 
 /**
- * The terms on which a stored response is reused. A response to which nobody gives any lifetime counts as fresh for Range
- * requests up to an age of `rangeReuseSeconds`, so that a player that seeks does not fetch it once per seek.
+ * Returns the terms for reusing a stored response. A response without any lifetime counts as fresh for Range requests up to an
+ * age of `rangeReuseSeconds`, so that a player that seeks does not fetch it once per seek.
  */
 export function reuseTerms(input: ReuseInput): ReuseTerms {
   const { requestFields, stored, now, policy } = input;
@@ -105,7 +105,7 @@ export function reuseTerms(input: ReuseInput): ReuseTerms {
   };
 }
 
-/** What a response says of its reuse, and what a policy makes of that. */
+/** The terms that depend on the response and the policy alone. */
 interface StatedTerms {
   readonly policy: FreshnessPolicy;
   readonly control: CacheControl;
@@ -113,7 +113,7 @@ interface StatedTerms {
   readonly isForAll: boolean;
 }
 
-/** The terms of each response under the policy that asked last: those of a route are one object. */
+/** The terms of each response under the policy that was used last. The requests of a route share one policy object. */
 const lastStated = onceForEach((_stored: StoredResponse): { terms: StatedTerms | undefined } => ({ terms: undefined }));
 
 function statedTerms(stored: StoredResponse, policy: FreshnessPolicy): StatedTerms {
@@ -125,14 +125,14 @@ function statedTerms(stored: StoredResponse, policy: FreshnessPolicy): StatedTer
   return last.terms;
 }
 
-/** As `permitsSharing`, worked out once for each stored response and policy. */
+/** Checks as `permitsSharing`; computed once for each stored response and policy. */
 export function isForAll(stored: StoredResponse, policy: FreshnessPolicy): boolean {
   return statedTerms(stored, policy).isForAll;
 }
 
 /**
- * Decides on the reuse of a stored response whose key and variant match the request (RFC 9111 §4): by its freshness,
- * the request's directives (§5.2.1) and the response's (§5.2.2).
+ * Decides whether a stored response whose key and variant match a request may be reused (RFC 9111 §4): by its freshness, the
+ * request's directives (§5.2.1) and the response's (§5.2.2).
  */
 export function decideReuse(input: ReuseInput): ReuseDecision {
   const { stored, now } = input;
@@ -167,30 +167,30 @@ function demandOf(
   if (request.noCache) return 'no-cache';
   if (ttlMs > 0 && request.minFresh !== undefined && ttlMs < request.minFresh * 1000) return 'min-fresh';
   if (request.maxAge === undefined) return undefined;
-  // A reload of what does not change while it is fresh brings nothing (RFC 8246 §2).
+  // Reloading a response that does not change while it is fresh is useless (RFC 8246 §2).
   if (control.immutable && ttlMs > 0) return undefined;
-  // At the very age, too: a reload (max-age=0) within the millisecond of the exchange wants to be asked.
+  // An equal age counts too: a reload (max-age=0) within the millisecond of the exchange must reach the origin.
   return ageMs >= request.maxAge * 1000 ? 'max-age' : undefined;
 }
 
-/** no-cache, or what a 304 brought since the response was stored. */
+/** no-cache, or a directive that a 304 brought after the response was stored. */
 function banOf(control: CacheControl): ReuseTerms['ban'] {
   if (control.noCache === true) return 'no-cache';
   if (control.private === true) return 'private';
   return control.noStore && !control.mustUnderstand ? 'no-store' : undefined;
 }
 
-/** On what terms a stale response is used, if it is. A client that asks for a rest of lifetime wants no stale one. */
+/** How a stale response is used; undefined where it is not. A client that sends min-fresh accepts no stale response. */
 function acceptStale(
   { control, request, staleness }: ReuseTerms,
   staleMs: number,
 ): { readonly isValidated: boolean } | undefined {
   if (request.minFresh !== undefined) return undefined;
   if (staleMs < staleness.whileRevalidateMs) return { isValidated: true };
-  return mayServeStale(control) && isTaken(request, staleMs) ? { isValidated: false } : undefined;
+  return mayServeStale(control) && isWithinMaxStale(request, staleMs) ? { isValidated: false } : undefined;
 }
 
 /** RFC 9111 §5.2.1.2. */
-function isTaken({ maxStale }: RequestDirectives, staleMs: number): boolean {
+function isWithinMaxStale({ maxStale }: RequestDirectives, staleMs: number): boolean {
   return maxStale !== undefined && (maxStale === 'any' || staleMs <= maxStale * 1000);
 }

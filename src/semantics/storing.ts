@@ -1,6 +1,6 @@
 /**
- * Which responses may be stored, and which of their fields (RFC 9111 §3). Errors that one client could provoke are not stored, so
- * that a cache does not give them to all others (CPDoS).
+ * Decides which responses may be stored, and which of their fields (RFC 9111 §3). Errors that one client can provoke are not
+ * stored: otherwise the cache would serve them to all clients (CPDoS).
  */
 
 import { type Field, type Fields, hasField } from '../http/fields.ts';
@@ -24,7 +24,7 @@ import { withoutConnectionFields } from './message-forwarding.ts';
 import { conditionalFields } from './validator.ts';
 import { varyNames } from './vary.ts';
 
-/** Why a response is not stored; shows in logs and in the detail of Cache-Status. */
+/** Why a response is not stored. Appears in logs and in the `detail` of Cache-Status. */
 export type StoringRefusal =
   | 'method'
   | 'status'
@@ -36,19 +36,18 @@ export type StoringRefusal =
   | 'provoked'
   | 'no-freshness';
 
-/** Whether a response may be stored. */
 type StoringDecision = { readonly kind: 'store' } | { readonly kind: 'refuse'; readonly reason: StoringRefusal };
 
-/** What the operator decided about what is kept of responses. */
+/** The operator's settings for which parts of responses are stored. */
 export interface KeepingPolicy extends ControlPolicy {
-  /** What becomes of responses with Set-Cookie: stored with it, stored without it, or not stored (RFC 9111 §7.3). */
+  /** How responses with Set-Cookie are treated: stored with it, stored without it, or not stored (RFC 9111 §7.3). */
   readonly setCookie: 'store' | 'strip' | 'refuse';
 }
 
-/** What the operator decided about which responses are stored. */
+/** The operator's settings for which responses are stored. */
 export type StoringPolicy = FreshnessPolicy & KeepingPolicy & RequestPolicy;
 
-/** An exchange whose response might be stored. */
+/** An exchange whose response may be stored. */
 interface StoringInput {
   readonly request: { readonly method: string; readonly fields: Fields };
   readonly response: DatedResponse;
@@ -56,26 +55,26 @@ interface StoringInput {
 }
 
 /**
- * Responses that are never stored: parts and confirmations of others (206, 304, 416), and answers to the way one
- * request was sent or authenticated rather than to what it asked for, which anyone could provoke for everyone. RFC 6585
- * forbids it outright for 428, 429, 431 and 511.
+ * Statuses that are never stored. 206, 304 and 416 are parts or confirmations of other responses. The others answer the way a
+ * request was sent or authenticated, not what it asked for: any client could provoke them for all. RFC 6585 forbids storing
+ * 428, 429, 431 and 511.
  */
 const unstorableStatuses: ReadonlySet<number> = new Set([
   206, 304, 401, 406, 407, 408, 411, 412, 413, 415, 416, 417, 421, 425, 426, 428, 429, 431, 505, 511,
 ]);
 
-/** Statuses whose rules for caches are known and obeyed here, as must-understand demands (RFC 9111 §5.2.2.3). */
+/** Statuses whose caching rules are implemented here, as must-understand requires (RFC 9111 §5.2.2.3). */
 const understoodStatuses: ReadonlySet<number> = new Set([
   200, 203, 204, 300, 301, 302, 303, 307, 308, 403, 404, 405, 410, 414, 451, 500, 501, 502, 503, 504,
 ]);
 
 /**
- * Decides whether a shared cache may store a response to a request as the client sent it (RFC 9111 §3). Stricter than
- * the law in three points: a response with Set-Cookie is stored with an explicit lifetime only, or where the origin
- * exempts that field by `no-cache="set-cookie"` or `private="set-cookie"`; an error that fields of the request may have
- * provoked is not stored; nor is a response that could never be reused, for want of both lifetime and validator.
+ * Decides whether a shared cache may store a response (RFC 9111 §3); `request` has the fields that the origin was sent.
+ * Stricter than the RFC in three points. A response with Set-Cookie is stored only with an explicit lifetime above 0, or where
+ * the origin exempts that field by `no-cache="set-cookie"` or `private="set-cookie"`. An error that request fields may have
+ * provoked is not stored. A response that could never be reused, because it has neither lifetime nor validator, is not stored.
  *
- * Also to be asked about a freshened response: a 304 may bring a `no-store` or `private`.
+ * Also to be called for a freshened response: a 304 may bring `no-store` or `private`.
  */
 export function decideStoring({ request, response, policy }: StoringInput): StoringDecision {
   const control = readCacheControl(response.fields, policy);
@@ -88,12 +87,12 @@ export function decideStoring({ request, response, policy }: StoringInput): Stor
   return reason === undefined ? { kind: 'store' } : { kind: 'refuse', reason };
 }
 
-/** Whether a response is for those alone who have sent the same Authorization (RFC 9111 §3.5). */
+/** Checks whether a response is only for requests with the same Authorization (RFC 9111 §3.5). */
 export function isForAuthorized(request: Fields, response: Fields, policy: ControlPolicy): boolean {
   return hasField(request, 'authorization') && !mayStoreAuthorized(readCacheControl(response, policy));
 }
 
-/** Whether a response is for the client alone that has asked for it (RFC 9111 §3.5, §5.2.2.7). */
+/** Checks whether a response is only for the client that requested it (RFC 9111 §3.5, §5.2.2.7). */
 export function isForOneClient(request: Fields, response: Fields, policy: ControlPolicy): boolean {
   return readCacheControl(response, policy).private === true || isForAuthorized(request, response, policy);
 }
@@ -122,7 +121,7 @@ function refusalByResponse({ status, fields }: DatedResponse, control: CacheCont
   return varyNames(fields).includes('*') ? 'vary-star' : undefined;
 }
 
-/** A lifetime that the origin has not thought of, or that is nothing, is no reason to give one user's cookie to another. */
+/** A lifetime that the origin did not state, or one of 0, is no reason to give one client's cookie to another. */
 function refusalByCookie(
   response: DatedResponse,
   control: CacheControl,
@@ -134,7 +133,7 @@ function refusalByCookie(
   return isExplicit(source) && lifetimeMs > 0 ? undefined : 'set-cookie';
 }
 
-/** Whether there is a request that a stored response could answer, be it after validation or stale (RFC 9111 §3, §4). */
+/** Whether a stored response could answer any request, be it after validation or stale (RFC 9111 §3, §4). */
 function isEverReusable(response: DatedResponse, policy: FreshnessPolicy, control: CacheControl): boolean {
   const { lifetimeMs, source } = freshnessLifetime(response, policy, control);
   if (source === 'none' && !mayGuess(response.status, control)) return false;
@@ -145,8 +144,8 @@ function isEverReusable(response: DatedResponse, policy: FreshnessPolicy, contro
 }
 
 /**
- * Never kept, besides the fields of the connection: about this exchange, not about the representation; those of a trace
- * (W3C Trace Context) too. Set-Cookie goes where the operator has it stripped.
+ * Fields that are never stored, besides those of the connection: they describe this exchange, not the representation. Includes
+ * the fields of a trace (W3C Trace Context).
  */
 const exchangeFields: ReadonlySet<string> = new Set([
   'proxy-authenticate',
@@ -158,9 +157,9 @@ const exchangeFields: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What is stored of a response's fields (RFC 9111 §3.1): all but those of the connection, those that `no-cache="…"` and
- * `private="…"` list, those of proxies, and Set-Cookie by policy. A Date is added where there is none, as a recipient
- * with a clock must (RFC 9110 §6.6.1); `responseAt` is when the head arrived, in epoch milliseconds.
+ * Returns the fields of a response that are stored (RFC 9111 §3.1): all but those of the connection, those that `no-cache="…"`
+ * and `private="…"` list, those of proxies and traces, and Set-Cookie by policy. Adds a Date where there is none, as a
+ * recipient with a clock must (RFC 9110 §6.6.1). `responseAt` is when the head arrived, in epoch milliseconds.
  */
 export function storableFields(fields: Fields, responseAt: number, policy: KeepingPolicy): Fields {
   const restricted = restrictedFields(readCacheControl(fields, policy));
@@ -173,9 +172,9 @@ export function storableFields(fields: Fields, responseAt: number, policy: Keepi
 }
 
 /**
- * The fields of a response that are for the client alone to which it came, and not stored for others: those that
- * `no-cache="…"` and `private="…"` list, and Set-Cookie by policy (RFC 9111 §5.2.2.4, §5.2.2.7). `controlling` are the
- * fields that say so: its own, or those that it was merged into.
+ * Returns the fields of a response that are only for the client that requested it and are not stored: those that `no-cache="…"`
+ * and `private="…"` list, and Set-Cookie by policy (RFC 9111 §5.2.2.4, §5.2.2.7). `controlling` are the fields whose directives
+ * apply: those of the response, or those that it was merged into.
  */
 export function personalFields(fields: Fields, controlling: Fields, policy: KeepingPolicy): Fields {
   const restricted = restrictedFields(readCacheControl(controlling, policy));
@@ -191,16 +190,16 @@ function restrictedFields(control: CacheControl): ReadonlySet<string> {
   return new Set(named.flat());
 }
 
-/** Refusals that tell of nothing but the target, which is in the cache key: what is not there, is gone, or too long. */
+/** Client errors that depend on the target alone, which is in the cache key. */
 const refusalsOfTarget: ReadonlySet<number> = new Set([404, 410, 414, 451]);
 
-/** Origins with tight limits take some 4 KiB of fields; what is larger may be what they refuse. */
+/** Origins with tight limits accept some 4 KiB of fields; an origin may refuse a request for more. */
 const MAX_PLAIN_BYTES = 4096;
 
-/** What a field value may hold without being suspect: visible characters, spaces and tabs. */
+/** The characters of an unsuspicious field value: visible characters, spaces and tabs. */
 const plainValue = /^[\t\x20-\x7e]*$/;
 
-/** Request fields that no key holds and for which an origin may refuse a request for anything. */
+/** Request fields that are in no key, and because of which an origin may refuse any request. */
 const suspectFields: ReadonlySet<string> = new Set([
   'authorization',
   'content-encoding',
@@ -208,13 +207,13 @@ const suspectFields: ReadonlySet<string> = new Set([
   'max-forwards',
 ]);
 
-/** Beginnings of the names by which clouds are asked for more than a file, and refuse it where it makes no sense. */
+/** Name prefixes of the fields of cloud storage. They ask for more than a file; clouds refuse them where they make no sense. */
 const suspectFamilies = ['x-amz-', 'x-goog-', 'x-ms-'];
 
-/** Request fields by which origins tell who may have something, or from which page, and refuse it to others. */
-const fieldsOfAsker: ReadonlySet<string> = new Set(['cookie', 'origin', 'referer']);
+/** Request fields by which origins allow or refuse access: to a client, or to requests from a page. */
+const fieldsOfClient: ReadonlySet<string> = new Set(['cookie', 'origin', 'referer']);
 
-/** The members of a negotiation field, from which an origin may find that it has nothing to offer (RFC 9110 §12.5). */
+/** Forms of the members of negotiation fields. An origin may find that it has nothing to offer for other members (RFC 9110 §12.5). */
 const negotiationForms: Readonly<Record<string, RegExp>> = {
   accept: memberForm('\\*|[\\w!#$&^.+*-]+/[\\w!#$&^.+*-]+'),
   'accept-charset': memberForm('[\\w*.:+-]+'),
@@ -223,18 +222,18 @@ const negotiationForms: Readonly<Record<string, RegExp>> = {
 };
 
 /**
- * Whether an error may be due to fields of the request rather than to its target: to their size, their characters, to one that
- * is out of place, or that makes no sense; or, where it is the client's (4xx) and not about the target alone, to who asks. It is
- * then not to be stored, for whoever asks plainly would get it too. `request` are the fields that the origin was sent, without
- * what the operator adds.
+ * Whether an error may be due to fields of the request rather than to its target: to their size, their characters, a misplaced
+ * field or a senseless one. A client error (4xx) that is not about the target alone may also be due to the client's identity.
+ * Such an error is not stored: clients with plain requests would get it too. `request` are the fields that the origin was sent,
+ * without those that the operator adds.
  */
 function mayBeProvoked(request: Fields, status: number): boolean {
   if (status < 400) return false;
-  const isAboutAsker = status < 500 && !refusalsOfTarget.has(status);
+  const mayDependOnClient = status < 500 && !refusalsOfTarget.has(status);
   let bytes = 0;
   for (const [name, value] of request) {
     bytes += name.length + value.length + 4;
-    if (isSuspect(name, value) || (isAboutAsker && fieldsOfAsker.has(name))) return true;
+    if (isSuspect(name, value) || (mayDependOnClient && fieldsOfClient.has(name))) return true;
   }
   return bytes > MAX_PLAIN_BYTES;
 }
@@ -246,7 +245,7 @@ function isSuspect(name: string, value: string): boolean {
   return form !== undefined && !value.split(',').every((member) => form.test(member));
 }
 
-/** A member of a list: nothing, or what is asked for and its parameters. */
+/** A list member: empty, or a value of the wanted form with optional parameters. */
 function memberForm(wanted: string): RegExp {
   return new RegExp(`^[ \\t]*(?:(?:${wanted})(?:[ \\t]*;[ \\t]*[\\w-]+=(?:[\\w.+/-]+|"[^"\\\\]*"))*[ \\t]*)?$`);
 }

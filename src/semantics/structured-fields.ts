@@ -1,27 +1,27 @@
-/** Structured fields (RFC 9651): a field read as the dictionary or the list that it must be, or not at all. */
+/** Structured fields (RFC 9651): parses a field as a dictionary or as a list of strings. An invalid field gives undefined. */
 
 import { type InnerList, type Item, parseList, parseDictionary as parseMembers } from 'structured-headers';
 import { trimWhitespace } from '../http/fields.ts';
 
 declare global {
-  /** A type of browsers that the declarations of structured-headers name; without it they do not compile on Node. */
+  /** A browser type that the declarations of structured-headers use. Without it they do not compile on Node. */
   type BufferSource = NodeJS.BufferSource;
 }
 
-/** A member of a dictionary by its type (RFC 9651 §3.3), its parameters left out. */
+/** A dictionary member by its type (RFC 9651 §3.3), without its parameters. */
 export type StructuredValue =
-  /** Of at most 15 digits. */
+  /** At most 15 digits. */
   | { readonly kind: 'integer'; readonly value: number }
   | { readonly kind: 'string'; readonly value: string }
   | { readonly kind: 'boolean'; readonly value: boolean }
   | { readonly kind: 'bytes'; readonly value: Uint8Array }
-  /** An inner list, or an item of a type that no field read here has. */
+  /** An inner list, or an item of a type that no field read here uses. */
   | { readonly kind: 'other' };
 
 /**
- * The members of a dictionary by their keys, the last of a key (RFC 9651 §4.2.2), from all lines of the field together;
- * none where there is no line. Undefined when the text is no dictionary: such a field is ignored as a whole (§4.2).
- * Never throws.
+ * Parses a dictionary from all lines of a field together. Returns its members by key; the last member of a key counts
+ * (RFC 9651 §4.2.2). Empty when there is no line. Undefined when the text is not a dictionary: such a field is ignored as a
+ * whole (§4.2). Never throws.
  */
 export function parseDictionary(lines: readonly string[]): ReadonlyMap<string, StructuredValue> | undefined {
   const text = lines.join(', ');
@@ -35,9 +35,9 @@ export function parseDictionary(lines: readonly string[]): ReadonlyMap<string, S
 }
 
 /**
- * The members of a List of Strings, from all lines of the field together; none where there is no line. Undefined when
- * the text is no list, and when a member is no String: a field that breaks its own constraints is ignored as one that
- * cannot be parsed, unless its definition says otherwise (RFC 9651 §2). Never throws.
+ * Parses a List of Strings from all lines of a field together. Empty when there is no line. Undefined when the text is not a
+ * list or a member is not a String: a field that violates its own constraints is ignored like one that cannot be parsed, unless
+ * its definition says otherwise (RFC 9651 §2). Never throws.
  */
 export function parseStrings(lines: readonly string[]): readonly string[] | undefined {
   try {
@@ -55,13 +55,13 @@ function typed([value]: Item | InnerList): StructuredValue {
   return value instanceof ArrayBuffer ? { kind: 'bytes', value: new Uint8Array(value) } : { kind: 'other' };
 }
 
-/** A member of a sound dictionary: a comma separates unless it stands in a display string or a string. */
+/** One member of a valid dictionary. A comma separates members, except inside a string or a display string. */
 const memberText = /(?:%"[^"]*"|"(?:[^"\\]|\\.)*"|[^",])+/g;
 const decimalMember = /^([^=;]+)=-?\d+\./;
 
 /**
- * The keys whose value is a Decimal. The package gives the number 60 for `60` and for `60.0`, which are of different
- * types (RFC 9651 §3.3.1, §3.3.2); only the text tells.
+ * Returns the keys whose value is a Decimal. structured-headers returns the number 60 for both `60` and `60.0`, which are of
+ * different types (RFC 9651 §3.3.1, §3.3.2); only the text shows the difference.
  */
 function decimalKeys(text: string): ReadonlySet<string> {
   const keys = new Set<string>();

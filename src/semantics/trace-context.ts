@@ -1,8 +1,8 @@
-/** The fields by which a request says which trace it belongs to: W3C Trace Context §3, W3C Baggage §3, and B3. */
+/** The fields by which a request names its trace: W3C Trace Context §3, W3C Baggage §3, and B3. */
 
 import { type Fields, withoutFields } from '../http/fields.ts';
 
-/** They are about one request: they go with it from end to end, and with nothing else. */
+/** These fields describe one request. They are passed on with it from end to end, and with no other request. */
 const traceFieldNames: ReadonlySet<string> = new Set([
   'traceparent',
   'tracestate',
@@ -15,12 +15,12 @@ const traceFieldNames: ReadonlySet<string> = new Set([
   'x-b3-flags',
 ]);
 
-/** What of fields tells of a trace. */
+/** Picks the trace fields. */
 export function traceFields(fields: Fields): Fields {
   return fields.filter(([name]) => traceFieldNames.has(name));
 }
 
-/** For what is sent on nobody's behalf, or on somebody else's. */
+/** Removes the trace fields, for a request that is sent on behalf of no client or of another request. */
 export function withoutTraceFields(fields: Fields): Fields {
   return fields.some(([name]) => traceFieldNames.has(name)) ? withoutFields(fields, traceFieldNames) : fields;
 }

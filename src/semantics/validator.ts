@@ -1,25 +1,25 @@
 /**
- * Validators: entity tags and modification dates, and how strong they are (RFC 9110 §8.8); and the conditional fields that ask an
- * origin whether a stored response is still current (RFC 9111 §4.3.1).
+ * Validators: entity tags and modification dates, and their strength (RFC 9110 §8.8). Also makes the conditional fields that
+ * ask an origin whether a stored response is current (RFC 9111 §4.3.1).
  */
 
 import { type Field, type Fields, fieldValue } from '../http/fields.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 import { parseDateField, parseHttpDate } from './http-date.ts';
 
-/** An entity tag. `opaque` is what stands between the quotes; nothing follows from it but whether it is the same. */
+/** An entity tag. `opaque` is the text between the quotes; it can only be compared for equality. */
 export interface EntityTag {
   readonly kind: 'strong' | 'weak';
   readonly opaque: string;
 }
 
-/** The parts of a stored response that its validators come from. */
+/** The parts of a stored response that its validators are read from. */
 export type Validated = Pick<StoredResponse, 'fields' | 'ownEntityTag' | 'responseAt'>;
 
-/** `W/` is case-sensitive; no white space and no quote inside the quotes, but commas and obs-text (RFC 9110 §8.8.3). */
+/** `W/` is case-sensitive. Between the quotes, white space and quotes are forbidden, commas and obs-text allowed (RFC 9110 §8.8.3). */
 const entityTag = /(W\/)?"([\x21\x23-\x7e\x80-\uffff]*)"/y;
 
-/** Parses one entity tag and nothing around it; undefined when it is none. */
+/** Parses a text that is exactly one entity tag; undefined for any other text. */
 export function parseEntityTag(text: string): EntityTag | undefined {
   const member = readEntityTag(text, 0);
   return member?.end === text.length ? member.tag : undefined;
@@ -50,35 +50,35 @@ export function parseEntityTagList(value: string): '*' | readonly EntityTag[] | 
   return tags;
 }
 
-/** Whether two tags name the same bytes (RFC 9110 §8.8.3.2): the only licence to combine them. */
+/** Checks whether two tags identify the same bytes (RFC 9110 §8.8.3.2). Tags that match only weakly do not allow bytes to be combined. */
 export function strongMatch(a: EntityTag, b: EntityTag): boolean {
   return a.kind === 'strong' && b.kind === 'strong' && a.opaque === b.opaque;
 }
 
-/** Whether two tags name equivalent representations, weak or strong (RFC 9110 §8.8.3.2). */
+/** Checks whether two tags, weak or strong, identify equivalent representations (RFC 9110 §8.8.3.2). */
 export function weakMatch(a: EntityTag, b: EntityTag): boolean {
   return a.opaque === b.opaque;
 }
 
 /**
- * The entity tag that clients know a representation by, as it is sent: the one that Rangeway made, otherwise the
- * origin's ETag. Undefined when there is none. What the origin sent need not be well-formed.
+ * Returns the entity tag that clients are sent: the one that Rangeway made, else the origin's ETag. Undefined when there is
+ * none. The origin's tag may be malformed.
  */
 export function effectiveEntityTag(response: Validated): string | undefined {
   return response.ownEntityTag ?? fieldValue(response.fields, 'etag');
 }
 
 /**
- * Whether a Last-Modified is a strong validator: the Date that came with it, by the same clock, is at least one second
- * later, so that a second change within its second would show (RFC 9110 §8.8.2.2). Epoch milliseconds.
+ * Checks whether a Last-Modified is a strong validator: the Date of the same response, by the same clock, is at least one
+ * second later, so that a second change within that second would show (RFC 9110 §8.8.2.2). Both are in epoch milliseconds.
  */
 export function isStrongDate(lastModifiedAt: number, dateAt: number): boolean {
   return dateAt - lastModifiedAt >= 1_000;
 }
 
 /**
- * The Last-Modified of a stored response, in epoch milliseconds, if it is a strong validator; otherwise undefined.
- * Where there is no Date the time of receipt takes its place (RFC 9110 §6.6.1).
+ * Returns the Last-Modified of a stored response, in epoch milliseconds, if it is a strong validator; otherwise undefined.
+ * Without a Date, the time of receipt takes its place (RFC 9110 §6.6.1).
  */
 export function strongLastModified(response: Validated, now: number): number | undefined {
   const lastModifiedAt = parseDateField(response.fields, 'last-modified', now);
@@ -87,7 +87,7 @@ export function strongLastModified(response: Validated, now: number): number | u
   return isStrongDate(lastModifiedAt, dateAt) ? lastModifiedAt : undefined;
 }
 
-/** Reads a tag that starts at `position`, and tells where it ends (exclusive). */
+/** Reads the entity tag that starts at `position`; `end` is exclusive. */
 function readEntityTag(text: string, position: number): { readonly tag: EntityTag; readonly end: number } | undefined {
   entityTag.lastIndex = position;
   const match = entityTag.exec(text);
@@ -96,7 +96,7 @@ function readEntityTag(text: string, position: number): { readonly tag: EntityTa
   return { tag: { kind: weakness === undefined ? 'strong' : 'weak', opaque }, end: position + whole.length };
 }
 
-/** The strong validator of a response as If-Range carries it (RFC 9110 §13.1.5): a tag, or a strong date where there is no tag. */
+/** Returns the strong validator of a response for If-Range (RFC 9110 §13.1.5): its tag, or a strong date where it has no tag. */
 export function strongValidator(response: Validated, now: number): string | undefined {
   const entityTag = fieldValue(response.fields, 'etag');
   if (entityTag !== undefined) return parseEntityTag(entityTag)?.kind === 'strong' ? entityTag : undefined;
@@ -104,8 +104,8 @@ export function strongValidator(response: Validated, now: number): string | unde
 }
 
 /**
- * Whether two responses are of the same version of a representation, by the origin's validators alone. `same` only by a
- * strong one: nothing less allows bytes to be combined (RFC 9110 §8.8.1, §15.3.7.3).
+ * Compares the versions of two responses by the origin's validators. `same` only by a strong validator: no other allows bytes
+ * to be combined (RFC 9110 §8.8.1, §15.3.7.3).
  */
 export function compareVersions(a: Validated, b: Validated, now: number): 'same' | 'other' | 'unknown' {
   const tagA = entityTagOf(a);
@@ -127,9 +127,9 @@ function entityTagOf(response: Validated): EntityTag | undefined {
 }
 
 /**
- * The fields to add to a validation: If-None-Match with the origin's entity tag, If-Modified-Since with its
- * Last-Modified, each as the origin wrote it. Never a tag that Rangeway made. Empty when the origin gave no valid
- * validator: then there is nothing to ask with. The request must carry no other precondition and no Range.
+ * Returns the fields to add to a validation: If-None-Match with the origin's entity tag and If-Modified-Since with its
+ * Last-Modified, as the origin wrote them. Never a tag that Rangeway made. Empty when the origin gave no valid validator: the
+ * response cannot be validated then. The request must have no other precondition and no Range.
  */
 export function conditionalFields(stored: Pick<StoredResponse, 'fields' | 'responseAt'>): Fields {
   const fields: Field[] = [];

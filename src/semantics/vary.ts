@@ -1,6 +1,7 @@
 /**
- * Which request fields select a stored response (RFC 9111 §4.1, RFC 9110 §12.5.5): the fields that Vary names, in a normal form of
- * their values; the fields that a response differs by although its Vary does not say so; and what the operator selects besides.
+ * Selects stored responses by request fields (RFC 9111 §4.1, RFC 9110 §12.5.5): by the fields that Vary names, in a normal form
+ * of their values; by fields that a response depends on although its Vary omits them; and by fields and cookies that the
+ * operator adds.
  */
 
 import { ownText } from '../bytes/own-memory.ts';
@@ -13,8 +14,8 @@ import { parseDateField } from './http-date.ts';
 const fieldName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/;
 
 /**
- * The lower-case names in a response's Vary, sorted, each once; `*` stands for itself. A member that is no field name counts
- * as `*`: what the origin meant is not known, so the response may be for this request alone.
+ * Returns the names in a response's Vary: lower case, sorted, each once; `*` stays `*`. A member that is not a field name
+ * counts as `*`: what the origin meant is unknown, so the response may be for this request alone.
  */
 export function varyNames(response: Fields): string[] {
   const names = fieldLines(response, 'vary').flatMap(listMembers);
@@ -26,9 +27,9 @@ function selectingName(name: string): string {
 }
 
 /**
- * The request fields that a response's Vary nominates, with their values in this request, lines joined, in the normal
- * form that `normalValue` gives; sorted by name. Null is for a field that was not sent, which is not an empty one. Empty
- * when there is no Vary. `more` are names, in lower case, that count as if Vary had them.
+ * Returns the request fields that a response's Vary names, sorted by name, with their values in this request: lines joined, in
+ * the form of `normalValue`. The value of an absent field is null, which differs from an empty value. Empty when there is no
+ * Vary. `more` are names, in lower case, that count as if Vary had them.
  */
 export function nominatedFields(
   response: Fields,
@@ -39,28 +40,28 @@ export function nominatedFields(
   return names.map((name) => [name, presentedValue(request, name)]);
 }
 
-/** Whether a request presents the values that the stored response was selected by. `*` never matches. */
+/** Checks whether a request has the values that the stored response was selected by. `*` never matches. */
 export function matchesNominated(nominated: readonly NominatedField[], request: Fields): boolean {
   return nominated.every((field) => isPresented(field, request));
 }
 
-/** The names of the nominated fields that a request presents other values of; `*` is always one of them. */
+/** Returns the names of the nominated fields whose values differ in this request; `*` always differs. */
 function differingFields(nominated: readonly NominatedField[], request: Fields): readonly string[] {
   return nominated.filter((field) => !isPresented(field, request)).map(([name]) => name);
 }
 
 function isPresented([name, value]: NominatedField, request: Fields): boolean {
-  // An earlier version has stored members of Vary that are no field names as they were.
+  // Stores of an earlier version contain members of Vary that are not field names.
   return selectingName(name) !== '*' && isSameValue(name, value, presentedValue(request, name));
 }
 
-/** A store outlives a version: the stored value may be in a form that an earlier one took for normal. */
+/** A store outlives a version of the program: the stored value may be in an earlier normal form. */
 function isSameValue(name: string, stored: string | null, presented: string | null): boolean {
   if (stored === presented) return true;
   return stored !== null && presented !== null && normalValue(name, stored) === presented;
 }
 
-/** Names a variant for a store: equal for equal nominated fields only, and empty when there are none. */
+/** Returns the name of a variant in the store: equal only for equal nominated fields, empty when there are none. */
 export function formatVariant(nominated: readonly NominatedField[]): string {
   return nominated.length === 0 ? '' : JSON.stringify(nominated);
 }
@@ -70,21 +71,22 @@ function presentedValue(request: Fields, name: string): string | null {
   return value === undefined ? null : normalValue(name, value);
 }
 
-/** The parts of a request that the operator selects, as if every response had them in its Vary. */
+/** The parts of a request that the operator selects by, as if every response had them in its Vary. */
 export interface VariantPolicy {
   /** Names of request fields, in lower case. */
   readonly fields: readonly string[];
-  /** Names of cookies; letter case counts. */
+  /** Names of cookies; case-sensitive. */
   readonly cookies: readonly string[];
 }
 
-/** What of a stored response names its variant. */
+/** The parts of a stored response that its variant name is made of. */
 type Variant = Pick<StoredResponse, 'nominated' | 'selected' | 'fragment' | 'identity'>;
 
 /**
- * The selected parts with their values in this request: each field as Vary presents it, then each cookie as
- * `cookie:name` and all pairs of this name, null where there is none. An absent cookie is not an empty one. `request` are
- * the fields that the origin is sent for the whole representation. Undefined when nothing is selected.
+ * Returns the parts that the operator selects, with their values in this request: first each field as in `nominatedFields`,
+ * then each cookie as `cookie:name` with all pairs of this name, or null where there is none. An absent cookie differs from an
+ * empty one. `request` are the fields that the origin is sent for the whole representation. Undefined when the operator selects
+ * nothing.
  */
 export function selectedValues(request: Fields, policy: VariantPolicy): readonly NominatedField[] | undefined {
   if (policy.fields.length === 0 && policy.cookies.length === 0) return undefined;
@@ -96,21 +98,21 @@ export function selectedValues(request: Fields, policy: VariantPolicy): readonly
 }
 
 /**
- * Whether a stored response is for a request: its Vary matches (RFC 9111 §4.1), and so do the parts that the operator
- * selects. What was stored under another selection never matches.
+ * Checks whether a stored response is for a request: its Vary matches (RFC 9111 §4.1), and so do the parts that the operator
+ * selects. A response that was stored under another selection never matches.
  */
 export function matchesVariant(stored: Variant, request: Fields, policy: VariantPolicy): boolean {
   return matchesNominated(stored.nominated, request) && isSame(stored.selected, selectedValues(request, policy));
 }
 
-/** Why a stored response is not for a request: the names of what differs, as `selectedValues` writes them. Empty where it is. */
+/** Returns the names that keep a stored response from a request, as `selectedValues` writes them; empty where the response matches. */
 export function variantDifferences(stored: Variant, request: Fields, policy: VariantPolicy): readonly string[] {
-  const asked = selectedValues(request, policy);
-  const selected = isSame(stored.selected, asked) ? [] : differingValues(stored.selected ?? [], asked ?? []);
+  const requested = selectedValues(request, policy);
+  const selected = isSame(stored.selected, requested) ? [] : differingValues(stored.selected ?? [], requested ?? []);
   return [...new Set([...differingFields(stored.nominated, request), ...selected])];
 }
 
-/** The names with another value in one list than in the other, or in one of them only. */
+/** The names whose values differ between the lists, or that are in one list only. */
 function differingValues(a: readonly NominatedField[], b: readonly NominatedField[]): readonly string[] {
   const isIn = (list: readonly NominatedField[], [name, value]: NominatedField) =>
     list.some((other) => other[0] === name && other[1] === value);
@@ -118,8 +120,8 @@ function differingValues(a: readonly NominatedField[], b: readonly NominatedFiel
 }
 
 /**
- * Compares two stored responses that match a request, for sorting (RFC 9111 §4.1): one with a Vary comes before one that
- * merely omits it, and of the others the one with the more recent Date first.
+ * Compares two stored responses that match a request, for sorting (RFC 9111 §4.1): a response with Vary comes before one
+ * without; otherwise the more recent Date comes first.
  */
 export function comparePreference(a: StoredResponse, b: StoredResponse): number {
   const byVary = Number(hasField(b.fields, 'vary')) - Number(hasField(a.fields, 'vary'));
@@ -131,8 +133,8 @@ function dateOf({ fields, responseAt }: StoredResponse): number {
 }
 
 /**
- * Names a variant for a store: equal for equal variants only, and empty where nothing tells variants apart. What an anonymous
- * client was sent has the name of what is for all: one takes the place of the other.
+ * Returns the name of a variant in the store: equal only for equal variants, empty where nothing distinguishes variants. The
+ * response for an anonymous client has the name of a response for all, so that each replaces the other.
  */
 export function variantName({ nominated, selected, fragment, identity }: Variant): string {
   const digest = identity?.digest === '' ? undefined : identity?.digest;
@@ -141,19 +143,19 @@ export function variantName({ nominated, selected, fragment, identity }: Variant
   return JSON.stringify({ nominated, selected, identity: digest });
 }
 
-/** No pair holds a `;`, so that the text has one reading. */
+/** A pair contains no `;`, so the joined text is unambiguous. */
 function presentedPairs(cookies: readonly Cookie[], wanted: string): string | null {
   const pairs = cookies.filter(({ name }) => name === wanted).map(({ pair }) => pair);
   return pairs.length === 0 ? null : pairs.join('; ');
 }
 
-function isSame(stored: Variant['selected'], asked: Variant['selected']): boolean {
-  return stored === asked || JSON.stringify(stored) === JSON.stringify(asked);
+function isSame(stored: Variant['selected'], requested: Variant['selected']): boolean {
+  return stored === requested || JSON.stringify(stored) === JSON.stringify(requested);
 }
 
 /**
- * Request fields that a response to this request was selected by, as its own fields show: Origin, where it repeats that, and
- * Accept-Encoding, where its content is encoded (RFC 9110 §12.5.3). They count as if Vary had them.
+ * Returns the request fields that this response depends on, as its own fields show: Origin where the response repeats it, and
+ * Accept-Encoding where the content is encoded (RFC 9110 §12.5.3). They count as if Vary named them.
  */
 export function impliedVary(request: Fields, response: Fields): readonly string[] {
   const encoding = fieldValue(response, 'content-encoding')?.toLowerCase() ?? 'identity';
@@ -163,32 +165,32 @@ export function impliedVary(request: Fields, response: Fields): readonly string[
   ];
 }
 
-/** What a response says about the page that asked for it (Fetch §3.3.3). */
+/** Response fields about the page that sent the request (Fetch §3.3.3). */
 const echoFields: ReadonlySet<string> = new Set(['access-control-allow-origin', 'access-control-allow-credentials']);
 
 /**
- * Whether a response repeats the Origin of its request in Access-Control-Allow-Origin. It then differs by Origin, whether its
- * Vary says so (Fetch §3.3.5) or not, as many servers forget.
+ * Checks whether a response repeats the Origin of its request in Access-Control-Allow-Origin. It then depends on Origin,
+ * whether its Vary says so (Fetch §3.3.5) or not; many servers omit it.
  */
 export function echoesOrigin(request: Fields, response: Fields): boolean {
   const origin = fieldValue(request, 'origin');
   return origin !== undefined && fieldValue(response, 'access-control-allow-origin') === origin;
 }
 
-/** The fields of a response without what they say about the page that asked, where they repeat its Origin. */
+/** Returns the fields without those about the requesting page, where the response repeats its Origin. */
 export function withoutOriginEcho(request: Fields, response: Fields): Fields {
   return echoesOrigin(request, response) ? response.filter(([name]) => !echoFields.has(name)) : response;
 }
 
-/** What a response says about the page that asked, where it repeats its Origin; nothing elsewhere. */
+/** Picks the fields about the requesting page where the response repeats its Origin; none otherwise. */
 export function originEcho(request: Fields, response: Fields): Fields {
   return echoesOrigin(request, response) ? response.filter(([name]) => echoFields.has(name)) : [];
 }
 
-/** Not lists: a comma is part of what they say, and so is the white space around it. */
+/** Fields that are not lists: a comma, and the white space around it, is part of the value. */
 const indivisibleFields: ReadonlySet<string> = new Set(['cookie', 'referer', 'user-agent']);
 
-/** Names of codings that have another name (RFC 9110 §8.4.1.1, §8.4.1.3). */
+/** Aliases of content codings (RFC 9110 §8.4.1.1, §8.4.1.3). */
 const codingAliases: ReadonlyMap<string, string> = new Map([
   ['x-compress', 'compress'],
   ['x-gzip', 'gzip'],
@@ -196,10 +198,10 @@ const codingAliases: ReadonlyMap<string, string> = new Map([
 
 const noAliases: ReadonlyMap<string, string> = new Map();
 
-/** One lower-case name and nothing else. */
+/** A single lower-case name. */
 const singleName = /^[a-z0-9*-]+$/;
 
-/** In lower case: a language range, charset or coding, with or without its weight (RFC 9110 §12.4.2). */
+/** In lower case: a language range, charset or coding, with an optional weight (RFC 9110 §12.4.2). */
 const weightedName = /^([!#$%&'*+\-.^_`|~\w]+)(?:[ \t]*;[ \t]*q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?))?$/;
 
 const mediaType = /^[!#$%&'*+\-.^_`|~\w]+\/[!#$%&'*+\-.^_`|~\w]+$/;
@@ -207,19 +209,20 @@ const parameter = /^([!#$%&'*+\-.^_`|~\w]+)=([!#$%&'*+\-.^_`|~\w]+)$/;
 const weight = /^(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$/;
 
 /**
- * The normal form of a value, its lines joined with commas already; `name` in lower case. Two values with the same form
- * mean the same by the specification of their field, so that a response to one is a response to the other:
+ * Returns the normal form of a value whose lines are already joined with commas; `name` is in lower case. Two values with the
+ * same normal form mean the same by the definition of their field, so a response to one is a response to the other:
  *
- * - Accept-Language, Accept-Charset, Accept-Encoding: case, white space, empty and repeated members mean nothing; weights
- *   are numbers; and as weights alone tell what is preferred, the order means nothing (RFC 9110 §12.4.2, §12.5.2–4):
- *   the members are sorted as texts. Whoever offers none is not whoever says nothing: an empty value stays one (§12.5.3).
- * - Accept: the same of case (but not of a parameter's value), white space and weights; the order stays, as origins do
- *   choose by it (§12.5.1).
- * - every other field: white space around the commas of a list, outside quoted-strings (§5.6.1). So too where the four
- *   above do not follow their grammar, for then nothing else is known of them. Where a comma separates nothing, as in
- *   User-Agent, all of it stays.
+ * - Accept-Language, Accept-Charset, Accept-Encoding: case, white space, empty members and repeated members do not count.
+ *   Weights are compared as numbers. Order does not count, because only weights express preference (RFC 9110 §12.4.2,
+ *   §12.5.2–4): the members are sorted as texts. An empty value stays empty: an empty Accept-Encoding differs from an absent
+ *   one (§12.5.3).
+ * - Accept: case (except in parameter values), white space and weights as above. The order stays, because origins choose by it
+ *   (§12.5.1).
+ * - Every other field: white space around the commas of a list is removed, outside quoted-strings (§5.6.1). This also applies
+ *   to the four fields above where a value does not follow its grammar. In fields that are not lists, such as User-Agent,
+ *   nothing is removed.
  *
- * Total; the form of a form is itself.
+ * Never throws. The normal form of a normal form is itself.
  */
 export function normalValue(name: string, value: string): string {
   switch (name) {
@@ -235,7 +238,7 @@ export function normalValue(name: string, value: string): string {
   }
 }
 
-/** Browsers send a few values, and responses of the web vary by them. So many are remembered: clients could invent any number. */
+/** Browsers send few distinct values, so their forms are remembered. The number is limited because clients could invent any number. */
 const MAX_REMEMBERED = 256;
 const MAX_REMEMBERED_LENGTH = 128;
 const remembered = new Map<string, string>();
@@ -254,15 +257,15 @@ function weightedList(value: string, aliases: ReadonlyMap<string, string>): stri
   if (singleName.test(value)) return aliases.get(value) ?? value;
   const members = new Set<string>();
   for (const member of listMembers(value.toLowerCase())) {
-    const [, name, given] = weightedName.exec(member) ?? [];
+    const [, name, weightText] = weightedName.exec(member) ?? [];
     if (name === undefined) return undefined;
     const shortest = aliases.get(name) ?? name;
-    members.add(given === undefined ? shortest : shortest + weightSuffix(given));
+    members.add(weightText === undefined ? shortest : shortest + weightSuffix(weightText));
   }
   return [...members].sort().join(',');
 }
 
-/** The shortest way to write a weight after a name: that of 1, which is the default, is none. */
+/** The shortest form of a weight after a name; a weight of 1 is the default and is left out. */
 function weightSuffix(text: string): string {
   const number = Number(text);
   return number === 1 ? '' : `;q=${number}`;
@@ -286,14 +289,14 @@ function mediaRange(member: string): string | undefined {
     const [, name, argument = ''] = parameter.exec(written) ?? [];
     if (name === undefined) return undefined;
     const isWeight = /^q$/i.test(name) && index === parameters.length - 1 && weight.test(argument);
-    // A second weight, whose value not all origins would take.
+    // A second weight. Origins disagree on which one counts.
     if (isWeight && /;q=/.test(text)) return undefined;
     text += isWeight ? weightSuffix(argument) : `;${name.toLowerCase()}=${argument}`;
   }
   return text;
 }
 
-/** A list without the white space around its commas (OWS, RFC 9110 §5.6.1); what is within quotes stays. */
+/** Removes the white space around the commas of a list (OWS, RFC 9110 §5.6.1), except inside quotes. */
 function withoutListSpace(value: string): string {
   if (!/^[ \t]|[ \t],|,[ \t]|[ \t]$/.test(value)) return value;
   const members: string[] = [];

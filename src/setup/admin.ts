@@ -1,4 +1,4 @@
-/** From the configuration to the admin listener. */
+/** Opens the admin listener from the configuration. */
 
 import { randomBytes } from 'node:crypto';
 import { lstat, mkdir } from 'node:fs/promises';
@@ -21,25 +21,25 @@ import { monotonicClock, systemClock } from './system.ts';
 export interface Admin {
   /** Where it is reached, such as `http://127.0.0.1:9180` or `unix:/run/rangeway/admin.sock`. */
   readonly address: string;
-  /** Reads the token again. Rejects where it cannot be used: then the one before stays. */
+  /** Reads the token again. Rejects where it cannot be used; the previous one stays valid then. */
   renewToken(): Promise<void>;
-  /** Takes no more requests, and cuts off those that are not answered after `graceMs` milliseconds. */
+  /** Accepts no more requests, and cuts those that are not answered after `graceMs` milliseconds. */
   close(graceMs: number): Promise<void>;
 }
 
-/** What it is opened with. */
+/** The parts that an admin listener is opened with. */
 export interface AdminGround {
-  /** What it has done: may be asked from the first moment on, before there is a server. */
+  /** May be called at once, before there is a server. */
   readonly operations: Operations;
   readonly emit: Emit;
 }
 
-/** A Unix socket is for its owner: whoever can connect may do everything. */
+/** Permissions of a Unix socket. Only its owner can connect, because a client that can may do everything. */
 const ownerOnly = 0o600;
 
 /**
- * Opens it; undefined where none is configured. Rejects with Node's error or `ListenFault` when the address cannot be bound, and
- * with an error that names the source when the token cannot be read or could be guessed.
+ * Opens the configured admin listener; undefined where there is none. Rejects with Node's error or `ListenFault` when the address
+ * cannot be bound, and with an error that names the source when the token cannot be read or used.
  */
 export async function openAdmin(
   { admin }: Pick<Config, 'admin'>,
@@ -66,7 +66,7 @@ export async function openAdmin(
   };
 }
 
-/** Whether there is an admin listener of any kind, so that what is counted is asked for. */
+/** Checks whether there is an admin listener of any kind, which can read the metrics. */
 export function hasAdmin(
   { admin }: Pick<Config, 'admin'>,
   { adminSocket = false }: { readonly adminSocket?: boolean | undefined },
@@ -75,10 +75,10 @@ export function hasAdmin(
 }
 
 /**
- * Opens it on the Unix socket that is there without being configured: `admin.sock` in the directory of the store, or where that
- * has no room for one, in a directory for this user alone. It asks for no token: who can connect is the user that runs the
- * server, or root. Undefined where `admin` is "off" or names this socket already; and where it cannot be had, of which one line
- * of the log tells, for a server runs without it.
+ * Opens the admin listener on the default Unix socket: `admin.sock` in the directory of the store, or, where that is not possible,
+ * a socket in a directory for this user alone. It asks for no token: only the user that runs the server, and root, can connect.
+ * Undefined where `admin` is "off" or names this socket already. Undefined also where it cannot be opened: the server runs
+ * without it, and one line of the log says why.
  */
 export async function openAdminSocket(
   { admin, listen }: Pick<Config, 'admin' | 'listen'>,
@@ -112,7 +112,7 @@ export async function openAdminSocket(
   }
 }
 
-/** Creates the first directory for sockets of this user that can be had. */
+/** Returns the first usable directory for sockets of this user, and creates it where it does not exist. Rejects where there is none. */
 async function createRuntimeDirectory(): Promise<string> {
   const userId = process.getuid?.();
   const directories = runtimeDirectories({ environment: process.env, temporary: tmpdir(), userId });
@@ -123,7 +123,7 @@ async function createRuntimeDirectory(): Promise<string> {
         if (error.code !== 'EEXIST') throw error;
       });
       const found = await lstat(directory);
-      // Of another user, or open to others, it would be one that others can put their own socket into.
+      // In a directory of another user, or one that others can write, they could put their own socket.
       if (found.isDirectory() && (userId === undefined || found.uid === userId) && (found.mode & 0o022) === 0) {
         return directory;
       }
@@ -138,7 +138,7 @@ async function createRuntimeDirectory(): Promise<string> {
 function placeOf({ listen }: AdminConfig): BindPlace {
   if (listen.kind === 'unix') return { ...listen, mode: ownerOnly };
   if (listen.kind === 'tcp') return listen;
-  throw new Error('the schema lets no other place pass');
+  throw new Error('the schema allows no other place');
 }
 
 function reachOf({ listen }: AdminConfig): Reach {

@@ -1,4 +1,4 @@
-/** From the configuration to the gate of a route: access, limits for each client, fields of responses, and error pages. */
+/** Creates the gate of a route from the configuration: access, limits for each client, fields of responses, purges, and error pages. */
 
 import { randomBytes } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
@@ -55,8 +55,8 @@ function purgeRules({ purge: { peers, by } }: RouteConfig): PurgeRules | undefin
 }
 
 /**
- * One for the process, as its pool of threads is: two of the four that Node has by default stay free for files. What waits
- * takes memory for a request each, and is checked within some seconds.
+ * One for the process, because its thread pool is shared: two of Node's four threads (by default) stay free for files. A check that
+ * waits keeps one request in memory, and is made within some seconds.
  */
 const passwordChecks = createPasswordChecks({ concurrent: 2, total: 64, perClient: 16 });
 
@@ -82,7 +82,7 @@ async function createRouteAccess({ access }: RouteConfig, heir: Heir): Promise<A
   });
 }
 
-/** The options of the cache, with what follows from who gets the credentials: see `personalFields`. */
+/** Returns the options of the cache. Requests with fields that make a response personal bypass it (`personalFields`). */
 export function cacheBeside({ access, cache }: Pick<RouteConfig, 'access' | 'cache'>): RouteConfig['cache'] {
   const { bypass } = cache;
   const personal = personalFields(access).filter((name) => !bypass.fields.includes(name));
@@ -91,14 +91,14 @@ export function cacheBeside({ access, cache }: Pick<RouteConfig, 'access' | 'cac
 }
 
 /**
- * An origin that gets the key of a client may answer for this client alone. RFC 9111 §3.5 keeps such responses out of the
- * store for Authorization; nothing does for other fields.
+ * An origin that gets the API key of a client may answer for this client alone. RFC 9111 §3.5 keeps such responses out of the store
+ * for Authorization, but for no other field.
  */
 function personalFields({ forwardCredentials, apiKey }: RouteConfig['access']): readonly string[] {
   return forwardCredentials && apiKey !== undefined ? ['x-api-key'] : [];
 }
 
-/** Where the hashes are those of the route before, the passwords that were right there are remembered. */
+/** Where the hashes are those of the previous configuration, passwords that were right there need not be hashed again. */
 async function readBasic(source: SecretSource, heir: Heir): Promise<BasicCheck> {
   const secrets = await readList(source, () => undefined);
   const hashes = new Map(
@@ -133,7 +133,7 @@ async function readList(source: SecretSource, rule: SecretRule): Promise<readonl
   return reading.secrets;
 }
 
-/** Creates the limits of a route, or takes those of the route before, with what its clients have used up, where they are the same. */
+/** Creates the limits of a route. Takes over those of the previous configuration, and what clients have used, where they are equal. */
 function createRouteAllowances({ limits }: RouteConfig, heir: Heir): Allowances {
   const { rate, amplification, bodyBytes, requestsPerClient, tunnelsPerClient, fills, fillsPerClient } = limits;
   const { factor, freeBytes, windowSeconds } = amplification;
@@ -150,7 +150,7 @@ function createRouteAllowances({ limits }: RouteConfig, heir: Heir): Allowances 
   return heir.take('allowances', limits, () => createAllowances(rules, monotonicClock));
 }
 
-/** Creates the rules of a route. */
+/** Creates the rules of a route for the fields of responses. */
 function createRoutePresentation({ cors, security, fields }: RouteConfig): Presentation {
   return createPresentation({
     cors: cors && createCors(cors),
@@ -159,10 +159,10 @@ function createRoutePresentation({ cors, security, fields }: RouteConfig): Prese
   });
 }
 
-/** Pages are kept in memory, and sent to whoever provokes an error. */
+/** Pages are kept in memory, and sent to every client that causes an error. */
 const maxPageBytes = 1024 * 1024;
 
-/** Media types by the end of a file's name: those that the option allows. */
+/** Media types by file name extension: those that the option allows. */
 const mediaTypes: Readonly<Record<string, string>> = {
   '.html': 'text/html',
   '.htm': 'text/html',
@@ -194,7 +194,7 @@ async function readWhole(path: string): Promise<Uint8Array> {
   try {
     return await readFile(path);
   } catch (error) {
-    // Not every error of the system tells the path: that of a directory does not.
+    // Not every system error names the path: that of a directory does not.
     throw new Error(`the error page ${path} cannot be read: ${(error as Error).message}`, { cause: error });
   }
 }

@@ -1,20 +1,20 @@
-/** What one configuration leaves to the next: what has been learned, where what it was learned with stays as it was. */
+/** State that one configuration leaves to the next. It is kept where the options that it depends on are unchanged. */
 
 import { hash } from 'node:crypto';
 
-/** One route, that takes from the route before it what it has in common with it. */
+/** Lets a route take over state of the same route in the previous site. */
 export interface Heir {
   /**
-   * What the route had of this kind with this sameness, or what `make` makes. The sameness is a value that JSON can hold: all
-   * that has to be as it was. Only a digest of it is kept, because there may be secrets in it.
+   * Returns the value of this kind that the route had with an equal `sameness`, or else what `make` returns. `sameness` is a JSON
+   * value of everything that must be unchanged. Only its digest is kept, because it may contain secrets.
    */
   take<T>(kind: string, sameness: unknown, make: () => T): T;
 }
 
-/** Of a route that comes after no other. */
+/** For a route without a previous one. */
 export const noHeir: Heir = { take: (_kind, _sameness, make) => make() };
 
-/** All that the routes of one site may leave to those of the next. It knows the site before only while its own is made. */
+/** The state that routes of one site may leave to those of the next. It refers to the previous site only while its own is created. */
 export class Inheritance {
   readonly #own = new Map<string, unknown>();
   #before: ReadonlyMap<string, unknown>;
@@ -23,12 +23,12 @@ export class Inheritance {
     this.#before = before === undefined ? new Map() : before.#own;
   }
 
-  /** The heir of the route that is the same as this one in the site before: no two of a site are. */
+  /** Returns the heir of the same route in the previous site. `route` identifies a route: no two of a site have the same. */
   of(route: unknown): Heir {
     return {
       take: <T>(kind: string, sameness: unknown, make: () => T): T => {
         const key = `${kind} ${hash('sha256', JSON.stringify([route, sameness]))}`;
-        // Whoever asks for the same kind with the same sameness asks for what has been made for that.
+        // The kind is part of the key, so an existing value has the type that `make` returns.
         const value = this.#before.has(key) ? (this.#before.get(key) as T) : make();
         this.#own.set(key, value);
         return value;
@@ -36,17 +36,17 @@ export class Inheritance {
     };
   }
 
-  /** Whether this is among what its own site has taken or made. */
+  /** Checks whether its own site has taken over or made this value. */
   has(value: unknown): boolean {
     return [...this.#own.values()].includes(value);
   }
 
-  /** The site is made: the one before is not known any more. */
+  /** Forgets the previous site, once its own is created. */
   settle(): void {
     this.#before = new Map();
   }
 
-  /** The site is no more. What others have taken of it may know it by its closures, and must not keep the rest. */
+  /** Forgets everything, once its own site is replaced: closures in values that were taken over must not keep the rest alive. */
   forget(): void {
     this.#own.clear();
   }

@@ -1,5 +1,5 @@
 /**
- * From the configuration to open listeners with their limits, and from one configuration to the next: sockets that both have
+ * Opens the listeners of a configuration with their limits, and changes them to the next configuration: sockets that both have
  * stay open.
  */
 
@@ -31,34 +31,34 @@ import { createTunnel } from '../listener/tunnel.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { clientDescriptors, descriptorLimit, seconds, systemClock } from './system.ts';
 
-/** What requests are given to. */
+/** A configuration, and the handler and gates of its requests. */
 interface Served {
   readonly config: Config;
   readonly handler: Handler;
   readonly admission: AdmissionContext;
 }
 
-/** What listeners are opened with, whatever the configuration says. */
+/** The parts that listeners are opened with and that no configuration changes. */
 interface ListenersGround {
   readonly emit: Emit;
   readonly openSocket: OpenSocket;
-  /** Sockets that the service manager has opened for us. */
+  /** Sockets that the service manager has passed. */
   readonly passed: readonly PassedSocket[];
-  /** How many processes serve together. */
+  /** The number of processes that serve together. */
   readonly processes: number;
 }
 
-/** Something that was made ready and is not used yet. One of the two is called, once. */
+/** A change that is prepared, and not in use yet. One of the two functions is called, once. */
 export interface Prepared {
   /** Uses it from now on. */
   commit(): Promise<void>;
-  /** Gives it up: all is as it was. */
+  /** Discards it: everything stays as it was. */
   abandon(): Promise<void>;
 }
 
-/** What a listener is beside its place and what it serves: where this changes, another listener takes its place. */
+/** Properties of a listener besides its place and its handler. Where one of them changes, another listener replaces it. */
 interface Manner {
-  /** Of TLS; undefined without it. */
+  /** The minimum version of TLS; undefined without TLS. */
   readonly minVersion: string | undefined;
   readonly http2: boolean;
   readonly proxyProtocol: boolean;
@@ -66,7 +66,7 @@ interface Manner {
   readonly limits: ListenerLimits;
 }
 
-/** One place, and who listens there. */
+/** A place, and its listener. */
 interface Post {
   readonly name: string;
   readonly place: BindPlace;
@@ -75,7 +75,7 @@ interface Post {
   readonly listener: Listener;
 }
 
-/** What comes in the place of a post, or as a new one. */
+/** The post that replaces a present one, or a new one. */
 interface Plan extends ListenPlaceOf {
   readonly before: Post | undefined;
   readonly socket: ListenSocket;
@@ -83,23 +83,23 @@ interface Plan extends ListenPlaceOf {
   readonly certificates: Certificates | undefined;
 }
 
-/** What the requests of all listeners are given to now. */
+/** The active handlers of all listeners. */
 interface Service {
   readonly handler: Handler;
   readonly tunnel: Tunnel;
   readonly isTrusted: PeerList;
 }
 
-/** All listeners of one process: none before the first configuration. */
+/** All listeners of one process; none before the first configuration is committed. */
 export class Listeners {
   readonly #ground: ListenersGround;
   readonly #connections: AdjustableConnectionLimits;
   #passed: readonly PassedSocket[];
   #service: Service;
-  /** The handler of all listeners: it stays when the service changes, and its road of hits is always that of the service. */
+  /** The handler of all listeners. It stays when the service changes; its `hit` is always that of the active handler. */
   readonly #front: Handler & { hit?: Handler['hit'] | undefined };
   #posts: readonly Post[] = [];
-  /** Those that have left their place, and have connections that something runs on. */
+  /** Listeners that have left their place, and still have connections. */
   readonly #retired = new Set<Listener>();
 
   constructor(first: Served, ground: ListenersGround) {
@@ -117,11 +117,11 @@ export class Listeners {
   }
 
   /**
-   * Makes ready to serve another configuration: reads its certificates, and binds the places that are new. Rejects with Node's
-   * error when an address cannot be bound, and with `ListenFault` when a certificate cannot be used or no socket was passed on.
+   * Prepares another configuration: reads its certificates, and binds the places that are new. Rejects with Node's error when an
+   * address cannot be bound, and with `ListenFault` when a certificate cannot be used or no socket was passed.
    *
-   * When it is committed no connection is lost: a place that stays keeps its socket, and a listener whose manner stays its
-   * connections too.
+   * The commit loses no connection: a place that stays keeps its socket. Where the manner is unchanged too, the listener and its
+   * connections stay.
    */
   async prepare(served: Served): Promise<Prepared> {
     await using resources = new AsyncDisposableStack();
@@ -140,8 +140,8 @@ export class Listeners {
   }
 
   /**
-   * Closes all sockets at once, and then all listeners, those that have retired among them: see `Listener.close`. `onStopped`
-   * is called when no connection comes any more.
+   * Closes all sockets, and then all listeners, also the retired ones (`Listener.close`). `onStopped` is called when no new
+   * connection can arrive. Resolves with the number of connections that were cut.
    */
   async close(graceMs: number, onStopped: () => void): Promise<{ readonly cut: number }> {
     await Promise.all(this.#posts.map(({ socket }) => socket.close()));
@@ -175,7 +175,7 @@ export class Listeners {
   async #leave({ place, socket, listener }: Post): Promise<void> {
     await socket.close();
     this.#retire(listener);
-    // Its descriptor may soon be that of something else.
+    // Its descriptor may soon belong to something else.
     if (place.kind === 'passed') this.#passed = this.#passed.filter(({ fd }) => fd !== place.fd);
   }
 
@@ -226,7 +226,7 @@ export class Listeners {
     return { handler, tunnel, isTrusted: createPeerList(trustedProxies) };
   }
 
-  /** Clients of a socket that nobody listens on would wait for ever. */
+  /** Warns of passed sockets without a listener: their clients would wait for ever. */
   #tellSpare({ listen }: Config): void {
     const names = new Set(listen.flatMap(({ address }) => (address.kind === 'systemd' ? [address.name] : [])));
     for (const { name } of this.#passed) {
@@ -247,15 +247,15 @@ function mannerOf({ tls, http2, proxyProtocol, redirectToHttpsPort }: ListenerCo
   };
 }
 
-/** One place of a configuration. */
+/** A place of a configuration, and its options. */
 interface ListenPlaceOf {
-  /** Tells it apart from all others of the configuration, and is the same in the next one that has it. */
+  /** Unique in the configuration. The same place has the same name in the next configuration. */
   readonly name: string;
   readonly place: BindPlace;
   readonly listener: ListenerConfig;
 }
 
-/** All places, in their order. Throws `ListenFault` where no socket was passed for one of systemd's. */
+/** Returns all places, in their order. Throws `ListenFault` where no socket was passed for a place of systemd. */
 export function listenPlaces(
   { listen }: Pick<Config, 'listen'>,
   passed: readonly PassedSocket[],
@@ -282,7 +282,7 @@ function placesOf({ address, mode }: ListenerConfig, passed: readonly PassedSock
   }
 }
 
-/** The limits of every connection. */
+/** Returns the limits that hold on every connection. */
 function listenerLimits({ limits }: Pick<Config, 'limits'>): ListenerLimits {
   return {
     targetBytes: limits.targetBytes,
@@ -300,8 +300,8 @@ function listenerLimits({ limits }: Pick<Config, 'limits'>): ListenerLimits {
 }
 
 /**
- * How many connections one of so many processes takes: its share of all, but no more than its descriptors permit, and as many of
- * one client as the server may have.
+ * Returns how many connections one of several processes accepts: its share of `limits.connections`, and no more than its
+ * descriptors permit; 0 for no limit. The limit for one client is not divided.
  */
 export function connectionRules(
   { limits, trustedProxies }: Pick<Config, 'limits' | 'trustedProxies'>,

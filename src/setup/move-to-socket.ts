@@ -1,26 +1,26 @@
-/** The system's calls that move bytes of a file into a socket without a copy in this process (`store.sendfile`). */
+/** System calls that move bytes of a file into a socket without a copy in this process (`store.sendfile`). */
 
 import { closeSync, openSync, readSync } from 'node:fs';
 import type { StoreConfig } from '../config/schema.ts';
 import type { MoveToSocket } from '../store/disk/bodies/file-system.ts';
 import type { Emit } from '../telemetry/events.ts';
 
-/** What goes into the socket next comes soon: it is not to be sent alone (send(2)). */
+/** Says that more bytes follow soon, so that these are not sent alone (send(2)). */
 const MSG_MORE = 0x8000;
 const MSG_DONTWAIT = 0x40;
 
-/** A pair of stream sockets that wait for nothing and that no other program inherits (socketpair(2)). */
+/** A pair of non-blocking stream sockets that no other program inherits (socketpair(2)). */
 const AF_UNIX = 1;
 const SOCK_STREAM_NONBLOCK_CLOEXEC = 1 | 0x800 | 0x80000;
 
-/** The check moves so many bytes, from an odd offset of a file that is always there: Node itself. */
+/** The check moves this many bytes, from an odd offset of a file that always exists: Node itself. */
 const checkedBytes = 20_000;
 const checkedOffset = 4_567;
 const checkedHead = Buffer.from('head');
 
 type Sendfile = Extract<StoreConfig, { type: 'disk' }>['sendfile'];
 
-/** The calls, where the option wants them and they work here. `on` warns where they do not. */
+/** Returns the function that moves, where the option allows it and it works here. Warns where it is "on" and does not work. */
 export function openMoveToSocket(sendfile: Sendfile, emit: Emit, load = workingMoveToSocket): MoveToSocket | undefined {
   if (sendfile === 'off') return undefined;
   const move = load();
@@ -31,7 +31,7 @@ export function openMoveToSocket(sendfile: Sendfile, emit: Emit, load = workingM
   return undefined;
 }
 
-/** How bodies are sent, for people: `sendfile on` where the system sends larger ones. */
+/** Describes how bodies are sent: `sendfile on` where the system sends larger ones. */
 export function describeSending(sendfile: Sendfile): string {
   const isOn = sendfile !== 'off' && workingMoveToSocket() !== undefined;
   return `sendfile ${isOn ? 'on' : 'off'}`;
@@ -39,15 +39,15 @@ export function describeSending(sendfile: Sendfile): string {
 
 let found: { readonly move: MoveToSocket | undefined } | undefined;
 
-/** The calls, if they work in this process. It is found out once. */
+/** Returns the function that moves, if it works in this process. The check is made once. */
 function workingMoveToSocket(): MoveToSocket | undefined {
   found ??= { move: loadMoveToSocket() };
   return found.move;
 }
 
 /**
- * The calls, as `node:ffi` reaches them, after they have moved the right bytes through a pair of sockets; undefined where they
- * have not, or are not there. Sockets of Node do not wait, and SIGPIPE is ignored in its processes.
+ * Returns the function that moves, by way of `node:ffi`, once it has moved the right bytes through a pair of sockets. Undefined where
+ * it has not, or the calls are not available. Node's sockets are non-blocking, and Node ignores SIGPIPE.
  */
 export function loadMoveToSocket(): MoveToSocket | undefined {
   if (process.platform !== 'linux') return undefined;
@@ -59,7 +59,7 @@ export function loadMoveToSocket(): MoveToSocket | undefined {
       socketpair: { arguments: ['i32', 'i32', 'i32', 'buffer'], return: 'i32' },
     });
     const { send, sendfile, socketpair } = functions;
-    // Of its own memory, which stays where it is.
+    // Not from Node's shared pool: the address must stay valid.
     const offset = new BigInt64Array(Buffer.allocUnsafeSlow(8).buffer);
     const offsetPointer = ffi.getRawPointer(offset);
     const move: MoveToSocket = (socket, head, file, position, sizeBytes) => {
@@ -73,12 +73,12 @@ export function loadMoveToSocket(): MoveToSocket | undefined {
     if (Number(socketpair(AF_UNIX, SOCK_STREAM_NONBLOCK_CLOEXEC, 0, pair)) !== 0) return undefined;
     return movesRightBytes(move, pair.readInt32LE(0), pair.readInt32LE(4)) ? move : undefined;
   } catch {
-    // Of an older Node, one that was built without it, or a process that may not use it.
+    // An older Node, a build without node:ffi, or a process that may not use it.
     return undefined;
   }
 }
 
-/** Node warns that it is experimental, to people who cannot act on it: not here, whoever has started this process. */
+/** Loads `node:ffi` without Node's warning that it is experimental: users cannot act on it. */
 function loadFfi(): typeof import('node:ffi') {
   const { emitWarning } = process;
   process.emitWarning = () => {};
@@ -89,7 +89,7 @@ function loadFfi(): typeof import('node:ffi') {
   }
 }
 
-/** Whether a head and bytes of a file come out of one socket as they were moved into the other one. Closes both. */
+/** Checks that a head and bytes of a file arrive at one socket as they were moved into the other one. Closes both. */
 export function movesRightBytes(move: MoveToSocket, socket: number, otherEnd: number): boolean {
   const open = [socket, otherEnd];
   try {

@@ -1,6 +1,6 @@
 /**
- * From the parts of a process to the operations of the admin API (`admin/operations.ts`), and the active configuration as the
- * API shows it, without secrets.
+ * Creates the operations of the admin API (`admin/operations.ts`) from the parts of a process. Describes the active configuration
+ * without secrets.
  */
 
 import {
@@ -24,38 +24,38 @@ import type { Server } from './server.ts';
 import type { Site } from './site.ts';
 import { systemClock } from './system.ts';
 
-/** The transfers of a process. */
+/** The fills of a process. */
 interface Fills {
   list(): readonly Omit<FillStatus, 'worker'>[];
-  /** Ends one; tells whether there was one. */
+  /** Stops a fill. Returns whether it was running here. */
   cancel(id: string): boolean | Promise<boolean>;
 }
 
-/** A log, as far as those who run the server look at it. */
+/** The part of the log that operators can read and change. */
 export interface LogSetting {
   readLevel(): LogLevel;
   setLevel(level: LogLevel): void;
-  /** How many lines were dropped so far. */
+  /** Returns the number of lines that were dropped so far. */
   readDroppedLines?(): number;
 }
 
-/** What is counted in a process. */
+/** The metrics of a process. */
 interface Counted {
-  /** As prom-client writes it to be put together. */
+  /** As prom-client returns them for merging (`getMetricsAsJSON`). */
   read(): Promise<readonly object[]>;
   /** In the text format of Prometheus. */
   format(): Promise<string>;
 }
 
-/** A process that serves, as far as operations are about it. */
+/** The parts of a serving process that operations use. */
 export interface ServingParts {
-  /** What serves now. */
+  /** The active site. */
   readonly site: Pick<Site, 'config' | 'routes'>;
   readonly store: StoreOperations;
   readonly fills: Fills;
 }
 
-/** What the operations of one process are made of. */
+/** The parts that the operations of one process are made of. */
 interface ProcessParts {
   /** The number of the process among those that serve, from 1 on. */
   readonly worker: number;
@@ -66,17 +66,17 @@ interface ProcessParts {
   readonly counted: Counted;
 }
 
-/** What a process that is a server by itself has besides. */
+/** The further parts of a process that is a server by itself. */
 export interface ServerParts extends ProcessParts {
   readonly pid: number;
   readonly isStopping: () => boolean;
   /** The addresses that clients connect to. */
   readonly addresses: () => readonly string[];
-  /** Undefined where the configuration comes from nowhere that it could be read again. Rejects with what is wrong with it. */
+  /** Undefined where the configuration has no source to read again. Rejects with its problems. */
   readonly reload: (() => Promise<void>) | undefined;
 }
 
-/** What one of several workers can be asked for. */
+/** Creates the operations of one of several workers. */
 export function createWorkerOperations(parts: ProcessParts): StoreOperations & WorkerOperations {
   const { worker, log, counted } = parts;
   const serving = (): ServingParts => {
@@ -104,7 +104,7 @@ export function createWorkerOperations(parts: ProcessParts): StoreOperations & W
   };
 }
 
-/** What a server of one process can be asked for. */
+/** Creates the operations of a server of one process. */
 export function createOperations(parts: ServerParts): Operations {
   const { pid, worker, log, counted, reload } = parts;
   const { readMetrics: _readMetrics, ...operations } = createWorkerOperations(parts);
@@ -135,14 +135,14 @@ export function createOperations(parts: ServerParts): Operations {
   };
 }
 
-/** The origins of a route, and what this process knows of them. */
+/** Returns the origins of a route, and what this process knows of them. */
 export function listOriginsOf(route: Route, worker: number): OriginStatus[] {
   const ranges = route.rangeAbility.known;
   const members = route.listOrigins?.() ?? [{ url: route.originUrl, health: 'well' as const }];
   return members.map(({ url, health }) => ({ route: route.name, url: url.href, worker, health, ranges }));
 }
 
-/** The parts of a server of one process, or of one worker. */
+/** Returns the parts of a server that operations use. */
 export function createServingParts(server: Server): ServingParts {
   return {
     get site() {
@@ -167,9 +167,9 @@ export function createServingParts(server: Server): ServingParts {
 const mark = '[redacted]';
 
 /**
- * The configuration as JSON, with every default filled in. Secrets are not in it: they are read from elsewhere, and only where
- * that is stands here. What the origin is sent by `fields.toOrigin.set` and `add` is left out all the same, because people do
- * write secrets there; and so is whatever is of no known kind.
+ * Returns the configuration as JSON, with all defaults. It names the sources of secrets, never secrets. The values of
+ * `fields.toOrigin.set` and `add` are left out all the same, because operators do write secrets there; so is any value of an
+ * unknown kind.
  */
 export function describeConfig(config: Config): Record<string, unknown> {
   const { listen, routes } = config;

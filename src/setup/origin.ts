@@ -1,4 +1,4 @@
-/** From the configuration to the origins of a route, and to the rules for the fields that they get. */
+/** Creates the origins of a route from the configuration, and the rules for the fields that origins get. */
 
 import { createPrivateKey, hash, scrypt, X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -36,15 +36,15 @@ type OriginConfig = RouteConfig['origin'];
 /** Without `connectionsPerClient` one client has at most a quarter of the connections. */
 const defaultShare = 4;
 
-/** The parts of a route that are about its origins. */
+/** The parts of a route that concern its origins. */
 type RouteOrigins = Pick<Route, 'originUrl' | 'holdOrigin' | 'listOrigins' | 'tls' | 'timeouts' | 'host'> & {
   readonly origin: OriginGroup;
 };
 
 /**
- * Creates them, or takes those of the route before, with all that they know, where nothing of them has changed; what is known of
- * the health of one, where that one and the rules for it have not. Rejects when a file of certificates or a key cannot be read,
- * or is none.
+ * Creates the origins of a route. Takes over those of the previous configuration, with all that is known of them, where their options
+ * are unchanged; and the health of a member where its URL and the health rules are. Rejects when a certificate or a key cannot
+ * be read, or is invalid.
  */
 export async function createRouteOrigins(
   config: OriginConfig,
@@ -97,7 +97,7 @@ function describeHealth(url: URL, isWell: boolean): string {
   return isWell ? `the origin ${url.href} is well again` : `the origin ${url.href} is not asked for a while`;
 }
 
-/** Wraps an origin. */
+/** Wraps an origin, so that its exchanges are reported. */
 type Observe = (origin: Origin, url: URL) => Origin;
 
 function createObserver(route: string, emit: Emit): Observe {
@@ -142,7 +142,7 @@ function createOrigin(url: URL, config: OriginConfig, tls: OriginTls): Connected
     : createUndiciOrigin(options);
 }
 
-/** Milliseconds as undici takes them. */
+/** Returns whole milliseconds, as undici requires them. */
 function wholeMs(count: number): number {
   return Math.round(seconds(count));
 }
@@ -187,14 +187,14 @@ function parseKey(pem: string, file: string) {
 
 const derive = promisify<string, string, number, Buffer>(scrypt);
 
-/** What a field may have for value (RFC 9110 §5.5), of what anybody could type. */
+/** A field value (RFC 9110 §5.5) of visible ASCII, with spaces and tabs inside. */
 const fieldText = /^[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?$/;
 
-/** The field that names the page that asks; where its answer is given here (CORS), the origin has no use for it. */
+/** `Origin` names the page that asks. Where CORS is answered here, the origin has no use for it. */
 const fieldsOfPages: ReadonlySet<string> = new Set(['origin']);
 const none: ReadonlySet<string> = new Set();
 
-/** Makes the rules of a route; undefined where it has none. Rejects when a secret cannot be read. */
+/** Creates the rules of a route; undefined where it has none. Rejects when a secret cannot be read. */
 export async function readOriginFieldRules({ fields, cors }: RouteConfig): Promise<OriginFieldRules | undefined> {
   const { remove, set, add, setSecret } = fields.toOrigin;
   const secrets = await Promise.all(
@@ -215,8 +215,8 @@ async function readFieldValue(source: SecretSource): Promise<string> {
 }
 
 /**
- * A short name for rules. It is in keys, which are stored and logged: with a secret among the rules it takes so long to
- * compute that nobody finds a weak one by trying.
+ * Returns a short name for rules. It is part of keys, which are stored and logged. With a secret among the rules it takes so long to
+ * compute that a weak secret cannot be found by trying.
  */
 async function nameRules(rules: unknown, hasSecret: boolean): Promise<string> {
   const text = JSON.stringify(rules);

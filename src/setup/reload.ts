@@ -10,26 +10,26 @@ import type { Emit, LifeEvent } from '../telemetry/events.ts';
 import type { Listeners, Prepared } from './listeners.ts';
 import { createSite, type Site, type SiteGround } from './site.ts';
 
-/** What reloads are made with. */
+/** Options of reloads. */
 interface ReloadsOptions {
   readonly emit: Emit;
   readonly addresses: () => readonly string[];
-  /** Reads the configuration, and goes on with it. Rejects with what is wrong with it, one problem a line. */
+  /** Reads the configuration, and activates it. Rejects with its problems, one in a line. */
   readonly perform: () => Promise<void>;
 }
 
 /** The reloads of one server. */
 export interface Reloads {
   /**
-   * Resolves when the server goes on with what the configuration was after the call. Rejects with `OperationFault`: `invalid`
-   * where it could not be used, `unavailable` after the end.
+   * Resolves when a configuration that was read after the call is active. Rejects with `OperationFault`: `invalid` where it cannot
+   * be used, `unavailable` after `end`.
    */
   reload(): Promise<void>;
-  /** No further one begins. One that is under way is not waited for: what it reads, and whom it asks, may hang. */
+  /** Begins no further reload. Does not wait for a running one, which may hang. */
   end(): void;
 }
 
-/** Creates them. Who asks while one is under way shares the next one with all others who do: it reads what is there by then. */
+/** Creates the reloads. Calls during a running reload share the next one, which reads the configuration after the running one. */
 export function createReloads({ emit, addresses, perform }: ReloadsOptions): Reloads {
   let running: Promise<void> | undefined;
   let next: Promise<void> | undefined;
@@ -59,7 +59,7 @@ export function createReloads({ emit, addresses, perform }: ReloadsOptions): Rel
   };
   return {
     reload() {
-      // The one before may be over, and this one about to begin.
+      // The running reload may be over, and the next one about to begin.
       if (next !== undefined) return next;
       if (running === undefined) return begin();
       next = running.catch(() => undefined).then(begin);
@@ -71,14 +71,14 @@ export function createReloads({ emit, addresses, perform }: ReloadsOptions): Rel
   };
 }
 
-/** Which site serves, and which one does next. */
+/** Holds the active site, and replaces it by the next one. */
 export class Succession {
   readonly #ground: SiteGround;
   readonly #listeners: Listeners;
   #site: Site;
   /** Resolved when no change is prepared or under way. */
   #settled: Promise<void> = Promise.resolve();
-  /** Gives up what is prepared, if it still can. */
+  /** Discards the prepared change, unless its commit has begun. */
   #giveUp: () => Promise<void> = nothing;
   #hasEnded = false;
 
@@ -88,15 +88,15 @@ export class Succession {
     this.#listeners = listeners;
   }
 
-  /** What serves now. */
+  /** The active site. */
   get site(): Site {
     return this.#site;
   }
 
   /**
-   * Makes another configuration ready, once no other one is prepared. Rejects with what it cannot be used for, and has changed
-   * nothing then: with `OperationFault` where it changes what cannot be changed, and after the end; otherwise as `createSite`
-   * and `Listeners.prepare` do.
+   * Prepares another configuration, once no other one is prepared. Rejects, and changes nothing, where it cannot be used: with
+   * `OperationFault` where it changes an option that needs a restart, and after `end`; otherwise as `createSite` and
+   * `Listeners.prepare` do.
    */
   async prepare(config: Config): Promise<Prepared> {
     const before = this.#settled;
@@ -111,7 +111,7 @@ export class Succession {
     }
   }
 
-  /** No other site comes. What is prepared is given up; what is under way is waited for. */
+  /** Activates no further site. Discards what is prepared, and waits for a commit that is under way. */
   async end(): Promise<void> {
     this.#hasEnded = true;
     await this.#giveUp();
@@ -142,13 +142,13 @@ export class Succession {
     };
   }
 
-  /** Of the two only the one that is called first does something; after it another configuration may be prepared. */
+  /** Lets only the first of the two calls do something. After it another configuration may be prepared. */
   #once({ commit, abandon }: Prepared, onSettled: () => void): Prepared {
     let isOpen = true;
     const first = (step: () => Promise<void>) => async (): Promise<void> => {
       if (!isOpen) return;
       isOpen = false;
-      // It knows the site before, which is not to be kept for its sake.
+      // The function refers to the previous site, and must not keep it alive.
       this.#giveUp = nothing;
       await step().finally(onSettled);
     };
@@ -162,9 +162,9 @@ export class Succession {
 async function nothing(): Promise<void> {}
 
 /**
- * The options of another configuration that would need a restart, as they are written: those of the store, which stays open;
- * how many processes there are and where they are reached; the name by which other proxies know them; the form of the log; and
- * the permissions of a Unix socket that is listened on already.
+ * Returns the names of the changed options that need a restart, as they are written: those of the store, which stays open; the
+ * number of workers; the admin listener; the pseudonym that other proxies know; the format of the log; and the permissions of a
+ * Unix socket that stays bound.
  */
 export function findFixedChanges(before: Config, after: Config): readonly string[] {
   return [
@@ -177,7 +177,7 @@ export function findFixedChanges(before: Config, after: Config): readonly string
   ];
 }
 
-/** Says so in a sentence; undefined where there are none. */
+/** Describes them in a sentence; undefined where there are none. */
 export function describeFixedChanges(before: Config, after: Config): string | undefined {
   const names = findFixedChanges(before, after);
   if (names.length === 0) return undefined;
@@ -192,7 +192,7 @@ function changesIn(path: string, before: unknown, after: unknown): readonly stri
   return JSON.stringify(before) === JSON.stringify(after) ? [] : [path];
 }
 
-/** Of a place that stays, only its socket tells the permissions. */
+/** Permissions are set when a Unix socket is bound, and a place that stays is not bound again. */
 function changedModes(before: Config, after: Config): readonly string[] {
   return after.listen.flatMap(({ address, mode }, index) => {
     if (address.kind !== 'unix') return [];
@@ -201,7 +201,7 @@ function changedModes(before: Config, after: Config): readonly string[] {
   });
 }
 
-/** Whether it has options of its own: what one option was parsed into, an address or where a secret is, tells of its kind. */
+/** Checks whether a value has options of its own. A single option that was parsed, such as an address or a secret, has a `kind`. */
 function isSection(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !('kind' in value);
 }

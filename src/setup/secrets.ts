@@ -1,15 +1,15 @@
-/** Reads secrets: from a variable of the environment, or from a file. */
+/** Reads secrets from environment variables and files. */
 
 import { open } from 'node:fs/promises';
 import type { SecretSource } from '../config/values.ts';
 
-/** A source with more than this is not what was meant: a device, a disk image. */
+/** A larger source is a mistake: a device, a disk image. */
 const maxSecretBytes = 16 * 1024 * 1024;
 
 /**
- * The text of a secret, without a byte order mark before it and one end of line after it. Rejects with an error whose message
- * names the source, and never what is in it: where the variable or the file is missing, or is empty, longer than 16 MiB, or
- * not UTF-8. Who else may read a file is not asked, because container platforms mount secrets so that all in the container may.
+ * Reads a secret, without a byte order mark at its start and one end of line at its end. Rejects where the variable or the file is
+ * missing, empty, longer than 16 MiB, or not UTF-8. The message names the source, never its content. Permissions of a file are not
+ * checked, because container platforms mount secrets that everything in the container can read.
  */
 export async function readSecret(source: SecretSource, environment = process.env): Promise<string> {
   const text = source.kind === 'env' ? environment[source.name] : decode(await readBytes(source), source);
@@ -19,7 +19,7 @@ export async function readSecret(source: SecretSource, environment = process.env
   return secret;
 }
 
-/** The error of a start that fails for what is in a source. `reason` follows the source in a sentence, and holds no secret. */
+/** Returns the error for a source that cannot be used. `reason` follows the source in a sentence, and must not contain a secret. */
 export function unusable({ kind, name }: SecretSource, reason: string): Error {
   return new Error(`the secret ${kind}:${name} ${reason}`);
 }

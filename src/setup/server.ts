@@ -1,4 +1,4 @@
-/** From a configuration to all that one process serves with: store, cache, active configuration, listeners. */
+/** Opens everything that one process serves with: store, cache, active site and listeners. */
 
 import { type Cache, createCache } from '../cache/cache.ts';
 import { type Fleet, noFleet } from '../cache/fleet.ts';
@@ -13,33 +13,33 @@ import { createSite, type Site } from './site.ts';
 import { describePlace, openStore, type PlacedStoreConfig, readAheadBytes, withDirectory } from './store.ts';
 import { seconds, systemClock } from './system.ts';
 
-/** What a server is made with besides its configuration. */
+/** The parts that a server is opened with, besides its configuration. */
 export interface ServerGround {
   readonly emit: Emit;
   /** Our name in Via and CDN-Loop. */
   readonly pseudonym: string;
-  /** What one of several workers has, and a process by itself has not. */
+  /** The parts that only one of several workers has; undefined for a process by itself. */
   readonly company?: Company | undefined;
-  /** Opens what is to be there as long as the store is this process's own: from before the listeners until after them. */
+  /** Opens something that exists only while this process has the store: opened before the listeners, closed after them. */
   readonly openBeside?:
     | ((store: PlacedStoreConfig) => Promise<{ close(graceMs: number): Promise<void> } | undefined>)
     | undefined;
 }
 
-/** What one of several workers is given. */
+/** The parts that only one of several workers has. */
 export interface Company {
   readonly fleet: Fleet;
   readonly openSocket: OpenSocket;
-  /** What the service manager has passed to the process that hands out the sockets. */
+  /** Sockets that the service manager has passed to the supervisor. */
   readonly passed?: readonly PassedSocket[] | undefined;
   readonly sharing: Sharing;
-  /** Answers what other workers ask of this one's cache, by the rules that serve; closed before the cache is. */
+  /** Answers the questions of other workers about this cache, by the active rules. Closed before the cache is. */
   readonly openPeers: (opened: PeerGround) => Promise<{ close(): Promise<void> }>;
-  /** How many workers there are: limits of the whole server are shared out among them. */
+  /** The number of workers. Limits of the whole server are divided among them. */
   readonly workers: number;
 }
 
-/** What other workers are answered with. */
+/** The parts by which other workers are answered. */
 export interface PeerGround {
   readonly cache: Cache;
   readonly admission: () => Site['admission'];
@@ -49,30 +49,30 @@ export interface PeerGround {
 export interface Server {
   readonly store: Store;
   readonly cache: Cache;
-  /** What serves now: another one after each reload. */
+  /** The active site. A reload replaces it. */
   readonly site: Site;
   /** All addresses that it serves, such as `http://127.0.0.1:8080`. */
   readonly addresses: readonly string[];
-  /** Where it stores, in words. */
+  /** A description of where it stores. */
   readonly place: string;
   /**
-   * Makes another configuration ready, with which nothing happens before it is committed: see `Succession.prepare`. The store
-   * and what runs in the cache stay as they are.
+   * Prepares another configuration, which has no effect before it is committed (`Succession.prepare`). The store and the running
+   * fills stay as they are.
    */
   prepareReload(config: Config): Promise<Prepared>;
   /**
-   * Stops accepting, lets what is under way finish for `graceMs` milliseconds (by default the configuration's
+   * Stops accepting, lets running requests finish for `graceMs` milliseconds (by default the configuration's
    * `shutdownGraceSeconds`), cuts the rest, and closes the store. A second call waits for the first.
    */
   close(graceMs?: number): Promise<void>;
 }
 
-/** How many blocks are held for the readers of a fill that the store no longer takes. */
+/** The number of blocks that are held for the readers of a fill that the store no longer takes. */
 const WINDOW_BLOCKS = 16;
 
 /**
- * Opens a server. Rejects with Node's error when an address cannot be bound or a certificate file not read, and with
- * `StoreFault` when the store's directory cannot be used; nothing is left open then.
+ * Opens a server. Rejects with Node's error when an address cannot be bound or a certificate file cannot be read, and with
+ * `StoreFault` when the store's directory cannot be used. Nothing is left open then.
  */
 export async function openServer(
   config: Config,
@@ -94,11 +94,11 @@ export async function openServer(
     processes: workers,
   });
   const succession = new Succession(first, ground, listeners);
-  // What runs in the cache uses the origins until it ends: the cache is closed before them, and they before the store.
+  // Running fills use the origins until they end: the cache is closed before the origins, and these before the store.
   resources.defer(() => succession.site.close());
   resources.defer(() => cache.close());
   const peers = await company?.openPeers({ cache, admission: () => succession.site.admission });
-  // Who reads what is on its way here goes on elsewhere: it must not be taken for broken off because this cache ends.
+  // Closed before the cache: other workers continue elsewhere, and do not take the end of a fill here for a break of the transfer.
   resources.defer(() => peers?.close());
   await (await listeners.prepare(first)).commit();
 
@@ -141,7 +141,7 @@ async function closeListeners(listeners: Listeners, graceMs: number, emit: Emit)
   emit({ kind: 'life', stage: 'cut', addresses, message });
 }
 
-/** Each of several workers has a memory tier of its own. */
+/** Divides the memory: each of several workers has its own memory tier. */
 function shareOf(store: PlacedStoreConfig, workers: number): PlacedStoreConfig {
   return store.type === 'memory' ? store : { ...store, memoryBytes: Math.floor(store.memoryBytes / workers) };
 }

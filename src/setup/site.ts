@@ -1,6 +1,6 @@
 /**
- * From a configuration to what it makes of requests: its routes, their gates and origins, the trace of each request, and the
- * handler that listeners call.
+ * Creates a site, a configuration at work: its routes with their gates and origins, the trace of each request, and the handler
+ * that listeners call.
  */
 
 import type { Cache } from '../cache/cache.ts';
@@ -23,7 +23,7 @@ import { type Heir, Inheritance } from './inheritance.ts';
 import { createRouteOrigins, readOriginFieldRules } from './origin.ts';
 import { openProcessTracing, seconds, systemClock, systemRandom } from './system.ts';
 
-/** What outlives a configuration, and is served by one after the other. */
+/** The parts that outlive a configuration, and serve one after the other. */
 export interface SiteGround {
   readonly cache: Cache;
   readonly emit: Emit;
@@ -37,26 +37,26 @@ export interface Site {
   readonly routes: readonly Route[];
   readonly admission: AdmissionContext;
   readonly handler: Handler;
-  /** The handler for requests of our own: access is not asked, and the log does not hear of them. */
+  /** The handler of Rangeway's own requests. No access rule applies to them, and they are not logged. */
   readonly insideHandler: Handler;
-  /** Says what would become of a request; nothing of it is counted or logged. */
+  /** Explains a request. Nothing of it is counted or logged. */
   readonly explain: (request: ProxyRequest) => Promise<ExplainReply>;
-  /** What of it may go on in the site after it. */
+  /** The state that the next site may take over. */
   readonly inheritance: Inheritance;
   /**
-   * Another one serves in its place. What has begun with it ends with it, so that nothing is closed: it keeps no connection that
-   * nothing runs on, asks no origin how it is, and is forgotten with the last request, tunnel or fill that knows it.
+   * Called when another site has replaced it. Nothing is closed, so that running requests, tunnels and fills end under it. It keeps
+   * no idle connection, makes no health check, and is collected with the last request, tunnel or fill that refers to it.
    */
   retire(successor: Site): void;
-  /** Gives back the connections to its origins, of one that never served: what is of the site before stays. */
+  /** Closes the connections to the origins of a site that never served. Those of the previous site stay. */
   discard(before: Site): Promise<void>;
-  /** Gives back the connections to its origins. */
+  /** Closes the connections to its origins. */
   close(): Promise<void>;
 }
 
 /**
- * Makes a site. Where its routes are what they were in the site before, they take over what that has learned, and the
- * connections to its origins. Rejects, and leaves nothing open, where a file that the configuration names cannot be used.
+ * Creates a site. Routes that are unchanged since the previous site take over its state and its connections to origins. Rejects,
+ * and leaves nothing open, where a file that the configuration names cannot be used.
  */
 export async function createSite(config: Config, { cache, emit, pseudonym }: SiteGround, before?: Site): Promise<Site> {
   const inheritance = new Inheritance(before?.inheritance);
@@ -82,8 +82,8 @@ export async function createSite(config: Config, { cache, emit, pseudonym }: Sit
     pseudonym,
     trust: { isTrusted: createPeerList(config.trustedProxies), fields: config.trustedFields },
   };
-  const road: ProxyContext = { ...admission, cache, clock: systemClock, emit, random: systemRandom };
-  /** What is not of the other site too, which nothing is inherited from this one any more. */
+  const context: ProxyContext = { ...admission, cache, clock: systemClock, emit, random: systemRandom };
+  /** Ends the inheritance, and returns the origin groups that the other site does not use. */
   const leave = (other: Site): readonly OriginGroup[] => {
     inheritance.forget();
     return origins.filter((group) => !other.inheritance.has(group));
@@ -92,9 +92,9 @@ export async function createSite(config: Config, { cache, emit, pseudonym }: Sit
     config,
     routes,
     admission,
-    handler: createTracedProxy(road, openProcessTracing()),
-    insideHandler: createProxy(withinGates(road)),
-    explain: createExplainer(road),
+    handler: createTracedProxy(context, openProcessTracing()),
+    insideHandler: createProxy(withinGates(context)),
+    explain: createExplainer(context),
     inheritance,
     retire(successor) {
       for (const group of leave(successor)) group.retire();
@@ -104,33 +104,33 @@ export async function createSite(config: Config, { cache, emit, pseudonym }: Sit
   };
 }
 
-/** The road of requests of our own: no proxy speaks for them, and nothing but the limits of the origins stands before them. */
-function withinGates(road: ProxyContext): ProxyContext {
+/** The context of Rangeway's own requests: no proxy is trusted, and only the limits of origins apply. */
+function withinGates(context: ProxyContext): ProxyContext {
   let count = 0;
   return {
-    ...road,
+    ...context,
     gateOf(route) {
       count += 1;
-      return createInsideGate(road.gateOf(route), String(count));
+      return createInsideGate(context.gateOf(route), String(count));
     },
-    trust: { isTrusted: () => false, fields: road.trust.fields },
+    trust: { isTrusted: () => false, fields: context.trust.fields },
     emit: () => {},
   };
 }
 
-/** How long an origin that gave no parts is not asked for any. */
+/** How long an origin that sent no parts is not asked for any, in milliseconds. */
 const FORGET_ABILITY_MS = 10 * 60 * 1000;
 
-/** A transfer that will be there within this time is waited for. */
+/** A reader waits for a transfer that reaches its position within this time, in milliseconds. */
 const SEEK_AHEAD_MS = 500;
 
-/** A route, and what it is made of that it has to be told to give back. */
+/** A route, and its origins, which have to be closed. */
 interface OpenedRoute {
   readonly route: Route;
   readonly origins: OriginGroup;
 }
 
-/** Creates a route. Rejects when a file of it cannot be read or used. */
+/** Creates a route. Rejects when one of its files cannot be read or used. */
 async function createRoute(config: RouteConfig, emit: Emit, heir: Heir): Promise<OpenedRoute> {
   const { origin: originConfig, match } = config;
   const name = config.name ?? `${match?.hosts?.join(',') ?? '*'}${match?.pathPrefix ?? '/'}`;
@@ -180,8 +180,8 @@ function fillPolicy({ fill, origin }: RouteConfig): FillPolicy {
 }
 
 /**
- * Creates the handler that listeners call. A traced request carries its own trace from here on, and so toward the origin; where
- * nothing is traced the client's fields are left as they are, and nothing is spent.
+ * Creates the handler that listeners call. A traced request carries its own trace from here on, also towards the origin. Where
+ * nothing is traced, the fields of the client stay as they are, and tracing costs nothing.
  */
 function createTracedProxy(context: ProxyContext, tracing: Tracing | undefined): Handler {
   if (tracing === undefined) return createProxy(context);

@@ -1,4 +1,4 @@
-/** From the configuration to a store. */
+/** Opens the store from the configuration. */
 
 import { closeSync, openSync, readSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -16,17 +16,17 @@ import type { Emit } from '../telemetry/events.ts';
 import { describeSending, openMoveToSocket } from './move-to-socket.ts';
 import { backgroundClock, monotonicClock, randomId, systemClock } from './system.ts';
 
-/** Blocks that were read from the disk before they are asked for may take this share of what memory the store has. */
+/** Share of the memory tier's size that blocks may take in addition when they are read ahead. */
 const READ_AHEAD_SHARE = 1 / 4;
 
 type MemoryStoreConfig = Extract<StoreConfig, { type: 'memory' }>;
 
-/** The configuration of a store that knows where it is. */
+/** The configuration of a store whose directory is known. */
 export type PlacedStoreConfig =
   | MemoryStoreConfig
   | (Exclude<StoreConfig, MemoryStoreConfig> & { readonly dir: string });
 
-/** Gives a disk store its directory. One for this start alone is removed with the resources. */
+/** Gives a disk store its directory. A temporary one is removed when `resources` are disposed. */
 export async function withDirectory(
   { store, listen }: Config,
   resources: AsyncDisposableStack,
@@ -40,15 +40,15 @@ export async function withDirectory(
 }
 
 /**
- * Opens it; a directory may be shared with other processes, for which the one that started them has locked it (see
- * `lockDirectory`). Rejects with `StoreFault` when its directory cannot be used.
+ * Opens a store. Several processes may share its directory; the process that started them has locked it (`lockDirectory`). Rejects
+ * with `StoreFault` when the directory cannot be used.
  */
 export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: Sharing): Promise<Store> {
   const { now } = systemClock;
   const maxEntryBytes = store.maxObjectSizeBytes;
   if (store.type === 'memory') return createMemoryStore({ ...store, maxEntryBytes, now, randomId, emit });
   let tiered: TieredStore | undefined;
-  // Other processes remove by tag or prefix what the index has: this one's memory must not have anything that it has not.
+  // Other processes remove by tag or prefix what is in the index, so the memory tier must not keep an entry that is not in it.
   const tell: TellChange = (change) => {
     tiered?.forget(change);
     return sharing?.tell(change) ?? Promise.resolve();
@@ -57,7 +57,7 @@ export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: 
   const elapsed = monotonicClock.now;
   const diskReads = () => process.resourceUsage().fsRead;
   const move = openMoveToSocket(store.sendfile, emit);
-  // Who switches it off wants all that is read to be checked.
+  // With "off", everything that is read is to be checked.
   const trustsLateChecks = store.sendfile !== 'off';
   const quick = {
     quickReads: { elapsed, readSync, readFileInto, diskReads, after: backgroundClock.after, move, trustsLateChecks },
@@ -68,12 +68,12 @@ export async function openStore(store: PlacedStoreConfig, emit: Emit, sharing?: 
   return tiered;
 }
 
-/** How many bytes may be read ahead; a store in memory has nothing to read ahead. */
+/** Returns how many bytes may be read ahead; 0 for a store in memory. */
 export function readAheadBytes(store: StoreConfig): number {
   return store.type === 'memory' ? 0 : store.memoryBytes * READ_AHEAD_SHARE;
 }
 
-/** Where a store keeps things, as a shell writes it, and how it sends them. */
+/** Describes where a store keeps entries, as a shell writes it, and how it sends them. */
 export function describePlace(store: PlacedStoreConfig): string {
   if (store.type === 'memory') return 'memory';
   const home = `${homedir()}${sep}`;
@@ -81,9 +81,9 @@ export function describePlace(store: PlacedStoreConfig): string {
   return `${place}, ${describeSending(store.sendfile)}`;
 }
 
-/** Opens a file, fills bytes from its beginning, and closes it. Gives how many were filled. Throws the system's error. */
+/** Opens a file, fills `bytes` from its beginning, and closes it. Returns how many were filled. Throws the system's error. */
 export function readFileInto(path: string, bytes: Uint8Array): number {
-  // A pipe or device is not waited for: it gives other bytes, or none.
+  // These flags do not wait for a pipe or a device, which gives other bytes or none.
   const fd = openSync(path, readFlags);
   try {
     return readSync(fd, bytes, 0, bytes.length, 0);

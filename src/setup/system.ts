@@ -1,6 +1,6 @@
 /**
- * What the machine and the installation give to a process: clocks, timers, randomness, the limit of open files, memory that
- * goes back to the system, the version, the registered OpenTelemetry SDK.
+ * What the machine and the installation give to a process: clocks, timers, randomness, the limit of open files, the release of
+ * memory to the system, the version, the registered OpenTelemetry SDK.
  */
 
 import { createHash, randomFillSync } from 'node:crypto';
@@ -23,8 +23,8 @@ export const systemClock: Clock = {
 };
 
 /**
- * A clock for what goes on beside requests: waiting by it does not keep the process alive, and its milliseconds never go back,
- * whoever sets the time.
+ * A clock for background work. Its timers do not keep the process alive, and its milliseconds never go back, even when the time of
+ * the machine is set.
  */
 export const backgroundClock: Clock = {
   now: () => performance.now(),
@@ -34,14 +34,14 @@ export const backgroundClock: Clock = {
   },
 };
 
-/** The clock of this machine, with milliseconds that never go back either: for what is counted over a time. */
+/** As `systemClock`, but its milliseconds never go back: for what is counted over a time. */
 export const monotonicClock: Clock = { ...systemClock, now: () => performance.now() };
 
-/** Random bytes are drawn this many at a time: drawing 16 costs as much as drawing these. */
+/** Random bytes are drawn this many at a time: drawing 16 costs as much as drawing all of them. */
 const drawn = Buffer.allocUnsafeSlow(2048);
 let usedBytes = drawn.length;
 
-/** Random bytes that cannot be predicted. */
+/** Returns unpredictable random bytes. */
 export function systemRandom(size: number): Buffer {
   const bytes = Buffer.allocUnsafe(size);
   if (size > drawn.length) return randomFillSync(bytes);
@@ -59,12 +59,12 @@ export function randomId(): string {
   return systemRandom(16).toString('hex');
 }
 
-/** A number from 0 to 1, by chance. */
+/** Returns a random number from 0 to 1. */
 export function randomFraction(): number {
   return Math.random();
 }
 
-/** Seconds as milliseconds. */
+/** Converts seconds to milliseconds. */
 export function seconds(count: number): number {
   return count * 1000;
 }
@@ -72,17 +72,17 @@ export function seconds(count: number): number {
 /** This file is two folders below the package, as source and when built. */
 const { version: own } = createRequire(import.meta.url)('../../package.json') as { readonly version: string };
 
-/** As the package says. */
+/** The version of the package. */
 export const version = own;
 
-/** Undefined where no SDK of OpenTelemetry is registered: it is loaded before the program, by `node --import`. */
+/** Returns the tracing of the registered OpenTelemetry SDK; undefined where none is. `node --import` loads it before the program. */
 export function openProcessTracing(): Tracing | undefined {
   return openTracing(version);
 }
 
 /**
- * What the configuration says; or a name that is the same for every start of one server, and another one for each server, so
- * that chained proxies are no loop. Servers whose port the system chooses are told apart by chance.
+ * Returns the configured pseudonym. By default it depends on the host name and the listeners: it is the same at each start of a
+ * server, and differs between servers, so that chained proxies are no loop. Where the system chooses the port, it is random.
  */
 export function choosePseudonym({ pseudonym, listen }: Pick<Config, 'pseudonym' | 'listen'>): string {
   if (pseudonym !== undefined) return pseudonym;
@@ -93,23 +93,23 @@ export function choosePseudonym({ pseudonym, listen }: Pick<Config, 'pseudonym' 
   return `rangeway-${createHash('sha256').update(identity).digest('hex').slice(0, 8)}`;
 }
 
-/** Kept for files, origins and the admin listener, where there are so many. */
+/** Descriptors that are kept for files, origins and the admin listener, where there are enough. */
 const mostKept = 1000;
 
 let known: number | undefined;
 
-/** The most descriptors that this process may have. No limit where the system does not tell it. */
+/** Returns the maximum number of descriptors of this process; Infinity where the system does not state it. */
 export function descriptorLimit(): number {
   known ??= readLimit();
   return known;
 }
 
-/** Of so many descriptors, those that connections of clients may take: 1000 are kept for the rest, or half of a few. */
+/** Returns how many descriptors the connections of clients may take. 1000 are kept for the rest, or half where there are few. */
 export function clientDescriptors(limit: number): number {
   return limit - Math.min(mostKept, Math.floor(limit / 2));
 }
 
-/** Of so many descriptors, those that connections to one origin may take. */
+/** Returns how many descriptors the connections to one origin may take. */
 export function originDescriptors(limit: number): number {
   return Math.max(1, Math.floor(limit / 8));
 }
@@ -123,25 +123,25 @@ function readLimit(): number {
   }
 }
 
-/** How often it is looked at. */
+/** Interval of the checks, in milliseconds. */
 const INTERVAL_MS = 30_000;
-/** The event loop may have been active for this part of the interval. */
+/** Maximum part of the interval in which the event loop was active. */
 const MOST_ACTIVE = 0.1;
-/** So much more than after the last time is worth a call. */
+/** Minimum growth that is worth a call. */
 const WORTH_BYTES = 64 * 1024 * 1024;
 
-/** What it works with. */
+/** The parts that the release of memory uses. */
 interface ReleaseParts {
   readonly clock: Pick<Clock, 'after'>;
-  /** Memory of the process that is neither V8's heap nor a buffer that is in use, in bytes. */
+  /** Returns the memory of the process that is neither V8's heap nor a buffer in use, in bytes. */
   readonly otherBytes: () => number;
-  /** How active the event loop has been since the last call: 0 to 1. */
+  /** Returns how active the event loop has been since the last call: 0 to 1. */
   readonly active: () => number;
-  /** Gives the call, or undefined where the system has none. */
+  /** Returns the function that releases memory; undefined where the system has none. */
   readonly load: () => (() => void) | undefined;
 }
 
-/** Begins to look at it from time to time, for as long as the process lives; this does not keep the process alive. */
+/** Releases free memory to the system from time to time, as long as the process lives. Its timers do not keep the process alive. */
 export function releaseMemoryWhenIdle(parts: ReleaseParts = systemParts()): void {
   const { clock, otherBytes, active, load } = parts;
   let least = otherBytes();
@@ -152,7 +152,7 @@ export function releaseMemoryWhenIdle(parts: ReleaseParts = systemParts()): void
     least = Math.min(least, other);
     if (isIdle && other - least >= WORTH_BYTES) {
       release ??= load();
-      // Nothing is looked at again where there is no such call.
+      // Without such a function no further check is made.
       if (release === undefined) return;
       release();
       least = otherBytes();
@@ -180,7 +180,7 @@ function systemParts(): ReleaseParts {
   };
 }
 
-/** glibc's call, as Node's experimental `node:ffi` reaches it; undefined where there is none: with an older Node, or musl. */
+/** Returns glibc's malloc_trim, by Node's experimental `node:ffi`; undefined where it is missing: with an older Node, or musl. */
 export function loadMallocTrim(): (() => void) | undefined {
   if (process.platform !== 'linux') return undefined;
   try {

@@ -1,4 +1,4 @@
-/** Log and metrics of a process behind one place where everything is told. */
+/** The log and the metrics of a process, which get all events from one function. */
 
 import type { Store } from '../store/store.ts';
 import type { ProcessRole } from '../telemetry/counters.ts';
@@ -8,37 +8,37 @@ import { listOriginsOf } from './operations.ts';
 import type { Site } from './site.ts';
 import { systemClock, version } from './system.ts';
 
-/** What of a server is looked at when metrics are read. */
+/** The parts of a server that are read for the metrics. */
 export interface Measured {
   readonly store: Pick<Store, 'readUsage'>;
-  /** What serves now. */
+  /** The active site. */
   readonly site: Pick<Site, 'routes'>;
 }
 
-/** What a process tells of itself. */
+/** The log and the metrics of a process. */
 export interface Telemetry {
-  /** Where everything is told: logged, and counted. */
+  /** Takes all events: logs and counts them. */
   readonly emit: Emit;
-  /** What is counted in this process, as plain data that other processes can put together. */
+  /** Returns the metrics of this process, as plain data that other processes can merge. */
   read(): Promise<readonly object[]>;
-  /** The same in the text format of Prometheus. */
+  /** Returns the metrics of this process in the text format of Prometheus. */
   format(): Promise<string>;
-  /** For a supervisor: what its workers have counted, and itself, in the text format of Prometheus. */
+  /** For a supervisor: merges the metrics of its workers with its own, in the text format of Prometheus. */
   merge(readings: readonly (readonly object[])[]): Promise<string>;
-  /** Says what is measured from now on. */
+  /** Sets the server that is measured from now on. */
   measure(server: Measured): void;
 }
 
-/** What telemetry is opened with. */
+/** Options of telemetry. */
 export interface TelemetryOptions {
-  /** Told everything too. */
+  /** Gets all events, too. */
   readonly log: Emit;
-  /** How many lines the log has dropped. */
+  /** Returns how many lines the log has dropped. */
   readonly readDroppedLines: () => number;
   readonly role: ProcessRole;
 }
 
-/** Begins to count. */
+/** Begins to count events. */
 export function openTelemetry({ log, readDroppedLines, role }: TelemetryOptions): Telemetry {
   const metrics = createMetrics({ version, role, now: systemClock.now, readDroppedLines });
   const mergeAll = createFleetFormat();

@@ -1,28 +1,28 @@
 /**
- * Rules that every store applies: which blocks fit into a generation that is being written, which generations of a key are
- * found (pins: earlier generations that stay findable for clients that resume), and where a page of a list of entries begins.
+ * Rules that every store applies: which blocks fit into a generation that is being written, which generations of a key can be
+ * found, and how the cursor of an entry list is encoded. Pins are earlier generations that stay findable for clients that resume.
  */
 
 import { spanOfBlock, spanSize } from '../bytes/span.ts';
 import { StoreFault } from './store.ts';
 
-/** What a plan is made with. */
+/** Options of a block plan. */
 interface BlockPlanOptions {
   readonly blockSizeBytes: number;
   readonly maxEntryBytes: number;
-  /** The length of the whole, where it is known beforehand. */
+  /** Length of the whole body in bytes; undefined while it is unknown. */
   readonly sizeBytes: number | undefined;
 }
 
-/** Tells which blocks fit. Which of them are there, somebody else knows. */
+/** Checks the size and place of blocks. It does not know which blocks are present. */
 export class BlockPlan {
   readonly #blockSizeBytes: number;
   readonly #maxEntryBytes: number;
   #sizeBytes: number | undefined;
-  /** What was added in order, as long as the length is not known. */
+  /** Bytes added in order, as long as the length is unknown. */
   #addedBytes = 0;
 
-  /** Throws `StoreFault` `too_large` when the length is known to be more than the store takes. */
+  /** Throws `StoreFault` `too_large` when the known length is more than `maxEntryBytes`. */
   constructor({ blockSizeBytes, maxEntryBytes, sizeBytes }: BlockPlanOptions) {
     this.#blockSizeBytes = blockSizeBytes;
     this.#maxEntryBytes = maxEntryBytes;
@@ -30,17 +30,20 @@ export class BlockPlan {
     this.#checkSize(sizeBytes ?? 0);
   }
 
-  /** The length of the whole, in bytes; undefined as long as it is not known. */
+  /** Length of the whole body in bytes; undefined while it is unknown. */
   get sizeBytes(): number | undefined {
     return this.#sizeBytes;
   }
 
-  /** How long the whole is with a block that is about to be added, as far as it is known. */
+  /** Returns the length of the whole body, or, while it is unknown, the least length that it has with this block, in bytes. */
   extentWith(index: number, sizeBytes: number): number {
     return this.#sizeBytes ?? Math.max(this.#addedBytes, index * this.#blockSizeBytes + sizeBytes);
   }
 
-  /** Throws `RangeError` for a block that is out of place, `StoreFault` `too_large` for one too many. */
+  /**
+   * Throws `RangeError` for a block of the wrong size or in the wrong place, `StoreFault` `too_large` for one that exceeds
+   * `maxEntryBytes`.
+   */
   check(index: number, sizeBytes: number): void {
     if (sizeBytes < 1 || sizeBytes !== this.#sizeFitting(index, sizeBytes)) {
       const whole = this.#sizeBytes === undefined ? `${this.#addedBytes} bytes so far` : `${this.#sizeBytes} bytes`;
@@ -49,21 +52,27 @@ export class BlockPlan {
     this.#checkSize(this.extentWith(index, sizeBytes));
   }
 
-  /** Notes that a block was added. */
+  /** Counts a block that was added. */
   add(index: number, sizeBytes: number): void {
     if (this.#sizeBytes === undefined) this.#addedBytes = this.extentWith(index, sizeBytes);
   }
 
-  /** Ends what had no known length; tells how many blocks the whole has. Throws `RangeError` for another length. */
+  /**
+   * Sets the length of a body of unknown length; returns its number of blocks. Throws `RangeError` when the length is not that of
+   * the body.
+   */
   end(sizeBytes: number): number {
     if (sizeBytes !== (this.#sizeBytes ?? this.#addedBytes)) {
-      throw new RangeError(`An end after ${sizeBytes} bytes, but there are ${this.#sizeBytes ?? this.#addedBytes}.`);
+      throw new RangeError(`Length ${sizeBytes} bytes, but the body has ${this.#sizeBytes ?? this.#addedBytes}.`);
     }
     this.#sizeBytes = sizeBytes;
     return Math.ceil(sizeBytes / this.#blockSizeBytes);
   }
 
-  /** How long a block of this index must be; one that is the next to be added may be short, for it may be the last. */
+  /**
+   * Returns the size that a block must have; 0 or less where no block fits. The next block of a body of unknown length may be
+   * short, because it may be the last one.
+   */
   #sizeFitting(index: number, sizeBytes: number): number {
     if (!Number.isSafeInteger(index) || index < 0) return 0;
     const isNext = index * this.#blockSizeBytes === this.#addedBytes;
@@ -78,50 +87,50 @@ export class BlockPlan {
   }
 }
 
-/** So many pinned generations of one key and variant are kept; the oldest goes first. */
+/** Maximum number of pinned generations of one key and variant; the oldest is removed first. */
 export const maxPins = 4;
 
-/** What may be pinned: until when, in epoch milliseconds, or undefined when it is current. */
+/** `pinnedUntil`: epoch milliseconds until which a generation is pinned; undefined for a current one. */
 interface Pinnable {
   readonly pinnedUntil: number | undefined;
 }
 
-/** What is found of these: those that are current, then those that are pinned and still in time. */
-export function findable<T extends Pinnable>(kept: readonly T[], now: () => number): readonly T[] {
-  if (kept.every((each) => each.pinnedUntil === undefined)) return kept;
+/** Returns the generations that can be found: current ones, then pinned ones whose time is not over. */
+export function findable<T extends Pinnable>(generations: readonly T[], now: () => number): readonly T[] {
+  if (generations.every((each) => each.pinnedUntil === undefined)) return generations;
   const at = now();
-  const current = kept.filter((each) => each.pinnedUntil === undefined);
-  return [...current, ...kept.filter(({ pinnedUntil }) => pinnedUntil !== undefined && pinnedUntil > at)];
+  const current = generations.filter((each) => each.pinnedUntil === undefined);
+  return [...current, ...generations.filter(({ pinnedUntil }) => pinnedUntil !== undefined && pinnedUntil > at)];
 }
 
-/** Until when a complete generation is to be pinned: a whole number of milliseconds, or undefined for not at all. */
+/** Returns the time until which a complete generation is pinned, in whole epoch milliseconds; undefined where it is not to be pinned. */
 export function pinInstant(pinPreviousUntil: number | undefined, now: () => number): number | undefined {
   if (pinPreviousUntil === undefined || !(pinPreviousUntil > now())) return undefined;
   return Math.min(Math.ceil(pinPreviousUntil), Number.MAX_SAFE_INTEGER);
 }
 
-/** A place in a list, as the parts by which the list is ordered. */
+/** A position in a list: the values by which the list is ordered. */
 type ListPlace = readonly (string | number)[];
 
 /**
- * Whether a key begins with a text, code unit by code unit. Keys are whole characters, so that half of one (a lone
- * surrogate) begins none, which every store can tell alike.
+ * Checks whether a key begins with a prefix, code unit by code unit. A prefix with half of a character (a lone surrogate) begins
+ * no key, because keys consist of whole characters. Every store can apply this rule.
  */
 export function isPrefixOf(prefix: string, key: string): boolean {
   return prefix.isWellFormed() && key.startsWith(prefix);
 }
 
-/** A place as a text for those who ask for pages, of letters, digits, `-` and `_`. */
+/** Encodes a position as a cursor of letters, digits, `-` and `_`. */
 export function formatCursor(place: ListPlace): string {
   return Buffer.from(JSON.stringify(place)).toString('base64url');
 }
 
-/** The place of such a text, of which each part has the type that is told. Throws `RangeError` for any other text. */
+/** Decodes a cursor. Each part must have the type of the same part of `like`. Throws `RangeError` for any other text. */
 export function parseCursor<Place extends ListPlace>(text: string, like: Place): Place {
   const place = parseJson(Buffer.from(text, 'base64url').toString());
   const isPlace =
     Array.isArray(place) && place.length === like.length && place.every((part, at) => typeof part === typeof like[at]);
-  if (!isPlace) throw new RangeError('This is no place in the list of entries.');
+  if (!isPlace) throw new RangeError('This is not a valid cursor of the list of entries.');
   return place as unknown as Place;
 }
 

@@ -1,16 +1,16 @@
-/** Chooses the level of a warning that may come again with every request: `warn` once per interval, otherwise `debug`. */
+/** Chooses the level of a warning that may be repeated with every request: `warn` once per interval, otherwise `debug`. */
 
-/** What was told aloud is told so again after this time, in milliseconds. */
-const ALOUD_AGAIN_AFTER_MS = 600_000;
+/** Interval between two `warn` lines of one kind, in milliseconds. */
+const WARN_INTERVAL_MS = 600_000;
 
-/** Remembers what was told when. */
+/** Remembers when each kind was last logged at `warn`. */
 export class LogThrottle {
-  readonly #toldAt = new Map<string, number>();
+  readonly #warnedAt = new Map<string, number>();
 
-  /** The level for a fault of this kind, of which there are few, at this instant (epoch milliseconds). */
+  /** Returns the level for a fault of this kind at this time (epoch milliseconds). Kinds are never forgotten, so there must be few. */
   levelOf(kind: string, now: number): 'warn' | 'debug' {
-    if (now < (this.#toldAt.get(kind) ?? Number.NEGATIVE_INFINITY) + ALOUD_AGAIN_AFTER_MS) return 'debug';
-    this.#toldAt.set(kind, now);
+    if (now < (this.#warnedAt.get(kind) ?? Number.NEGATIVE_INFINITY) + WARN_INTERVAL_MS) return 'debug';
+    this.#warnedAt.set(kind, now);
     return 'warn';
   }
 }

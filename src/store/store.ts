@@ -1,263 +1,265 @@
 /**
- * What a store is. A store keeps entries: metadata under a key and a variant, and the bytes of one generation in
- * blocks. It knows no HTTP rule. Read this file first.
+ * The interface of a store. A store keeps entries: metadata under a key and a variant, and the bytes of one generation in blocks.
+ * It knows no HTTP rule. Read this file first, then entry-rules.ts.
  *
- * The promises, proven by the contract suite in test/contract:
- * - a writer that is disposed before it publishes or commits never existed;
- * - metadata can be replaced without touching a byte;
- * - an entry is removed by each of the tags that its metadata has now, and by no other;
+ * Guarantees, tested by the contract suite in test/contract:
+ * - a writer that is disposed before it publishes or commits leaves nothing behind;
+ * - metadata can be replaced without touching the body;
+ * - a tag removes exactly the entries whose current metadata has that tag;
  * - a reader never sees bytes of two generations, and keeps its bytes although the entry is replaced or evicted;
- * - a replaced generation that was complete stays findable as long as the writer of the next one wants it pinned, unless
- *   it is removed, evicted, or one of too many pinned ones; after that time it is not found, and its bytes go soon;
- * - no byte is given that was not checksummed since it was last read from disk; a block that turns out to be damaged is
- *   absent from then on, and its entry incomplete;
- * - what is kept stays within the store's size; entries that are not used go first, and one that is being written never.
+ * - a replaced generation that was complete stays findable until its pin ends, unless it is removed, evicted, or pinned in excess
+ *   (`maxPins`); after that it is not found, and its bytes are soon deleted;
+ * - every byte that is returned was checksummed since it was last read from disk; a block that is found damaged is absent from
+ *   then on, and its entry incomplete;
+ * - the store stays within its size; entries that are not used are evicted first, and an entry that is being written never.
  *
- * A store knows an entry by its key, variant and generation; an entry that another store wraps is as good as its own.
+ * A store identifies an entry by its key, variant and generation, so it also accepts an entry that another store has wrapped.
  *
- * Several processes may share a store: `Sharing` says how, and a `StoreChange` is the message by which one of them announces a
- * change to the others.
+ * Several processes may share a store: see `Sharing`. A `StoreChange` is the message by which one process announces a change to
+ * the others.
  */
 
 import type { SpanSet } from '../bytes/span.ts';
 import type { StoredResponse } from '../http/stored-response.ts';
 
-/** Blocks of one generation. Block `i` holds the bytes `[i * blockSizeBytes, …)`; the last one may be shorter. */
+/** Blocks of one generation. Block `i` starts at byte `i * blockSizeBytes` and has that many bytes; the last block may be shorter. */
 export interface BlockSource {
-  /** A block that is in memory now, or undefined. Never waits, never copies; the bytes must not be changed. */
+  /** Returns a block that is in memory now, or undefined. Never waits, never copies. The bytes must not be changed. */
   peekBlock(index: number): Uint8Array | undefined;
-  /** A block, from wherever it is. Throws `ProxyError` `bytes_gone` when it is absent or damaged. */
+  /** Reads a block from memory or disk. Throws `ProxyError` `bytes_gone` when it is absent or damaged. */
   readBlock(index: number): Promise<Uint8Array>;
 }
 
-/** A source that was opened for reading: its bytes stay until it is closed, whatever becomes of the entry. */
+/** A source that is open for reading. Its bytes stay readable until it is closed, even if the entry is replaced or removed. */
 export interface EntryReader extends BlockSource {
-  /** As `StoredEntry.readNow`, for a reader that goes on from there. Absent where a store never does that. */
+  /** As `StoredEntry.readNow`, for an open reader. Absent where the store has no synchronous reads. */
   readNow?(offset: number, end: number): Uint8Array | undefined;
-  /** As `StoredEntry.giveBack`, of what `readNow` gave. */
+  /** As `StoredEntry.giveBack`, for bytes that `readNow` returned. */
   giveBack?(bytes: Uint8Array): void;
-  /** As `StoredEntry.move`, of any bytes: 0 where none can be moved. Absent where none ever are. */
+  /**
+   * As `StoredEntry.move`, for any bytes, without `canMove` before it. Returns 0 where none can be moved. Absent where the store
+   * moves nothing.
+   */
   move?(socket: number, head: Uint8Array, offset: number, end: number): number;
-  /** Gives back what the reader holds; may be called more than once. */
+  /** Releases the generation. May be called more than once. */
   close(): void;
 }
 
 /**
- * One stored representation of one variant, whole or in part. A value: it does not change when the store does.
+ * One stored representation of one variant, complete or in part. It is a value: it does not change when the store does.
  *
- * Of the generations of one key and variant one is current. Earlier ones that were complete may be pinned: they are still
- * found and read, for clients that resume, but never written or freshened.
+ * One generation of each key and variant is the current one. Earlier complete generations may be pinned: clients that resume can
+ * still find and read them, but they are never written or freshened.
  */
 export interface StoredEntry {
   readonly key: string;
   readonly variant: string;
-  /** Names this version of the bytes; new bytes are a new generation. */
+  /** Identifies this version of the bytes. New bytes get a new generation. */
   readonly generation: string;
   readonly metadata: StoredResponse;
-  /** The length of the whole representation, however much of it is there. */
+  /** Length of the whole representation in bytes, however many of its blocks are present. */
   readonly sizeBytes: number;
-  /** Whether it was committed, and no block was found damaged since. What is absent can be added: see `Store.resume`. */
+  /** Whether the generation was committed and no block was found damaged since. `Store.resume` adds absent blocks. */
   readonly isComplete: boolean;
-  /** Until when a replaced generation is still found, in epoch milliseconds; undefined for the current one. */
+  /** Epoch milliseconds until which a replaced generation can be found; undefined for the current one. */
   readonly pinnedUntil: number | undefined;
-  /** A block that is in memory now, or undefined. Never waits, never copies; counts as a use of the entry. */
+  /** Returns a block that is in memory now, or undefined. Never waits, never copies. Counts as a use of the entry. */
   peekBlock(index: number): Uint8Array | undefined;
   /**
-   * Bytes from `offset` on, up to `end` (exclusive) and at most to the end of their block, that are not in memory but can
-   * be read and checked in the same tick, at no more than a small bounded risk of holding it up; undefined otherwise. To be
-   * asked for few bytes, after `peekBlock`. Absent where a store never does that.
+   * Reads and checks bytes in the same tick, from `offset` up to `end` (exclusive), at most to the end of their block. Returns
+   * undefined where that is not possible, or may hold up the tick for more than a small bounded time. Call it for few bytes, and
+   * only after `peekBlock` returned undefined. The bytes may be in a lent buffer: see `giveBack`. Absent where the store has no
+   * synchronous reads.
    */
   readNow?(offset: number, end: number): Uint8Array | undefined;
   /**
-   * As `readNow`, a whole block, in memory of its own that is not given back. Only where `readNow` could tell it after a wait at
-   * best, for nobody has it open.
+   * As `readNow`, for a whole block, in memory of its own that is not given back. Only for a generation that is not open, for
+   * which `readNow` returns undefined.
    */
   readBlockNow?(index: number): Uint8Array | undefined;
   /**
-   * Whether all bytes from `offset` up to `end` (exclusive) can be moved now: the system has them in memory, and they were
-   * checked since they came there, for all that is known. Counts as a use of the entry. Absent where nothing is moved.
+   * Checks whether all bytes from `offset` up to `end` (exclusive) can be moved now: the system has them in memory and, as far as
+   * is known, they were checked since they got there. Counts as a use of the entry. Absent where the store moves nothing.
    */
   canMove?(offset: number, end: number): boolean;
   /**
-   * Has the system put `head`, and then bytes of which `canMove` has just told that they can be moved, from `offset` on, up to
-   * `end` (exclusive), into a socket (its descriptor) that waits for nothing. Gives how many of both, together, the socket took,
-   * at once and for good, which may be fewer at any time. Does not throw.
+   * Has the system put `head`, then the bytes from `offset` up to `end` (exclusive), into a non-blocking socket (its descriptor).
+   * Only for bytes for which `canMove` returned true in this tick. Returns how many bytes of both together the socket took, which
+   * may be fewer. Does not throw.
    */
   move?(socket: number, head: Uint8Array, offset: number, end: number): number;
   /**
-   * Takes back what `readNow` gave, so that its memory can be used for other bytes. Only for who is sure that nobody reads
-   * it any more, the system's calls included; who is not lets go of it, and it is collected. Other bytes are left alone.
+   * Takes back a lent buffer of `readNow` for reuse. Only for a caller that is sure that nothing reads the buffer any more,
+   * system calls included. Any other caller drops the buffer, which is then garbage-collected. Bytes that were not lent are
+   * ignored.
    */
   giveBack?(bytes: Uint8Array): void;
   /**
-   * Opens the generation for reading; counts as a use of the entry. Throws `ProxyError` `bytes_gone` when it is not
-   * there any more: an entry may be evicted between being found and being opened.
+   * Opens the generation for reading; counts as a use of the entry. Throws `ProxyError` `bytes_gone` when the generation no
+   * longer exists: an entry may be evicted after it was found.
    */
   open(): Promise<EntryReader>;
   /**
-   * The indexes of the blocks that are there now, as far as that is known without reading them. No use of the entry. Throws
-   * `ProxyError` `bytes_gone` as `open` does.
+   * Returns the indexes of the blocks that are present, as far as is known without reading them. Does not count as a use of the
+   * entry. Throws `ProxyError` `bytes_gone` as `open` does.
    */
   readPresence(): Promise<SpanSet>;
 }
 
-/** What a new generation is begun with. */
+/** Describes a generation whose writer is opened. */
 export interface NewEntry {
   readonly key: string;
   readonly variant: string;
   readonly metadata: StoredResponse;
-  /** The length of the whole, where it is known beforehand. */
+  /** Length of the whole body in bytes; undefined while it is unknown. */
   readonly sizeBytes: number | undefined;
 }
 
-/** What a generation is when it is whole. */
+/** Describes a generation that is committed. */
 export interface FinalEntry {
   readonly metadata: StoredResponse;
   readonly sizeBytes: number;
-  /** Pins the generation that is replaced, if it is complete, until this instant in epoch milliseconds. */
+  /** Pins the replaced generation, if it is complete, until this time in epoch milliseconds. */
   readonly pinPreviousUntil?: number | undefined;
 }
 
 /**
- * Writes one generation. Nothing of it can be found in the store before `publish` or `commit`. What was written can be
- * read through the writer, before and after, until the writer is disposed. That goes on when the generation is replaced
- * or removed after it was published; only `commit` throws then, `StoreFault` `removed`. Calls may overlap.
+ * Writes one generation. The store finds it only after `publish` or `commit`. Written blocks can be read through the writer until
+ * the writer is disposed, even if the generation is replaced or removed after `publish`; only `commit` then throws, `StoreFault`
+ * `removed`. Calls may overlap.
  */
 export interface EntryWriter extends BlockSource, AsyncDisposable {
   readonly generation: string;
-  /** Whether a block is there. A block that turned out to be damaged is not. */
+  /** Checks whether a block is present. A block that was found damaged is not. */
   hasBlock(index: number): boolean;
   /**
-   * Keeps a block. The caller gives its bytes away and changes them no more. Blocks come in any order where the length
-   * is known, and in order otherwise; every one but the last has the full size, and none is empty (`RangeError`
-   * otherwise: a mistake of the caller). A block that is there already is left as it is. Throws `StoreFault`; what was
-   * kept before can still be read.
+   * Stores a block. The caller hands its bytes over and must not change them. Blocks come in any order where the length is known,
+   * and in order otherwise. Every block but the last has the full size, and none is empty (`RangeError` otherwise: a mistake of
+   * the caller). A block that is already present is left as it is. Throws `StoreFault`; blocks stored before can still be read.
    */
   writeBlock(index: number, bytes: Uint8Array): Promise<void>;
   /**
-   * Makes the generation findable although blocks are absent, in place of an earlier one of its key and variant, which
-   * is pinned until the given instant (epoch milliseconds) if it is complete, and goes otherwise. Blocks that are written
-   * later belong to it, and survive the process. Does nothing when it was published before. The length must be known
-   * (`RangeError` otherwise). Throws `StoreFault`.
+   * Makes the generation findable although blocks are absent, in place of an earlier one of its key and variant. The earlier one
+   * is pinned until the given time (epoch milliseconds) if it is complete, and removed otherwise. Blocks that are written later
+   * belong to the generation and survive the process. Does nothing when the generation was published before. The length must be
+   * known (`RangeError` otherwise). Throws `StoreFault`.
    */
   publish(metadata: StoredResponse, pinPreviousUntil?: number): Promise<void>;
   /**
-   * Makes the generation the current one of its key and variant, in place of an earlier one, and tells its entry.
-   * All its blocks must have been written (`RangeError` otherwise). Throws `StoreFault`, `io` where a block was damaged
-   * since it was written; the earlier one then stays.
+   * Makes the generation the current one of its key and variant, in place of an earlier one, and returns its entry. All its
+   * blocks must have been written (`RangeError` otherwise). Throws `StoreFault`, with `io` where a block was damaged since it was
+   * written; the earlier generation then stays.
    */
   commit(final: FinalEntry): Promise<StoredEntry>;
-  /** Gives back what the writer holds; forgets all that was written unless it was published or committed. Never rejects. */
+  /** Releases what the writer holds. Forgets everything written unless it was published or committed. Never rejects. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Writes a generation whose bytes are all there: see `Store.openWhole`. */
+/** Writes a generation whose bytes were all passed to `Store.openWhole`. */
 export type WholeWriter = Pick<EntryWriter, 'generation' | 'commit' | typeof Symbol.asyncDispose>;
 
 /**
- * Which entries: those whose keys begin with a text of whole characters (half a surrogate pair begins none), or that have
- * a tag.
+ * Selects entries: those whose keys begin with a prefix of whole characters (half a surrogate pair begins no key), or those that
+ * have a tag.
  */
 export type EntryChoice =
   | { readonly kind: 'prefix'; readonly prefix: string }
   | { readonly kind: 'tag'; readonly tag: string };
 
-/** A few of the chosen entries, current and pinned ones, in an order that does not change. */
+/** One page of the selected entries, current and pinned ones, in a stable order. */
 export interface EntryPage {
   readonly entries: readonly StoredEntry[];
-  /** Where the next page begins, to be given back as it is; undefined after the last one. */
+  /** Cursor of the next page, for `Store.list`; undefined after the last page. */
   readonly next: string | undefined;
 }
 
 /** How full a store is. */
 export interface StoreUsage {
   readonly entryCount: number;
-  /** What entries take, in bytes. */
+  /** Size of the entries, in bytes. */
   readonly usedBytes: number;
   readonly maxSizeBytes: number;
-  /** What is in the memory of this process, in bytes; undefined where a store keeps nothing there. */
+  /** Bytes in the memory of this process; undefined where the store keeps nothing there. */
   readonly memoryBytes?: number;
-  /** Whether what comes is kept: not while a disk is full or cannot be written. Undefined where that cannot happen. */
+  /** Whether new entries are stored: false while the disk is full or cannot be written. Undefined where that cannot happen. */
   readonly isWritable?: boolean;
 }
 
-/** Keeps entries. */
 export interface Store {
   readonly blockSizeBytes: number;
-  /** The largest body that this store takes. */
+  /** Largest body that the store accepts, in bytes. */
   readonly maxEntryBytes: number;
   /**
-   * The entries of a key, all variants, the last committed first and pinned ones after all others, when that can be told
-   * without waiting; undefined when it cannot (then ask `find`). An empty list says that there is none. Cheap, for it is
-   * asked with each request; and as long as the same is stored the same objects are told, so that whoever has compared
-   * one with what was told before knows that nothing has changed.
+   * Returns the entries of a key, all variants, the last committed first and pinned ones after all others. Returns undefined
+   * where that is not possible without waiting (then call `find`). An empty list means that there is none. Must be cheap, because
+   * each request calls it. While the same entries are stored it returns the same objects, so a caller can tell by identity that
+   * nothing has changed.
    */
   peek(key: string): readonly StoredEntry[] | undefined;
   /**
-   * The entries of a key, all variants, the last committed first and pinned ones after all others. A store that cannot
-   * read its index now answers with none.
+   * Returns the entries of a key, all variants, the last committed first and pinned ones after all others. Returns none when the
+   * index cannot be read now.
    */
   find(key: string): Promise<readonly StoredEntry[]>;
   /** Begins a generation. Throws `StoreFault` when there is no room or nothing can be written. */
   openWriter(entry: NewEntry): Promise<EntryWriter>;
   /**
-   * Begins a generation whose bytes are all there, and are at most one block that is not empty: as `openWriter` and
-   * `writeBlock` together. The caller gives the bytes away and changes them no more. Undefined where there is no room at once,
-   * or nothing can be written: `openWriter` makes room, or tells why not. Absent where a store has no such step.
+   * Begins a generation with all of its bytes: at least one byte and at most one block. Combines `openWriter` and `writeBlock`.
+   * The caller hands the bytes over and must not change them. Returns undefined where there is no room at once or nothing can be
+   * written; `openWriter` then makes room or throws the reason. Absent where a store has no such step.
    */
   openWhole?(entry: NewEntry, bytes: Uint8Array): WholeWriter | undefined;
   /**
-   * Opens an entry whose blocks are not all there for writing the rest. Undefined when its generation has been replaced
-   * or removed meanwhile. One writer at a time has a generation open (`Error` otherwise: a mistake of the caller). Throws
-   * `StoreFault`, `io` also where another process is writing the generation.
+   * Opens an incomplete entry to write its absent blocks. Returns undefined when its generation was replaced or removed
+   * meanwhile. One writer at a time has a generation open (`Error` otherwise: a mistake of the caller). Throws `StoreFault`, with
+   * `io` also where another process is writing the generation.
    */
   resume(entry: StoredEntry): Promise<EntryWriter | undefined>;
   /**
-   * Replaces the metadata of an entry, if its generation is still the current one; its place among the variants stays.
-   * Gives the new entry, or undefined when the generation has been replaced or removed meanwhile. When the metadata
-   * cannot be kept, the new entry is given all the same, but the old one goes on being found.
+   * Replaces the metadata of an entry if its generation is still the current one; its position among the variants stays. Returns
+   * the new entry, or undefined when the generation was replaced or removed meanwhile. When the metadata cannot be stored, the
+   * new entry is returned all the same, but look-ups go on to find the old one.
    */
   replaceMetadata(entry: StoredEntry, metadata: StoredResponse): Promise<StoredEntry | undefined>;
-  /** Removes one generation of an entry, current or pinned, if it is still there. */
+  /** Removes one generation of an entry, current or pinned, if it still exists. */
   removeEntry(entry: StoredEntry): Promise<void>;
-  /** Removes every entry of a key, all variants and pinned ones too; tells how many there were. */
+  /** Removes every entry of a key, all variants and pinned ones too; returns how many could be found. */
   removeKey(key: string): Promise<number>;
   /**
-   * Removes every entry whose metadata has this very tag (`StoredResponse.tags`): of whatever key, all variants, whole or
-   * in part, and pinned ones too. Tells the keys under which such an entry could be found, each once, so that what is
-   * running for them can be kept from being stored. What is published or committed before the promise resolves may be
-   * among what is removed. A store that cannot read its index now removes nothing.
+   * Removes every entry whose metadata has exactly this tag (`StoredResponse.tags`): of any key, all variants, complete or not,
+   * pinned ones too. Returns each key under which such an entry could be found, once, so that the caller can keep fills of these
+   * keys from being stored. An entry that is published or committed before the promise resolves may be removed too. Removes
+   * nothing when the index cannot be read now.
    *
-   * Where several processes share the store, this and all other changes are known to each of them when the promise
-   * resolves.
+   * Where several processes share the store, each of them knows of this and of every other change when the promise resolves.
    */
   removeTagged(tag: string): Promise<readonly string[]>;
   /**
-   * The next entries of a choice, at most `limit` of them, from where `after` says; from the first one without it. No use
-   * of them. What changes meanwhile may be told or not. A store that cannot read its index now tells none. Throws
-   * `RangeError` when `after` is nothing that was told of such a choice.
+   * Returns the next entries of a choice, at most `limit`, from the cursor `after` on, or from the first entry without it. Does
+   * not count as a use. An entry that changes meanwhile may or may not be returned. Returns none when the index cannot be read
+   * now. Throws `RangeError` when `after` is not a cursor of such a choice.
    */
   list(choice: EntryChoice, limit: number, after?: string): Promise<EntryPage>;
-  /** As `removeTagged`, for entries whose keys begin with a text. */
+  /** As `removeTagged`, for entries whose keys begin with `prefix`. */
   removePrefixed(prefix: string): Promise<readonly string[]>;
-  /** How full it is; cheap enough to be asked every second. */
+  /** Returns how full the store is. Cheap enough to be called every second. */
   readUsage(): StoreUsage;
-  /** Learns what another process has changed, where several share the store: forgets what it knows otherwise. */
+  /** Applies a change that another process of a shared store announced: drops state that is outdated by it. */
   heed(change: StoreChange): void;
   /**
-   * Gives back files and locks. Writers that did not commit are abandoned. Nothing may be called after it but itself,
-   * the disposal of writers and the closing of readers.
+   * Releases files and locks. Uncommitted writers are abandoned. Afterwards only `close`, the disposal of writers and the closing
+   * of readers may be called.
    */
   close(): Promise<void>;
 }
 
 /**
- * Why a store cannot take something: `removed`, it was published, and was replaced or removed meanwhile; or, at its
- * opening, cannot be had: `in_use`, another process has it. It never fails a request: what cannot be stored is relayed.
+ * Why a store cannot accept something, or cannot be opened. `removed`: the generation was published, and was replaced or removed
+ * meanwhile. `in_use`: another process has the store. A fault never fails a request: a response that cannot be stored is relayed.
  */
 export type StoreFaultReason = 'too_large' | 'no_room' | 'removed' | 'io' | 'in_use';
 
-/** A store could not keep something. */
+/** A failure to store something, or to open a store. */
 export class StoreFault extends Error {
   readonly reason: StoreFaultReason;
 
@@ -268,16 +270,21 @@ export class StoreFault extends Error {
   }
 }
 
-/** The fault of a writer that would commit a generation which was published and removed. */
+/** Returns the fault of a writer that commits a generation which was published and has been replaced or removed since. */
 export function removedFault(generation: string): StoreFault {
   return new StoreFault('removed', `Generation ${generation} was replaced or removed while it was written.`);
 }
 
 /**
- * A change that is done already: what is stored under keys is another now; all with a tag or with a prefix of their keys
- * were removed; generations were removed, or replaced; such were removed that the index could not be told to forget yet;
- * the index was damaged and begins afresh. Or what is about to be done: entries leave, because others need their room. Or
- * what has become of others: they have died.
+ * A message between the processes that share a store. All kinds but `evicting` and `fallen` announce a change that is already
+ * done.
+ * - `keys`: the entries of these keys have changed.
+ * - `tag`, `prefix`: all entries with the tag, or with the prefix in their keys, were removed.
+ * - `generations`: these were removed or replaced.
+ * - `lost`: these generations were removed, but their rows could not be deleted from the index yet.
+ * - `fresh`: the index was damaged and starts empty.
+ * - `evicting`: entries are about to be evicted to make room.
+ * - `fallen`: these processes have died.
  */
 export type StoreChange =
   | { readonly kind: 'keys'; readonly keys: readonly string[] }
@@ -289,17 +296,17 @@ export type StoreChange =
   | { readonly kind: 'evicting' }
   | { readonly kind: 'fallen'; readonly instances: readonly string[] };
 
-/** Tells the others. Resolves when each of them that lives has heeded it (`Store.heed`); never rejects. */
+/** Announces a change to the other processes. Resolves when each of them that lives has applied it (`Store.heed`); never rejects. */
 export type TellChange = (change: StoreChange) => Promise<void>;
 
-/** One of several processes that share a directory, all of them started by the one that has locked it. */
+/** One of several processes that share a directory. The process that locked the directory has started all of them. */
 export interface Sharing {
-  /** Names this process among all that there were; of letters and digits. What it begins to write has names that end so. */
+  /** Name of this process, of letters and digits; no other process ever had it. The generations that this process begins end with it. */
   readonly instance: string;
-  /** Whether no other process has the store open yet: then what earlier ones have left is swept. */
+  /** Whether no other process has the store open yet. The leftovers of earlier processes are then swept. */
   readonly isFirst: boolean;
-  /** Processes that died with the store open: what they were writing is given up. */
+  /** Processes that died with the store open. Their unfinished writes are given up. */
   readonly fallen: readonly string[];
-  /** Tells the others what has changed. */
+  /** Announces a change to the other processes. */
   readonly tell: TellChange;
 }

@@ -1,6 +1,6 @@
 /**
- * Counts events. The table of metrics (`metricKinds`) comes first, then the counters of each kind of event. Numbers are kept as
- * plain values under labels, so that a hit costs a few additions.
+ * Counts events: the table of metrics (`metricKinds`), and the counters of each kind of event. Numbers are plain values under
+ * labels, so that a hit costs a few additions.
  */
 
 import type {
@@ -20,19 +20,19 @@ import type {
   TunnelEvent,
 } from './events.ts';
 
-/** One by itself, or one of several. */
+/** The only process of a server, or one of a fleet. */
 export type ProcessRole =
   | { readonly kind: 'alone' }
   | { readonly kind: 'supervisor' }
   | { readonly kind: 'worker'; readonly id: number };
 
-/** Labels by their names. */
+/** Label values by label name. */
 type Labels = Readonly<Record<string, string>>;
 
-/** How the readings of several processes become one. */
+/** How the readings of several processes are combined. */
 type Aggregation = 'sum' | 'max' | 'min' | 'first';
 
-/** What a metric is. */
+/** The definition of a metric. */
 interface MetricKind {
   readonly name: string;
   readonly help: string;
@@ -46,11 +46,11 @@ interface MetricKind {
 interface MetricValue {
   readonly labels: Readonly<Record<string, string | number>>;
   readonly value: number;
-  /** Of a histogram: which of its parts it is. */
+  /** For a histogram: the series of the number, such as `…_bucket`. */
   readonly metricName?: string;
 }
 
-/** A metric with all its numbers, as `getMetricsAsJSON` of prom-client gives it. It survives structured cloning. */
+/** A metric with all its numbers, as `getMetricsAsJSON` of prom-client returns it. It survives structured cloning. */
 export interface MetricReading {
   readonly name: string;
   readonly help: string;
@@ -59,17 +59,17 @@ export interface MetricReading {
   readonly values: readonly MetricValue[];
 }
 
-/** A number that whoever counts holds on to. */
+/** A number. Counters keep a reference to it, to avoid a look-up for each event. */
 interface Count {
   value: number;
 }
 
-/** A metric that numbers are counted for. */
+/** A metric that can be read with its numbers. */
 export interface Tally {
   read(): MetricReading;
 }
 
-/** One part of a metric for each of the values that its labels have had. */
+/** The parts of a metric: one for each combination of label values seen so far. */
 class Parts<Part> {
   readonly #names: readonly string[];
   readonly #create: () => Part;
@@ -100,7 +100,7 @@ class Parts<Part> {
   }
 }
 
-/** Counters, or gauges that go up and down. Without labels there is one number, 0 at first. */
+/** Counters, or gauges that go up and down. Without labels there is one number, which starts at 0. */
 export class Counts implements Tally {
   readonly #kind: MetricKind;
   readonly #parts: Parts<Count>;
@@ -110,7 +110,7 @@ export class Counts implements Tally {
     this.#parts = new Parts(kind.labels, () => ({ value: 0 }));
   }
 
-  /** The number for these values of the labels, in their order: the same one each time. */
+  /** Returns the number for these label values, in the order of the labels; the same object each time. */
   of(...values: readonly string[]): Count {
     return this.#parts.of(values);
   }
@@ -125,13 +125,13 @@ export class Spreads implements Tally {
   readonly #kind: MetricKind;
   readonly #parts: Parts<Spread>;
 
-  /** `bounds` rise; each is the largest value of its bucket. */
+  /** `bounds` are ascending; each is the inclusive upper bound of its bucket. */
   constructor(kind: MetricKind, bounds: readonly number[]) {
     this.#kind = kind;
     this.#parts = new Parts(kind.labels, () => new Spread(bounds));
   }
 
-  /** The histogram for these values of the labels, in their order: the same one each time. */
+  /** Returns the histogram for these label values, in the order of the labels; the same object each time. */
   of(...values: readonly string[]): Spread {
     return this.#parts.of(values);
   }
@@ -144,7 +144,7 @@ export class Spreads implements Tally {
 /** One histogram. */
 class Spread {
   readonly #bounds: readonly number[];
-  /** How many values fell into each bucket alone; the last one has no bound. */
+  /** How many values fell into each bucket, not cumulative; the last bucket has no bound. */
   readonly #counts: number[];
   #sum = 0;
 
@@ -153,10 +153,10 @@ class Spread {
     this.#counts = Array<number>(bounds.length + 1).fill(0);
   }
 
-  /** What is below 0 counts as 0: a clock was set back, and no sum may go down. */
+  /** Counts a value. One below 0 counts as 0: a clock was set back, and a sum must not go down. */
   observe(measured: number): void {
     const value = Math.max(0, measured);
-    // Most values are small.
+    // A linear search, because most values are small.
     let at = 0;
     while (at < this.#bounds.length && value > (this.#bounds[at] as number)) at += 1;
     this.#counts[at] = (this.#counts[at] as number) + 1;
@@ -180,7 +180,7 @@ class Spread {
 /** The numbers of a metric when it is read: the values of its labels, in their order, and the number. */
 export type Asked = Iterable<readonly [values: readonly string[], value: number]>;
 
-/** A metric that is asked for its numbers when it is read. */
+/** Creates a metric that asks for its numbers when it is read. */
 export function createAsked({ name, help, type, labels, aggregation }: MetricKind, ask: () => Asked): Tally {
   return {
     read() {
@@ -194,7 +194,7 @@ function labelsOf(names: readonly string[], values: readonly string[]): Labels {
   return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']));
 }
 
-/** From 1 ms to 10 minutes, in seconds: a hit in memory, a seek, an origin, a whole film. */
+/** Bounds of histograms in seconds, from 1 ms to 10 minutes: a hit in memory, a seek, an origin, a whole film. */
 export const secondsBounds: readonly number[] = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 600,
 ];
@@ -299,13 +299,13 @@ function histogram(help: string, labels: readonly string[]): Listed {
   return { type: 'histogram', help, labels };
 }
 
-/** Any other method is one of clients' own making, of which there may be any number. */
+/** Known methods, by number. All others are counted as `other`, because clients can invent any number of them. */
 const methods: ReadonlyMap<string, number> = new Map(
   ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE'].map((method, at) => [method, at + 1]),
 );
 const maxMethods = 16;
 
-/** Reasons come from a fixed set; should there be more than these, they are counted as one. */
+/** Reasons come from a fixed set. Any beyond this number are counted as `other`. */
 const maxReasons = 100;
 
 /** The numbers of one route and outcome. */
@@ -393,7 +393,7 @@ class RequestCounters {
   }
 
   #addRoute(route: string): RouteNumbers {
-    // Numbers that are there before something happens show how often it happens.
+    // A counter that starts at 0 shows its first increase.
     this.#collapsed.of(route);
     const added: RouteNumbers = { sentBytes: this.#sent.of(route), ranges: new Map(), outcomes: new Map() };
     this.#routes.set(route, added);
@@ -434,7 +434,7 @@ function rangeResult({ status, isMultipart }: RequestEvent): RangeResult {
 const fillResults: readonly FillEvent['result'][] = ['stored', 'same', 'kept', 'relayed', 'failed', 'stopped'];
 const revalidationResults: readonly RevalidationEvent['result'][] = ['confirmed', 'replaced', 'failed'];
 
-/** Counts them. */
+/** Counts exchanges with origins, revalidations and fills. */
 class OriginCounters {
   readonly #exchanges = new Counts(metricKinds.rangeway_origin_exchanges_total);
   readonly #inFlight = new Counts(metricKinds.rangeway_origin_exchanges_in_flight);
@@ -465,7 +465,7 @@ class OriginCounters {
   ];
 
   constructor() {
-    // Numbers that are there before something happens show how often it happens.
+    // A counter that starts at 0 shows its first increase.
     for (const result of fillResults) this.#fills.of(result);
     for (const result of revalidationResults) this.#revalidations.of(result);
   }
@@ -497,7 +497,7 @@ class OriginCounters {
   }
 }
 
-/** Counts them. */
+/** Counts refusals, connections of clients, and tunnels. */
 class TrafficCounters {
   readonly #refusals = new Counts(metricKinds.rangeway_refusals_total);
   readonly #accepted = new Counts(metricKinds.rangeway_connections_total);
@@ -530,7 +530,7 @@ class TrafficCounters {
 
   endTunnel({ status, bytesFromOrigin, bytesToOrigin }: TunnelEvent): void {
     this.#tunnels.of(String(status)).value += 1;
-    // Others were never open.
+    // With any other status the tunnel was never open.
     if (status === 101) this.#openTunnels.of().value -= 1;
     this.#tunnelBytes.of('from_origin').value += bytesFromOrigin;
     this.#tunnelBytes.of('to_origin').value += bytesToOrigin;
@@ -539,7 +539,7 @@ class TrafficCounters {
 
 const actions: readonly AdminEvent['action'][] = ['purge', 'warm', 'cancel', 'level', 'reload', 'refused'];
 
-/** Counts them. */
+/** Counts events of the store, the admin API, the server's life and its workers. */
 class ServerCounters {
   readonly #evictions = new Counts(metricKinds.rangeway_store_evicted_entries_total);
   readonly #damages = new Counts(metricKinds.rangeway_store_damaged_blocks_total);
@@ -558,10 +558,10 @@ class ServerCounters {
     this.#restarts,
   ];
 
-  /** `now` tells epoch milliseconds. */
+  /** `now` returns epoch milliseconds. */
   constructor(now: () => number) {
     this.#now = now;
-    // Numbers that are there before something happens show how often it happens.
+    // A counter that starts at 0 shows its first increase.
     for (const action of actions) this.#actions.of(action);
     for (const result of ['done', 'failed']) this.#reloads.of(result);
   }
@@ -586,16 +586,16 @@ class ServerCounters {
   }
 }
 
-/** What takes each kind of event. */
+/** The function for each kind of event. */
 type Takers = { readonly [K in ServerEvent['kind']]: (event: Extract<ServerEvent, { kind: K }>) => void };
 
-/** Something that counts. */
+/** The counters of a process. */
 interface Counting {
   readonly emit: Emit;
   readonly tallies: readonly Tally[];
 }
 
-/** Begins to count. `now` tells epoch milliseconds. */
+/** Creates the counters of a process. `now` returns epoch milliseconds. */
 export function createCounting(role: ProcessRole, now: () => number): Counting {
   const requests = new RequestCounters();
   const traffic = new TrafficCounters();
@@ -619,11 +619,11 @@ export function createCounting(role: ProcessRole, now: () => number): Counting {
     store: (event) => server.store(event),
     admin: (event) => server.act(event),
     fleet: (event) => server.fleet(event),
-    // What all workers go through together is counted by their supervisor.
+    // In a fleet the supervisor counts these events, once for all workers.
     life: (event) => (role.kind === 'worker' ? undefined : server.live(event)),
     origin: () => undefined,
     listener: () => undefined,
-    // The log itself has the number.
+    // The log keeps this number itself.
     log: () => undefined,
   };
   return {

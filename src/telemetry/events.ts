@@ -1,4 +1,4 @@
-/** What the core tells about itself: typed events. The core emits them and knows no logger. */
+/** The typed events that the core emits; it knows no logger. Read `log.ts` and `counters.ts` next: they consume the events. */
 
 /** A request is over. */
 export interface RequestEvent {
@@ -6,12 +6,12 @@ export interface RequestEvent {
   readonly method: string;
   readonly scheme: string;
   readonly authority: string;
-  /** As received; whoever writes it down redacts it. */
+  /** As received; a consumer that writes it redacts it. */
   readonly target: string;
   readonly version: string;
   /** The address at the other end of the connection. */
   readonly peer: string;
-  /** The client's address, where a trusted proxy has told another one. */
+  /** The client's address, where a trusted proxy names one that is not the peer's. */
   readonly client: string | undefined;
   /** The name that the client's credentials belong to. */
   readonly user: string | undefined;
@@ -28,32 +28,32 @@ export interface RequestEvent {
   readonly outcome: 'hit' | 'stale' | 'revalidated' | 'miss' | 'uncacheable' | 'none';
   /** Why the outcome is not a hit, in the words of Cache-Status where it has one. */
   readonly reason: string | undefined;
-  /** The fields and cookies that kept a stored response from the request, which was for equal requests only, if one was. */
+  /** The fields and cookies in which the request differs from a stored response that is for equal requests only. */
   readonly apartBy?: readonly string[] | undefined;
-  /** Whether the request waited for a flight that another one had started. */
+  /** Whether the request waited for a flight that another request had started. */
   readonly collapsed: boolean;
-  /** Bytes of body that the origin sent because of this request, as far as they came before it ended. */
+  /** Bytes of body that the origin sent because of this request, until the request ended. */
   readonly originBytes: number;
-  /** From the request's head to the response's head, and to its end. */
+  /** Milliseconds from the request's head to the response's head, and to its end. */
   readonly headMs: number;
   readonly durationMs: number;
   /** A code of the table in http/proxy-error. */
   readonly error: string | undefined;
   readonly errorDetail: string | undefined;
-  /** Whether it began and ended in one tick, so that no `begun` was told before. */
+  /** Whether the request began and ended in one tick, so that no `begun` event was emitted. */
   readonly isAtOnce?: boolean | undefined;
   /** The trace that the request belongs to, where it is traced and recorded. */
   readonly traceId?: string | undefined;
 }
 
-/** A listener refused what came before it became a request, or cut a connection. */
+/** A listener refused input before it became a request, or cut a connection. */
 export interface RefusalEvent {
   readonly kind: 'refusal';
   readonly peer: string | undefined;
   readonly status: number;
   readonly error: string;
   readonly detail: string | undefined;
-  /** How many refusals it stands for; one without it. */
+  /** How many refusals the event stands for; 1 by default. */
   readonly count?: number | undefined;
 }
 
@@ -64,7 +64,7 @@ export interface TunnelEvent {
   readonly target: string;
   readonly peer: string;
   readonly status: number;
-  /** Bytes that were read from and written to the origin's connection, those of the handshake included. */
+  /** Bytes read from and written to the origin's connection, including the handshake. */
   readonly bytesFromOrigin: number;
   readonly bytesToOrigin: number;
   readonly durationMs: number;
@@ -80,9 +80,12 @@ export interface FillEvent {
   readonly generation: string | undefined;
   /** Bytes received from the origin. */
   readonly bytes: number;
-  /** How often it broke off and was taken up again. */
+  /** How often the transfer broke off and was resumed. */
   readonly resumptions: number;
-  /** stored: committed; same: the stored bytes were confirmed; kept: stored, and the generation is not whole yet; relayed: whole, but the store could not keep it; failed: it broke off; stopped: nobody wanted it any more. */
+  /**
+   * stored: committed; same: the stored bytes were confirmed; kept: stored, but the generation is not whole yet; relayed: whole,
+   * but the store could not keep it; failed: it broke off; stopped: no client wanted it any more.
+   */
   readonly result: 'stored' | 'same' | 'kept' | 'relayed' | 'failed' | 'stopped';
   readonly durationMs: number;
   /** A code of the table in http/proxy-error. */
@@ -90,7 +93,7 @@ export interface FillEvent {
   readonly errorDetail: string | undefined;
 }
 
-/** An exchange with an origin is over: one request that was sent to it, and what came of it. */
+/** An exchange with an origin is over: one request to it, and the outcome. */
 export interface ExchangeEvent {
   readonly kind: 'exchange';
   readonly route: string;
@@ -101,25 +104,25 @@ export interface ExchangeEvent {
   readonly status: number | undefined;
   /** Whether the request had been sent before, to this origin or to another one of its route. */
   readonly isResent: boolean;
-  /** Bytes of body that came. */
+  /** Bytes of body received. */
   readonly receivedBytes: number;
-  /** From the request to the response's head, where one came, and to the end of its body. */
+  /** Milliseconds from the request to the response's head, where one came, and to the end of its body. */
   readonly headMs: number | undefined;
   readonly durationMs: number;
-  /** Whether it is the origin that failed; not where it was given up on our side. */
+  /** Whether the origin failed; false where the exchange was given up on our side. */
   readonly isFailed: boolean;
   /** A code of the table in http/proxy-error. */
   readonly error: string | undefined;
   readonly errorDetail: string | undefined;
 }
 
-/** An origin was asked whether what is stored is current: it is, something else came in its place, or nothing of use. */
+/** A stored response was validated: the origin confirmed it, sent another response in its place, or failed. */
 export interface RevalidationEvent {
   readonly kind: 'revalidation';
   readonly result: 'confirmed' | 'replaced' | 'failed';
 }
 
-/** Something has begun whose end is told by an event of its own, or has been called off before it did anything. */
+/** Something has begun, and its end will be an event of its own; or it was called off before it did anything. */
 export interface BegunEvent {
   readonly kind: 'begun' | 'called_off';
   readonly what: 'request' | 'tunnel' | 'fill' | 'exchange';
@@ -138,7 +141,7 @@ export interface StoreEvent {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
   readonly detail: string | undefined;
-  /** What there is to count, where it is that. */
+  /** Numbers for the metrics; undefined where there are none. */
   readonly count?: { readonly evictedEntries?: number; readonly damagedBlocks?: number } | undefined;
 }
 
@@ -161,23 +164,23 @@ export interface ListenerEvent {
 export interface FleetEvent {
   readonly kind: 'fleet';
   readonly level: 'debug' | 'info' | 'warn' | 'error';
-  /** The number of the worker that it is about; undefined for all of them. */
+  /** The number of the worker that the event is about; undefined for all workers. */
   readonly worker: number | undefined;
   readonly stage: 'started' | 'ended' | 'replaced' | 'stuck' | 'told';
   readonly message: string;
   readonly detail: string | undefined;
 }
 
-/** Somebody who runs the server has had it do something. */
+/** An operator had the server do something. */
 export interface AdminEvent {
   readonly kind: 'admin';
   readonly level: 'info' | 'warn';
   /**
-   * What was asked for: purge, warm, explain, cancel, level, reload; `refused` where it was somebody who may not, `failed` where it
-   * could not be answered.
+   * The action that was asked for: purge, warm, explain, cancel, level, reload; `refused` where the client may not ask, `failed`
+   * where the request could not be answered.
    */
   readonly action: 'purge' | 'warm' | 'explain' | 'cancel' | 'level' | 'reload' | 'refused' | 'failed';
-  /** `begun`: it has begun, and its end is told too; `part`: a part of it has failed. Neither counts as an action. */
+  /** `begun`: the action has begun, and its end is another event; `part`: a part of it has failed. Neither counts as an action. */
   readonly stage?: 'begun' | 'part' | undefined;
   readonly peer: string | undefined;
   readonly message: string;
@@ -189,7 +192,7 @@ export interface LifeEvent {
   readonly stage: 'ready' | 'reloading' | 'reloaded' | 'reload_failed' | 'stopping' | 'stopped' | 'cut';
   /** Addresses served, such as `http://127.0.0.1:8080`. */
   readonly addresses: readonly string[];
-  /** The address of the admin listener, where there is one and it is told that the server is ready. */
+  /** The address of the admin listener, where there is one; set only when the server is ready. */
   readonly admin?: string | undefined;
   readonly message: string;
 }
@@ -201,10 +204,10 @@ export interface LogEvent {
   readonly message: string;
 }
 
-/** What is counted, and not worth a line of a log. */
+/** Events that are counted, but not logged. */
 export type CountedEvent = RevalidationEvent | BegunEvent | ConnectionEvent;
 
-/** Anything the core tells. */
+/** Any event of the core. */
 export type ServerEvent =
   | CountedEvent
   | RequestEvent

@@ -24,22 +24,22 @@ import type {
 } from './events.ts';
 import { hasSecretParameter, redact } from './redact.ts';
 
-/** Where lines go. A terminal tells that it is one, and whether it shows colours. */
+/** The destination of lines. */
 export interface LogStream {
   readonly isTTY?: boolean | undefined;
   write(line: string): unknown;
-  /** Writes what it holds now, where it gathers lines. */
+  /** Writes the lines that it holds, where the stream gathers lines. */
   flush?(): void;
   hasColors?(): boolean;
-  /** Of a stream that drops lines when it is full: how many so far, and what to call where lines are taken again. */
+  /** For a stream that drops lines when it is full: how many in total, and the callback for when it takes lines again. */
   readonly droppedLines?: number;
-  onGap?(tell: (lines: number) => void): void;
+  onGap?(callback: (lines: number) => void): void;
 }
 
-/** The least important level that is written. */
+/** Minimum level that is logged. */
 type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent';
 
-/** A taker of events that writes them down, and whose level can be changed while it does. */
+/** An `Emit` that logs events. Its level can be changed at any time. */
 export interface Log extends Emit {
   readLevel(): LogLevel;
   setLevel(level: LogLevel): void;
@@ -47,7 +47,7 @@ export interface Log extends Emit {
   readDroppedLines(): number;
 }
 
-/** What is written, how, and where. */
+/** The options of a log. */
 export interface LogOptions {
   readonly level: LogLevel;
   /** `auto` is `pretty` on a terminal and `json` elsewhere. */
@@ -55,11 +55,11 @@ export interface LogOptions {
   readonly stream: LogStream;
   /** Epoch milliseconds. */
   readonly now: () => number;
-  /** The number of the process among several that write to one stream: it stands in each line of JSON. */
+  /** The number of this worker, where several processes write to one stream. Each line of JSON has it. */
   readonly worker?: number | undefined;
 }
 
-/** A log as a taker of events. It hands each line to the stream at once, in this thread. */
+/** Creates a log. It passes each line to the stream at once, in this thread. */
 export function createLog({ level, format, stream, now, worker }: LogOptions): Log {
   const pretty = format === 'pretty' || (format === 'auto' && stream.isTTY === true);
   const readTime = createTimeText(now);
@@ -81,12 +81,12 @@ export function createLog({ level, format, stream, now, worker }: LogOptions): L
       stream.write(formatRequestLine(event, `"level":"${lineLevel}","time":"${readTime()}"${workerField}`));
     } else {
       logger[lineLevel](fieldsOf(event), messageOf(event));
-      // People wait for these, and there are few of them.
+      // These lines are rare, and people wait for them.
       if (!frequent.has(event.kind)) stream.flush?.();
     }
   };
   stream.onGap?.((droppedLines) => {
-    const message = `the log is written again; ${droppedLines} lines were dropped while nothing read it or its disk was full`;
+    const message = `the log is written again; ${droppedLines} lines were dropped: its reader was too slow, or its disk was full`;
     emit({ kind: 'log', droppedLines, message });
   });
   return Object.assign(emit, {
@@ -98,10 +98,10 @@ export function createLog({ level, format, stream, now, worker }: LogOptions): L
   });
 }
 
-/** Events of which there may be one for each request: their lines are written with others. */
+/** Kinds of events that can occur for each request. Their lines are not flushed, but written together. */
 const frequent: ReadonlySet<string> = new Set(['request', 'fill', 'exchange', 'revalidation', 'refusal', 'tunnel']);
 
-/** The time of day as text, which is made once for each millisecond. */
+/** Returns a function for the time in ISO 8601, which formats each millisecond only once. */
 function createTimeText(now: () => number): () => string {
   let madeAt = Number.NaN;
   let text = '';
@@ -120,7 +120,7 @@ function createPrettyStream(stream: LogStream): { write(line: string): void } {
     colorize: stream.hasColors?.() ?? false,
     customColors: 'message:reset',
     hideObject: true,
-    // The line is made from the fields as a whole; what is not ignored here would be put in front of it.
+    // `messageFormat` formats the whole line. pino-pretty would put fields that are not ignored in front of it.
     ignore: 'time,level',
     messageFormat: (line, _messageKey, _levelLabel, { colors }) =>
       formatPrettyLine(line as unknown as LogLine, {
@@ -134,10 +134,9 @@ function createPrettyStream(stream: LogStream): { write(line: string): void } {
   return { write: (line) => void stream.write(format(line)) };
 }
 
-/** What is worth a line. */
+/** Events that are logged. */
 type LoggedEvent = Exclude<ServerEvent, CountedEvent>;
 
-/** Whether an event is worth a line. */
 function isLogged(event: ServerEvent): event is LoggedEvent {
   switch (event.kind) {
     case 'begun':
@@ -153,7 +152,7 @@ function isLogged(event: ServerEvent): event is LoggedEvent {
 /** The levels of lines, the least important first. */
 type LineLevel = 'debug' | 'info' | 'warn' | 'error';
 
-/** What the log keeps of an event. What is undefined is left out. */
+/** The fields of a line. Undefined ones are left out. */
 type LogFields =
   | ReturnType<typeof requestFields>
   | ReturnType<typeof refusalFields>
@@ -168,7 +167,7 @@ type LogFields =
   | ReturnType<typeof lifeFields>
   | ReturnType<typeof logFields>;
 
-/** How important an event is. The faults of clients are ordinary; those of origins and of the store want attention. */
+/** Returns the level of an event. Faults of clients are ordinary; those of origins and of the store need attention. */
 export function levelOf(event: LoggedEvent): LineLevel {
   switch (event.kind) {
     case 'store':
@@ -183,7 +182,7 @@ export function levelOf(event: LoggedEvent): LineLevel {
       return event.stage === 'cut' || event.stage === 'reload_failed' ? 'warn' : 'info';
     case 'fill':
       return event.result === 'failed' ? 'warn' : 'debug';
-    // What it came to is told by the request or the fill that it was for.
+    // The outcome is logged with the request or the fill that it was for.
     case 'exchange':
       return 'debug';
     default:
@@ -196,7 +195,7 @@ function levelOfError(error: string | undefined): LineLevel {
   return error?.startsWith('origin_') || error === 'bytes_gone' ? 'warn' : 'info';
 }
 
-/** The sentence of a line: what a store, an origin's route, a listener or the server says itself, otherwise the kind of the event. */
+/** Returns the message of a line: that of the event, or its kind where it has none. */
 function messageOf(event: LoggedEvent): string {
   switch (event.kind) {
     case 'life':
@@ -212,7 +211,7 @@ function messageOf(event: LoggedEvent): string {
   }
 }
 
-/** The fields of a line. */
+/** Returns the fields of a line. */
 export function fieldsOf(event: LoggedEvent): LogFields {
   switch (event.kind) {
     case 'request':
@@ -242,7 +241,7 @@ export function fieldsOf(event: LoggedEvent): LogFields {
   }
 }
 
-/** `formatRequestLine` writes the same as JSON. */
+/** `formatRequestLine` writes the same fields as JSON: change both together. */
 function requestFields(event: RequestEvent) {
   return {
     event: event.kind,
@@ -359,15 +358,15 @@ function redactSome(text: string | undefined): string | undefined {
   return text === undefined ? undefined : redact(text);
 }
 
-/** Hundredths of a millisecond are all that is worth reading. */
+/** Rounds to hundredths of a millisecond. */
 function roundMs(ms: number): number {
   return Math.round(ms * 100) / 100;
 }
 
-/** ASCII in which JSON escapes nothing, and in which `redact` could only find secret parameters: no control character, `"`, `\` or `@`. */
+/** ASCII that JSON does not escape, and in which `redact` can only find secret parameters: no control character, `"`, `\` or `@`. */
 const plain = /^[ !#-?A-[\]-~]*$/;
 
-/** The line, with its end. `level`, `time` and what follows them are given as JSON: `"level":"info","time":"…","worker":1`. */
+/** Formats the line of a request, with its line feed. `head` holds its first members: `"level":"info","time":"…","worker":1`. */
 function formatRequestLine(event: RequestEvent, head: string): string {
   const { range, reason, apartBy, route, client, user, error, errorDetail, traceId } = event;
   return `{${head},"event":"request","method":${redacted(event.method)},"scheme":${quoted(event.scheme)},"authority":${redacted(event.authority)},"target":${redacted(event.target)},"version":${quoted(event.version)},"status":${event.status}${
@@ -398,7 +397,7 @@ function number(value: number): number | null {
   return Number.isFinite(value) ? value : null;
 }
 
-/** Colours text, or does not. */
+/** Colours text, or returns it as it is where colours are off. */
 interface Paint {
   dim(text: string): string;
   green(text: string): string;
@@ -407,15 +406,15 @@ interface Paint {
   red(text: string): string;
 }
 
-/** A line of the log as JSON holds it: fields, level, message, and when it was written. */
+/** A line of the log as JSON: its fields, level, message and time. */
 type LogLine = LogFields & { readonly level: string; readonly time: string; readonly msg: string };
 
-/** Formats a line, without an end: `12:00:01 GET /video.mp4 206 bytes=0-99 → 100 B hit 1 ms`. */
+/** Formats a line, without a line feed: `12:00:01 GET /video.mp4 206 bytes=0-99 → 100 B hit 1 ms`. */
 function formatPrettyLine(line: LogLine, paint: Paint): string {
   return [paint.dim(formatTime(line.time)), ...formatLevel(line, paint), ...formatEvent(line, paint)].join(' ');
 }
 
-/** The size in the largest unit of 1000 that leaves a whole digit, in at most three digits: `100 B`, `1.5 MB`. */
+/** Formats bytes in the largest decimal unit that leaves a digit before the point, in at most three digits: `100 B`, `1.5 MB`. */
 function formatBytes(bytes: number): string {
   const units = ['B', 'KB', 'MB', 'GB', 'TB', 'PB'];
   let amount = bytes;
@@ -505,7 +504,7 @@ function paintStatus(status: number, paint: Paint): string {
   return status >= 300 ? paint.cyan(text) : paint.green(text);
 }
 
-/** Local time of day. */
+/** Formats the local time of day. */
 function formatTime(time: string): string {
   const date = new Date(time);
   return [date.getHours(), date.getMinutes(), date.getSeconds()].map((part) => String(part).padStart(2, '0')).join(':');

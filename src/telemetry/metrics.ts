@@ -1,6 +1,6 @@
 /**
- * Metrics in the form of Prometheus, of one process or summed over all processes of a server. A total never goes down when a
- * worker dies.
+ * Collects metrics and formats them for Prometheus, for one process or summed over a fleet. A total never goes down when a worker
+ * dies.
  */
 
 import { AggregatorRegistry, collectDefaultMetrics, type PrometheusContentType, Registry } from 'prom-client';
@@ -21,12 +21,12 @@ interface StoreReading {
   readonly entryCount: number;
   readonly usedBytes: number;
   readonly maxSizeBytes: number;
-  /** Undefined where the store does not tell. */
+  /** Undefined where the store does not report it. */
   readonly memoryBytes?: number | undefined;
   readonly isWritable?: boolean | undefined;
 }
 
-/** What is known of an origin. */
+/** The state of an origin. */
 interface OriginReading {
   readonly route: string;
   readonly url: string;
@@ -34,13 +34,13 @@ interface OriginReading {
   readonly ranges: 'unknown' | 'yes' | 'no';
 }
 
-/** What is asked when metrics are read. */
+/** The sources of gauges that are read on demand. */
 export interface MetricSources {
   readStore(): StoreReading;
   listOrigins(): Iterable<OriginReading>;
 }
 
-/** What metrics are made with. */
+/** The options of metrics. */
 interface MetricsOptions {
   readonly version: string;
   readonly role: ProcessRole;
@@ -54,9 +54,9 @@ interface MetricsOptions {
 export interface Metrics {
   /** Counts an event. */
   readonly emit: Emit;
-  /** Says who tells what is not counted; nobody does at first. */
+  /** Sets the sources of the gauges of the store and the origins. Those gauges have no values before. */
   attach(sources: MetricSources): void;
-  /** All metrics, as plain data to be put together with that of other processes. */
+  /** Reads all metrics as plain data, which can be combined with that of other processes. */
   read(): Promise<readonly MetricReading[]>;
 }
 
@@ -127,14 +127,14 @@ function attachedGauges(sources: () => MetricSources | undefined): readonly Tall
 }
 
 /**
- * A reading in the text format of Prometheus. What a process is like (memory, CPU, event loop) has the label `worker` where there
- * are several.
+ * Formats a reading in the text format of Prometheus. In a fleet, metrics about a process (memory, CPU, event loop) have the
+ * label `worker`.
  */
 export function formatMetrics(reading: readonly MetricReading[]): Promise<string> {
   return aggregate([reading]).metrics();
 }
 
-/** Puts together what the processes of a fleet have counted, over the lives of its workers; each call has new readings. */
+/** Returns a function that combines and formats new readings of a fleet's processes. It keeps the counts of dead workers. */
 export function createFleetFormat(): (readings: Iterable<readonly object[]>) => Promise<string> {
   const ledger = new MetricsLedger((readings) => readRegistry(aggregate(readings)));
   return async (readings) => {
@@ -147,15 +147,15 @@ function aggregate(readings: readonly (readonly object[])[]): Registry<Prometheu
   return AggregatorRegistry.aggregate<PrometheusContentType>([...readings]);
 }
 
-/** The package gives the names of types, whatever it says that it gives. */
+/** At run time `type` is a name, contrary to the types of the package. */
 async function readRegistry(registry: Registry<PrometheusContentType>): Promise<readonly MetricReading[]> {
   return (await registry.getMetricsAsJSON()) as unknown as readonly MetricReading[];
 }
 
-/** There is one for each process, because what it counts (pauses of the garbage collector) belongs to the process. */
+/** One for each process, because its metrics (such as pauses of the garbage collector) belong to the process. */
 let processRegistry: Registry | undefined;
 
-/** Metrics that repeat others, that Node does not document, or that are no numbers where nothing was measured since they were read. */
+/** Metrics that repeat others, that Node does not document, or that are NaN where nothing was measured since the last reading. */
 const leftOut = [
   'nodejs_eventloop_lag_min_seconds',
   'nodejs_eventloop_lag_stddev_seconds',
@@ -178,7 +178,7 @@ async function readProcess(role: ProcessRole): Promise<readonly MetricReading[]>
     name,
     help,
     type,
-    // With the label no two processes have the same number.
+    // The label `worker` keeps the numbers of processes apart.
     aggregator: 'first',
     values: values
       .filter(({ value }) => !Number.isNaN(value))
@@ -190,21 +190,21 @@ function workerLabel(role: ProcessRole): string {
   return role.kind === 'worker' ? String(role.id) : role.kind === 'supervisor' ? 'supervisor' : '';
 }
 
-/** Since the process began. */
+/** Returns for how many seconds the event loop was active since the process began. */
 function activeSeconds(): number {
   return performance.eventLoopUtilization().active / 1000;
 }
 
-/** What one process has counted. */
+/** The metrics of one process at one time. */
 type Reading = readonly MetricReading[];
 
-/** Puts readings together: each metric as it says itself. */
+/** Combines readings, each metric by its own aggregation. */
 type Combine = (readings: readonly Reading[]) => Promise<Reading>;
 
 /** A metric that names the process of a reading; it is not shown. */
 const processMark = 'rangeway_process';
 
-/** The metric by which the readings of a process are known: `place` is its number, `name` its own among all that had it. */
+/** Creates the metric that identifies the process of a reading: `place` is its number, `name` is unique among all that had it. */
 export function createProcessMark(place: string, name: string): MetricReading {
   const help = 'Names the process of a reading.';
   return {
@@ -222,8 +222,8 @@ interface Account {
 }
 
 /**
- * Keeps the last reading of each process. Who cannot be read counts with what it had counted when it was; when another process
- * has its place, that becomes part of a remainder. What a process has counted after its last reading is gone with it.
+ * Keeps the last reading of each process. A process that cannot be read counts with its last reading. When another process takes
+ * its place, that reading is added to a remainder. Whatever a process counts after its last reading is lost with it.
  */
 class MetricsLedger {
   readonly #combine: Combine;
@@ -235,7 +235,7 @@ class MetricsLedger {
     this.#combine = combine;
   }
 
-  /** All that is to be put together, with these new readings. One entry after the other: no total is half told. */
+  /** Enters new readings; resolves with all readings to combine. Calls run one after the other, so that no total is incomplete. */
   enter(readings: readonly Reading[]): Promise<readonly Reading[]> {
     const entered = this.#last.then(() => this.#enter(readings));
     this.#last = entered.catch(() => undefined);
@@ -265,7 +265,7 @@ function markOf(reading: Reading): { readonly place: string; readonly name: stri
   return { place: String(place), name: String(name) };
 }
 
-/** What has happened is true for ever; how things are is not, nor is what is told of a process by itself. */
+/** Returns the metrics that outlive a process: sums of counters and histograms, but no gauges and no metrics about one process. */
 function lasting(reading: Reading): Reading {
   return reading.filter(({ type, aggregator }) => aggregator === 'sum' && type !== 'gauge');
 }

@@ -2,7 +2,7 @@
 
 const mark = '[redacted]';
 
-/** Words that, within the name of a query parameter, tell that its value is a secret. */
+/** Words in the name of a query parameter that mark its value as a secret. */
 const secretWords: ReadonlySet<string> = new Set([
   'apikey',
   'assertion',
@@ -33,10 +33,10 @@ const secretWords: ReadonlySet<string> = new Set([
   'ticket',
 ]);
 
-/** Whole names that are secrets, although as a word within others they are not. */
+/** Names that mark a secret only as a whole, not as a word of a longer name. */
 const secretNames: ReadonlySet<string> = new Set(['code', 'policy', 'refresh', 'state']);
 
-/** Parts of names, wherever they stand; and the beginnings that the signed URLs of object stores use. */
+/** Parts that mark a secret anywhere in a name, and the prefixes that signed URLs of object stores use. */
 const secretPart = /token|secret|passw|signature|^x-(?:amz|goog|ms)-/;
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
@@ -48,14 +48,14 @@ const knownNames = new Map<string, boolean>();
 const knownNamesMax = 256;
 
 /**
- * The text with `[redacted]` in place of user names and passwords in URLs and of query parameters whose names look
- * secret, and with control characters, line separators and marks that turn the writing direction as `\x1b` or `\u2028`.
+ * Redacts a text for a log. `[redacted]` replaces user names and passwords in URLs, and the values of query parameters whose
+ * names look secret. Control characters, line separators and marks of writing direction become `\x1b` or `\u2028`.
  */
 export function redact(text: string): string {
   return escapeUnsafe(withoutSecretParameters(withoutUserinfo(text)));
 }
 
-/** Whether the name of a query parameter, still percent-encoded, looks like that of a secret. */
+/** Checks whether the name of a query parameter, still percent-encoded, looks like that of a secret. */
 export function isSecretName(name: string): boolean {
   const decoded = decodeName(name);
   const lower = decoded.toLowerCase();
@@ -64,7 +64,7 @@ export function isSecretName(name: string): boolean {
   return words.split(/[^a-z\d]+/).some((word) => secretWords.has(word));
 }
 
-/** Byte by byte: a name with one malformed sequence hides nothing in the others. */
+/** Decodes byte by byte, so that one malformed sequence does not hide the others. */
 function decodeName(name: string): string {
   if (!name.includes('%')) return name;
   return name.replace(/%([0-9a-f]{2})/gi, (_triplet, digits: string) =>
@@ -76,7 +76,7 @@ function withoutUserinfo(text: string): string {
   return text.includes('@') ? text.replaceAll(/(\b[a-z][a-z\d+.-]*:\/\/)[^/?#\s]*@/gi, `$1${mark}@`) : text;
 }
 
-/** In one pass, because a client chooses the text: each part between `?`, `&` and `;` is looked at once. */
+/** Works in one pass, because a client chooses the text: each part between separators is examined once. */
 function withoutSecretParameters(text: string): string {
   if (!hasSecretParameter(text)) return text;
   const [first = '', ...rest] = text.split(/([?&;#\s])/);
@@ -94,7 +94,7 @@ function withoutSecretParameters(text: string): string {
   return clean;
 }
 
-/** Whether a text has a query parameter whose name looks secret. */
+/** Checks whether a text has a query parameter whose name looks secret. */
 export function hasSecretParameter(text: string): boolean {
   if (!text.includes('=')) return false;
   parameterName.lastIndex = 0;
@@ -104,12 +104,12 @@ export function hasSecretParameter(text: string): boolean {
   return false;
 }
 
-/** As `isSecretName`, and remembers: most requests use the same few names. */
+/** Memoises `isSecretName`: most requests use the same few names. */
 function isKnownSecret(name: string): boolean {
   const known = knownNames.get(name);
   if (known !== undefined) return known;
   const isSecret = isSecretName(name);
-  // Clients choose names: they are not kept without bound.
+  // Clients choose names, so the map is bounded.
   if (knownNames.size >= knownNamesMax) knownNames.clear();
   knownNames.set(name, isSecret);
   return isSecret;

@@ -1,7 +1,7 @@
 /**
- * Traces by OpenTelemetry, where an SDK is registered in this process: a span for each request and for each exchange with an
- * origin, by the semantic conventions for HTTP. Which fields carry a trace is up to the propagator that the SDK has registered:
- * `traceparent` and `tracestate` (W3C Trace Context) if not told otherwise.
+ * Traces with OpenTelemetry, where an SDK is registered in this process: a span for each request and for each exchange with an
+ * origin, by the semantic conventions for HTTP. The propagator that the SDK registers decides which fields carry a trace; by
+ * default these are `traceparent` and `tracestate` (W3C Trace Context).
  */
 
 import {
@@ -38,41 +38,41 @@ export interface ReceivedRequest {
   readonly receivedAt: number;
 }
 
-/** A request toward an origin. */
+/** A request to an origin. */
 export interface SentRequest {
   readonly method: string;
   readonly target: string;
   readonly fields: Fields;
   readonly isResent?: boolean;
-  /** What told the trace of the request that it is due to, where it is not sent for that one alone. */
+  /** The fields with the trace of the request that caused this one, where this one is not sent for that request alone. */
   readonly causedBy?: Fields | undefined;
 }
 
-/** What came of a request toward an origin. */
+/** The outcome of a request to an origin. */
 export interface SentEnd {
   readonly status: number | undefined;
   readonly receivedBytes: number;
   readonly error: { readonly code: string; readonly source: string } | undefined;
 }
 
-/** The trace of something that goes on. */
+/** The trace of a request or an exchange under way. */
 export interface Trace<End> {
   readonly traceId: string;
-  /** The fields of the request with those that carry the trace on. */
+  /** The fields of the request, with those that propagate the trace. */
   readonly fields: Fields;
-  /** Runs something as a part of it. */
+  /** Runs an action within the trace. */
   run<Result>(action: () => Result): Result;
-  /** It is over; called once. */
+  /** Ends the span; called once. */
   end(end: End): void;
 }
 
-/** Traces requests and exchanges. Undefined where the SDK fails: that costs traces, and no request. */
+/** Traces requests and exchanges. A trace is undefined where the SDK fails: that costs the trace, not the request. */
 export interface Tracing {
   receive(request: ReceivedRequest): Trace<RequestEvent> | undefined;
   begin(request: SentRequest, origin: URL): Trace<SentEnd> | undefined;
 }
 
-/** Begins to trace; undefined where no SDK is registered, so that nothing is spent on it. */
+/** Opens tracing. Returns undefined where no SDK is registered, so that tracing costs nothing then. */
 export function openTracing(version: string): Tracing | undefined {
   if (!isSdkRegistered()) return undefined;
   const tracer = trace.getTracer('rangeway', version);
@@ -82,7 +82,7 @@ export function openTracing(version: string): Tracing | undefined {
   };
 }
 
-/** The API has a provider of its own, which passes on to that of an SDK if there is one. */
+/** The API's own provider delegates to that of an SDK, if there is one. */
 function isSdkRegistered(): boolean {
   const provider = trace.getTracerProvider() as { getDelegateTracer?: (name: string) => Tracer | undefined };
   return provider.getDelegateTracer === undefined || provider.getDelegateTracer('rangeway') !== undefined;
@@ -137,7 +137,7 @@ function follow<End>(fields: Fields, span: Span, active: Context, onEnd: (end: E
   };
 }
 
-/** Samplers, processors and propagators are others' code. */
+/** Runs code of the SDK: samplers, processors and propagators may throw. */
 function attempt<Result>(action: () => Result): Result | undefined {
   try {
     return action();
@@ -147,7 +147,7 @@ function attempt<Result>(action: () => Result): Result | undefined {
   }
 }
 
-/** In the place of what told a trace before. */
+/** Replaces the fields that carried a trace before. */
 function withTrace(fields: Fields, active: Context): Fields {
   const names = new Set(propagation.fields());
   const injected: [string, string][] = [];
@@ -167,7 +167,7 @@ const setter: TextMapSetter<[string, string][]> = {
   set: (fields, key, value) => void fields.push([key.toLowerCase(), value]),
 };
 
-/** RFC 9110 §9.3 and RFC 5789 §2: any other method is named as one, because clients could invent any number. */
+/** RFC 9110 §9.3 and RFC 5789 §2. All other methods share one name, because clients could invent any number. */
 const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT']);
 
 function spanName(method: string): string {

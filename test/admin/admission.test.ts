@@ -204,6 +204,6 @@ describe('guessing', () => {
     ground.now += 60_000;
     await ground.ask('GET', '/api/v1/fills', guess);
     expect(ground.events).toHaveLength(11);
-    expect(ground.events[10]).toMatchObject({ message: expect.stringContaining('(and 20 more that are not told of)') });
+    expect(ground.events[10]).toMatchObject({ message: expect.stringContaining('(and 20 more that were not logged)') });
   });
 });

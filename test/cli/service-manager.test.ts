@@ -114,7 +114,7 @@ describe('what the service manager is told', () => {
     for (const stage of ['ready', 'reloading', 'reloaded', 'stopping'] as const) emit(life(stage));
     await expect.poll(() => tries).toBe(4);
     expect(io.written.stderr).toBe(
-      'rangeway: the service manager cannot be told: Command failed: systemd-notify: Failed to notify init system: Connection refused\n',
+      'rangeway: the service manager cannot be notified: Command failed: systemd-notify: Failed to notify init system: Connection refused\n',
     );
     expect(logged).toHaveLength(4);
   });

@@ -13,7 +13,7 @@ function check(admin: unknown, more: object = {}): AdminConfig | 'off' | undefin
 }
 
 const usual = { listen: { kind: 'tcp', host: '127.0.0.1', port: 9180 }, token: undefined, hosts: [] };
-const needed = ['admin.token: is needed where others than this machine can connect'];
+const needed = ['admin.token: is required where other machines can connect'];
 
 describe('admin', () => {
   it.each<[admin: object | string | undefined, want: unknown]>([

@@ -109,7 +109,7 @@ describe('cache tells', () => {
     [{ key: { fields: ['x'.repeat(65)] } }, 'key.fields[0]: may have at most 64 characters'],
     [
       { key: { fields: ['Range'] } },
-      'key.fields[0]: must be left out: what is stored is the whole representation, which is the same for all its values',
+      'key.fields[0]: must be left out: the whole representation is stored, and it is the same for all values of this field',
     ],
     [
       { key: { cookies: ['a_*', 'a b', 'a=1'] } },

@@ -28,7 +28,7 @@ describe('listen', () => {
       [{ address: '8080', tls, redirectToHttpsPort: 443 }],
       'listen[0].redirectToHttpsPort: is for a listener without tls',
     ],
-    [[{ address: '8080', mode: '0660' }], 'listen[0].mode: means something for a Unix socket only'],
+    [[{ address: '8080', mode: '0660' }], 'listen[0].mode: applies to a Unix socket only'],
     [[{ address: 'unix:a', mode: '660' }], undefined],
     [[{ address: 'unix:a', mode: '0880' }], 'listen[0].mode: expected permissions such as "0660", found "0880"'],
     [[{ address: '8080', tls: { certificates: [] } }], 'listen[0].tls.certificates: needs at least 1 element'],
@@ -41,7 +41,7 @@ describe('listen', () => {
   ])('%j', (listen, problem) => expect(problemsOf({ listen })).toEqual(problem === undefined ? [] : [problem]));
 
   it.each<[trustedProxies: string[], problem: string | undefined]>([
-    [[], 'listen[1].proxyProtocol: needs trustedProxies: nobody else may connect'],
+    [[], 'listen[1].proxyProtocol: needs trustedProxies: only they may connect'],
     [['10.0.0.0/8'], undefined],
   ])('with the PROXY protocol, trusting %j', (trustedProxies, problem) => {
     const listen = ['8080', { address: '8081', proxyProtocol: true }];

@@ -242,10 +242,10 @@ describe('checkConfig tells', () => {
     [{ routes, store: { blockSizeBytes: '5MB' } }, 'store.blockSizeBytes: must be at most 4MiB'],
     [
       { routes, store: { type: 'memory', dir: 'x', memoryBytes: '1GB', lowWaterPercent: 90, minFreeBytes: 0 } },
-      'store.dir: means something for a store of type "disk" only',
-      'store.lowWaterPercent: means something for a store of type "disk" only',
-      'store.minFreeBytes: means something for a store of type "disk" only',
-      'store.memoryBytes: means something for a store of type "disk" only; the size of a memory store is maxSizeBytes',
+      'store.dir: applies to a store of type "disk" only',
+      'store.lowWaterPercent: applies to a store of type "disk" only',
+      'store.minFreeBytes: applies to a store of type "disk" only',
+      'store.memoryBytes: applies to a store of type "disk" only; the size of a memory store is maxSizeBytes',
     ],
     [{ routes, store: { lowWaterPercent: 9 } }, 'store.lowWaterPercent: must be at least 10, found 9'],
     [{ routes, store: { lowWaterPercent: 101 } }, 'store.lowWaterPercent: must be at most 100, found 101'],
@@ -287,8 +287,8 @@ describe('checkConfig tells', () => {
     ],
     [
       { routes: [{ origin: { url: 'http://a', caFile: 'x', insecureTls: true } }] },
-      'routes[0].origin.caFile: means something for an https:// origin only',
-      'routes[0].origin.insecureTls: means something for an https:// origin only',
+      'routes[0].origin.caFile: applies to an https:// origin only',
+      'routes[0].origin.insecureTls: applies to an https:// origin only',
       'routes[0].origin.caFile: is not used while insecureTls is true',
     ],
     [
@@ -301,7 +301,7 @@ describe('checkConfig tells', () => {
     ],
     ...['/a//b', '/a\\b', '/a;b', '/a%2fb', '/a%5Cb', '/a%3b'].map((pathPrefix): [object, string] => [
       { routes: [{ ...routes[0], match: { pathPrefix } }] },
-      'routes[0].match.pathPrefix: must not hold "//", "\\", ";" or encoded ones of them',
+      'routes[0].match.pathPrefix: must not hold "//", "\\", ";" or their encoded forms',
     ]),
     [{ routes: [{ ...routes[0], stripPathPrefix: true }] }, 'routes[0].stripPathPrefix: needs match.pathPrefix'],
     [{ routes: [...routes, ...routes] }, 'routes[1].match: routes[0] serves every path of every host too'],

@@ -66,17 +66,17 @@ describe('an origin', () => {
       'alternatives[1]: must have the same path as url',
     ],
     [{ url: 'http://a.test/x', alternatives: ['unix:/run/b'] }, 'alternatives[0]: must have the same path as url'],
-    [{ url: 'unix:/run/a', protocol: 'http2' }, 'protocol: "http2" means something for an https:// origin only'],
+    [{ url: 'unix:/run/a', protocol: 'http2' }, 'protocol: "http2" applies to an https:// origin only'],
     [
       { url: 'http://a.test', certFile: 'c', keyFile: 'k' },
-      'certFile: means something for an https:// origin only',
-      'keyFile: means something for an https:// origin only',
+      'certFile: applies to an https:// origin only',
+      'keyFile: applies to an https:// origin only',
     ],
     [{ ...https, certFile: 'c' }, 'keyFile: is required with certFile'],
     [{ ...https, keyFile: 'k' }, 'certFile: is required with keyFile'],
     [
       { ...https, health: { check: { path: '/' } } },
-      'health.check: means something with alternatives only: a lone origin is always asked',
+      'health.check: applies with alternatives only: a lone origin is always asked',
     ],
     [
       { ...https, alternatives: ['http://b.test'], health: { check: { path: 'up' } } },

@@ -136,7 +136,7 @@ describe('a place for several workers', () => {
 
   it.each([
     { name: 'that somebody listens at', put: (path: string) => listening({ path }), code: 'EADDRINUSE' },
-    { name: 'where a file is', put: (path: string) => writeFile(path, ''), message: 'something that is no socket' },
+    { name: 'where a file is', put: (path: string) => writeFile(path, ''), message: 'exists and is not a socket' },
   ])('at a path $name fails as a listener of one process does', async ({ put, code, message = '' }) => {
     const path = join(dir, 'web.sock');
     await put(path);

@@ -325,8 +325,8 @@ describe('news', () => {
   });
 
   it.each([
-    { name: 'does not heed them', heed: never, reason: /not heeded for 10 s/ },
-    { name: 'cannot heed them', heed: () => Promise.reject(new Error('broken')), reason: /could not heed .*broken/ },
+    { name: 'does not heed them', heed: never, reason: /did not apply an invalidation within 10 s/ },
+    { name: 'cannot heed them', heed: () => Promise.reject(new Error('broken')), reason: /could not apply .*broken/ },
   ])('end a worker that $name, because it might serve what was purged', async ({ heed, reason }) => {
     const { workers, clock, events } = await openGround();
     workers[1]?.plan({ heed });

@@ -28,7 +28,7 @@ function begun(share: OriginShare, client = 'a'): string {
   }
 }
 
-const spent = (seconds: number) => `${seconds} s, the share of the client`;
+const spent = (seconds: number) => `${seconds} s, the client has used up its share`;
 
 describe('a client', () => {
   it.each<[owedBytes: number, want: string]>([
@@ -48,8 +48,8 @@ describe('a client', () => {
 
   it.each<[owedBytes: number, want: string]>([
     [500, 'may'],
-    [501, '1 s, no client reads it'],
-    [2000, '150 s, no client reads it'],
+    [501, '1 s, no client reads the transfer'],
+    [2000, '150 s, no client reads the transfer'],
   ])('that owes %i bytes has a transfer go on that no client reads: %s', (owedBytes, want) => {
     const { share } = createShare();
     share.charge('a', owedBytes);

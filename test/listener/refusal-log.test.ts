@@ -5,13 +5,13 @@ import type { ServerEvent } from '../../src/telemetry/events.ts';
 import { createFakeClock } from '../support/clocks/fake-clock.ts';
 
 describe('createRefusalLog', () => {
-  const tooMany = new ProxyError('too_many_connections', { detail: 'all together' });
+  const tooMany = new ProxyError('too_many_connections', { detail: 'of all clients' });
   const told = {
     kind: 'refusal',
     peer: '192.0.2.1',
     status: 503,
     error: 'too_many_connections',
-    detail: 'all together',
+    detail: 'of all clients',
   };
   const rest = (count: number) => {
     const detail = `${count} more connections, in 10 seconds`;

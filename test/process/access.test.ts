@@ -44,7 +44,7 @@ describe('addresses', () => {
     const headers = forwardedFor === undefined ? {} : { 'x-forwarded-for': forwardedFor };
     const { status, fields, body } = await ground.ask(path, headers);
     expect(status).toBe(want);
-    if (want === 403) expect(JSON.parse(body)).toMatchObject({ detail: 'This address may not have this.' });
+    if (want === 403) expect(JSON.parse(body)).toMatchObject({ detail: 'This client address is not allowed here.' });
     else expect(fields['cache-control']).toBe('public, max-age=600');
   });
 

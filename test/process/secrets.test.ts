@@ -15,11 +15,11 @@ describe('secrets that cannot be used', () => {
     [{ basic: 'file:none' }, /^rangeway: cannot start: the secret file:\S+\/none cannot be read: ENOENT[^\n]*\n$/],
     [
       { basic: 'env:TEST_PLAIN' },
-      /env:TEST_PLAIN has a fault in line 2: what follows the name is no hash; "rangeway hash-password" makes one\n$/,
+      /env:TEST_PLAIN has a fault in line 2: the text after the name is not a hash; "rangeway hash-password" makes one\n$/,
     ],
     [
       { basic: 'env:TEST_BCRYPT' },
-      /env:TEST_BCRYPT has a fault in line 1: what follows the name is no hash; "rangeway hash-password" makes one of the kind that is used here, scrypt\n$/,
+      /env:TEST_BCRYPT has a fault in line 1: the text after the name is not a hash; "rangeway hash-password" makes one of the kind that is used here, scrypt\n$/,
     ],
     [{ basic: 'env:TEST_HUGE' }, /env:TEST_HUGE has a fault in line 1: ln is not between 10 and 20\n$/],
     [{ bearer: 'env:TEST_SHORT' }, /env:TEST_SHORT has a fault in line 1: the token has fewer than 16 characters\n$/],

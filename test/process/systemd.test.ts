@@ -72,7 +72,7 @@ async function expectWholeLife(manager: NotifySocket, more: object = {}): Promis
 
   expect(await rangeway.stop('SIGTERM'), rangeway.output()).toBe(0);
   await expect.poll(async () => (await told())[5]).toBe('STOPPING=1');
-  expect(rangeway.output()).not.toContain('cannot be told');
+  expect(rangeway.output()).not.toContain('cannot be notified');
 }
 
 describe('what the service manager is told', () => {
@@ -109,18 +109,18 @@ describe('what the service manager is told', () => {
   });
 
   it.each<[what: string, environment: (dir: string) => NodeJS.ProcessEnv, complaint: string]>([
-    ['nobody is there', () => ({ NOTIFY_SOCKET: '/nowhere/notify' }), 'the service manager cannot be told: '],
+    ['nobody is there', () => ({ NOTIFY_SOCKET: '/nowhere/notify' }), 'the service manager cannot be notified: '],
     [
       'systemd-notify is missing',
       (empty) => ({ NOTIFY_SOCKET: '/nowhere/notify', PATH: empty }),
-      'the service manager cannot be told: there is no program systemd-notify in PATH',
+      'the service manager cannot be notified: there is no program systemd-notify in PATH',
     ],
   ])('harms nothing where %s', async (_what, environment, complaint) => {
     await using rangeway = await startConfigured(dir, configOf(), environment(dir));
     await rangeway.waitFor(new RegExp(`rangeway: ${complaint}`));
     expect(await (await fetch(`${rangeway.url}/x`)).text()).toBe('0123456789');
     expect(await rangeway.stop('SIGTERM')).toBe(0);
-    expect(rangeway.output().match(/cannot be told/g)).toHaveLength(1);
+    expect(rangeway.output().match(/cannot be notified/g)).toHaveLength(1);
   });
 });
 

@@ -43,7 +43,7 @@ describe('more connections than there may be', () => {
     expect(await fare(listener.port)).toBe(served);
     expect(await fare(listener.port)).toBe(served);
     expect(await fare(listener.port)).toEqual(turnedAway);
-    expect(listener.events).toEqual([refusal('all together')]);
+    expect(listener.events).toEqual([refusal('of all clients')]);
     await leaveAll();
     await expect.poll(() => fare(listener.port)).toBe(served);
     await leaveAll();

@@ -63,8 +63,8 @@ describe('a Unix socket', () => {
   });
 
   it.each<[what: string, make: () => Promise<unknown>, message: RegExp]>([
-    ['a file is in its place', () => writeFile(path, 'precious'), /socket: something that is no socket is there$/],
-    ['a link is in its place', () => symlink('elsewhere', path), /socket: something that is no socket is there$/],
+    ['a file is in its place', () => writeFile(path, 'precious'), /socket: the path exists and is not a socket$/],
+    ['a link is in its place', () => symlink('elsewhere', path), /socket: the path exists and is not a socket$/],
     ['there is no such directory', () => rm(dir, { recursive: true }), /socket: there is no directory .*unix-\w+$/],
     ['the path is too long', async () => (path = join(dir, 'x'.repeat(150))), /x: the path is too long for a socket$/],
   ])('cannot be opened where %s', async (_what, make, message) => {

@@ -1,4 +1,4 @@
-/** Makes answers of what the store and the origin gave, each with its Cache-Status (RFC 9211). */
+/** Makes answers from stored entries, generations and origin responses, each with its Cache-Status (RFC 9211). */
 
 import type { BodyStream } from '../../http/message.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
@@ -8,25 +8,25 @@ import type { StoredEntry } from '../../store/store.ts';
 import { type Answer, type Relay, type Representation, withResponse } from '../answer.ts';
 import type { OpenGeneration } from '../fill/arrived-generation.ts';
 
-/** What the answers of one request have in common. */
+/** The common inputs of the answers to one request. */
 export interface AnswerContext {
-  /** Makes a stored entry readable. */
+  /** Returns a stored entry as a representation. */
   readonly present: (entry: StoredEntry) => Representation;
   readonly policy: FreshnessPolicy;
   readonly now: number;
   readonly forwardReason: ForwardReason;
-  /** Whether another request's flight brought it. */
+  /** Whether the response came from a flight of another request. */
   readonly isJoined: boolean;
 }
 
 const noBytes = () => 0;
 
-/** Of a stored entry that is used as it is. */
+/** Returns the Cache-Status of a stored entry that is used as it is; `ttlMs` is its remaining lifetime. */
 export function hitStatus(ttlMs: number): CacheStatus {
   return { hit: true, ttlSeconds: Math.floor(ttlMs / 1000) };
 }
 
-/** Of a generation that is being put together. */
+/** Returns the Cache-Status of a generation that is being filled. */
 export function generationStatus(
   { originStatus }: Pick<OpenGeneration, 'originStatus'>,
   fwd: ForwardReason,
@@ -35,17 +35,17 @@ export function generationStatus(
   return { fwd, fwdStatus: originStatus, stored: true, ...(isJoined ? { collapsed: true } : {}) };
 }
 
-/** Of a stored generation that is there in part: a hit where it holds all that is wanted. */
+/** Returns the Cache-Status of a partly stored generation: a hit where it has all requested bytes (`isPresent`). */
 export function partialStatus(isPresent: boolean, ttlMs: number): CacheStatus {
   return isPresent ? hitStatus(ttlMs) : { fwd: 'partial', stored: true };
 }
 
-/** Of a response that is passed on, as far as it is known before it has come. */
+/** Returns the Cache-Status of a pass, as far as it is known before the origin has answered. */
 export function relayStatus(fwd: ForwardReason, reason: string): CacheStatus {
   return { fwd, ...(reason === fwd ? {} : { detail: reason }) };
 }
 
-/** A stored entry, used as it is. */
+/** Answers with a stored entry as it is; stale where `ttlMs` is negative. */
 export function hitAnswer(entry: StoredEntry, ttlMs: number, { present }: Pick<AnswerContext, 'present'>): Answer {
   return {
     kind: 'representation',
@@ -59,7 +59,7 @@ export function hitAnswer(entry: StoredEntry, ttlMs: number, { present }: Pick<A
   };
 }
 
-/** A generation that is being put together from what the origin sends. */
+/** Answers with a generation that is being filled from the origin. */
 export function generationAnswer(
   generation: OpenGeneration,
   representation: Representation,
@@ -77,7 +77,7 @@ export function generationAnswer(
   };
 }
 
-/** A stored generation that is there in part: a hit where it holds all that is wanted. */
+/** Answers with a partly stored generation: a hit where it has all requested bytes (`isPresent`). */
 export function partialAnswer(
   generation: OpenGeneration,
   representation: Representation,
@@ -97,14 +97,14 @@ export function partialAnswer(
   };
 }
 
-/** The answer with an entry that is there in part, with the bytes of the generation that brings the rest: `partial`. */
+/** Returns the answer with the bytes of `partial`, the generation that fetches the rest of the partly stored entry. */
 export function completedAnswer(answer: Answer, partial: Answer): Answer {
   if (partial.kind !== 'representation' || answer.kind !== 'representation') return partial;
   const representation = withResponse(partial.representation, answer.representation.response);
   return { ...answer, representation, originBytes: partial.originBytes };
 }
 
-/** A stored entry that a 304 has validated. */
+/** Answers with a stored entry that a 304 has validated. */
 export function revalidatedAnswer(entry: StoredEntry, context: AnswerContext): Answer {
   return {
     kind: 'representation',
@@ -124,7 +124,7 @@ export function revalidatedAnswer(entry: StoredEntry, context: AnswerContext): A
   };
 }
 
-/** A stored entry that is served although it is stale, because the origin failed, by an error or a status (RFC 9111 §4.2.4). */
+/** Answers with a stale entry, because the origin failed: by an error, or by this status (RFC 9111 §4.2.4). */
 export function staleAnswer(entry: StoredEntry, failure: ProxyError | number, context: AnswerContext): Answer {
   return {
     kind: 'representation',
@@ -143,12 +143,12 @@ export function staleAnswer(entry: StoredEntry, failure: ProxyError | number, co
   };
 }
 
-/** The status by which the origin has failed where it was asked for an answer (RFC 5861 §4); undefined where it has not. */
+/** Returns the origin's status if that status means that the origin failed (RFC 5861 §4); otherwise undefined. */
 export function failedStatus({ status: { fwdStatus } }: Pick<Answer, 'status'>): number | undefined {
   return fwdStatus !== undefined && isOriginFailure(fwdStatus) ? fwdStatus : undefined;
 }
 
-/** A response that is passed on and not stored; `reason` says why. Or one that is stored on its way, as it is. */
+/** Answers with a response that is passed on; `reason` says why. It is not stored, or stored as it passes (`isStored`). */
 export function relayAnswer(relay: Relay, forwardReason: ForwardReason, reason: string, isStored = false): Answer {
   const body = new CountedBody(relay.response.body);
   return {
@@ -167,7 +167,7 @@ function ttlSeconds(entry: StoredEntry, { policy, now }: AnswerContext): number 
   return Math.floor((lifetimeMs - currentAgeMs(entry.metadata, now)) / 1000);
 }
 
-/** A body and how many bytes of it have been read; closing and failing stay as they are. */
+/** Counts the bytes that are read of a body. Closing and errors are those of the body. */
 class CountedBody implements BodyStream {
   readonly trailers: BodyStream['trailers'];
   readonly #body: BodyStream;

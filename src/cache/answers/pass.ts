@@ -1,7 +1,6 @@
 /**
- * Passes requests to the origin as they are, and applies what the responses say about stored ones: an unsafe method
- * invalidates (RFC 9111 §4.4), a response to HEAD freshens or invalidates (§4.3.5), a response to POST may answer a later GET
- * (RFC 9110 §9.3.3).
+ * Passes requests to the origin as they are, and applies the effects on stored responses: an unsafe method invalidates (RFC 9111
+ * §4.4), a response to HEAD freshens or invalidates (§4.3.5), a response to POST may answer a later GET (RFC 9110 §9.3.3).
  */
 
 import { fieldLines, hasField, withField, withoutFields } from '../../http/fields.ts';
@@ -29,7 +28,7 @@ import { invalidate } from '../invalidate/invalidate.ts';
 import { isFor, RequestMatcher } from '../lookup/lookup.ts';
 import { generationAnswer, relayAnswer } from './answers.ts';
 
-/** Passes requests on, and keeps what is known of stored responses true. */
+/** Passes requests on, and updates stored responses by the result. */
 export class Pass {
   readonly #context: ExchangeContext;
   readonly #flights: Flights;
@@ -39,7 +38,7 @@ export class Pass {
     this.#flights = flights;
   }
 
-  /** Passes a request on as it is. Throws `ProxyError`. */
+  /** Passes a request on as it is. Rejects with `ProxyError`. */
   async pass(inquiry: Inquiry, forwardReason: ForwardReason, reason: string): Promise<Answer> {
     const { method, signal } = inquiry.request;
     if (method === 'POST' && forwardReason === 'method') return await this.#post(inquiry);
@@ -51,7 +50,7 @@ export class Pass {
     return relayAnswer(isHead ? await this.#completeHead(inquiry, relay) : relay, forwardReason, reason);
   }
 
-  /** Adds to the response to a HEAD what is known here of the response to a GET. */
+  /** Adds a known Content-Length to the response to a HEAD, and whether the response to a GET may be stored. */
   async #completeHead(inquiry: Inquiry, relay: Received & Relay): Promise<Relay> {
     const { response, responseAt } = relay;
     const { originFields, policy } = inquiry;
@@ -63,7 +62,7 @@ export class Pass {
     return { ...relay, response: { ...response, fields }, isStorable: decision.kind === 'store' };
   }
 
-  /** Passes a POST on. What it brings for a later GET is kept (RFC 9110 §9.3.3), unless that is outdated already. */
+  /** Passes a POST on. Stores its response if it may answer a later GET (RFC 9110 §9.3.3) and was not invalidated meanwhile. */
   async #post(inquiry: Inquiry): Promise<Answer> {
     using before = this.#flights.watch(inquiry.key);
     const tether = createTether(inquiry.request.signal);
@@ -72,17 +71,17 @@ export class Pass {
     const tags = responseTags(received.response.fields, inquiry);
     const isOutdated = before.concerns(tags);
     const effect = this.#takeEffect(inquiry, 'method', received);
-    // Its own invalidation has been noted by now.
+    // Watching starts after the POST's own invalidation, which must not count.
     using since = this.#flights.watch(inquiry.key);
     await effect;
-    // Who asks another process for it can read it along only where this one has the lease; it is kept without, too.
+    // With the lease, requests of other processes can join the flight. Without it, the response is stored all the same.
     const asked = posted && this.#context.fleet.acquire(inquiry.key, tether.signal);
     const right = asked instanceof Promise ? await asked.catch(() => undefined) : asked;
     try {
       if (posted === undefined || isOutdated || since.concerns(tags)) {
         return relayAnswer({ ...received, evaluated: true }, 'method', 'method');
       }
-      // What is kept belongs to no client.
+      // The fill goes on when the client leaves.
       tether.release();
       const flight = this.#flights.start(
         inquiry.key,
@@ -96,7 +95,7 @@ export class Pass {
     }
   }
 
-  /** What is not shared has been refused for a reason of its own, which is noted already. */
+  /** Notes why a GET was not stored. `unshared` is left out: the reason behind it was noted before. */
   #note({ request, key }: Inquiry, reason: string, { response, responseAt }: Received): void {
     if (request.method !== 'GET' || reason === 'unshared') return;
     this.#context.refusals.note(key, { reason, status: response.status, at: responseAt });
@@ -119,7 +118,7 @@ export class Pass {
     return { response, requestAt, responseAt: this.#context.clock.now(), errand };
   }
 
-  /** An unsafe method invalidates what it has changed (RFC 9111 §4.4); a HEAD tells of what a GET has stored (§4.3.5). */
+  /** Invalidates after an unsafe method (RFC 9111 §4.4); updates the stored response to GET after a HEAD (§4.3.5). */
   async #takeEffect(inquiry: Inquiry, forwardReason: ForwardReason, received: Received): Promise<void> {
     const { method } = inquiry.request;
     try {
@@ -148,13 +147,13 @@ function answerPosted(arrival: WaiterResult): Answer {
   }
 }
 
-/** Fields of a request that are about its content. */
+/** Request fields that describe the content of the POST; a GET has no content. */
 const contentFields = new Set(['content-encoding', 'content-language', 'content-location', 'content-type']);
 
 /**
- * The question of a GET that a response to POST answers as well: where it may be stored, has explicit freshness, and a
- * Content-Location that names the target itself. Undefined for every other response, and every other request. A POST that
- * asks for being taken for another method is none. What breaks off is not asked for again: nobody has asked for it by GET.
+ * Returns the inquiry of a GET that the response to a POST answers too: the response is a 200, may be stored, and has explicit
+ * freshness and a Content-Location that names the target (RFC 9110 §9.3.3). Undefined otherwise, also for a POST with a
+ * method-override field. A broken transfer is not resumed: no client has requested the resource by GET.
  */
 function selectPosted(inquiry: Inquiry, { response, responseAt }: Received): Inquiry | undefined {
   const { request, policy, key, keysOf, originFields } = inquiry;
@@ -172,7 +171,7 @@ function selectPosted(inquiry: Inquiry, { response, responseAt }: Received): Inq
   return changedInquiry(inquiry, { originFields: fields, policy: { ...policy, fill } });
 }
 
-/** Freshens or invalidates what is stored for the same variant, and is not newer than the HEAD. */
+/** Freshens or invalidates the entries that match the HEAD and are not newer than it. */
 async function learnFromHead(
   context: ExchangeContext,
   flights: Flights,
@@ -187,9 +186,9 @@ async function learnFromHead(
     (entry) => entry.pinnedUntil === undefined && !isNewer(entry, received) && isFor(entry.metadata, inquiry),
   );
   for (const entry of concerned) {
-    // It has been purged meanwhile, and what is learnt was asked for before.
+    // The entry was purged after the HEAD was answered: its metadata must not come back.
     if (since.concerns(entry.metadata.tags)) return;
-    const metadata = learnt(entry, inquiry, received);
+    const metadata = metadataAfterHead(entry, inquiry, received);
     if (metadata === undefined) continue;
     const updated = await flights.storing(() => context.store.replaceMetadata(entry, metadata));
     if (updated === undefined) continue;
@@ -200,9 +199,9 @@ async function learnFromHead(
 }
 
 /**
- * The length of the same representation, where the origin has not told it with the HEAD and it is known here: of what is stored or
- * being fetched under the same strong validator (RFC 9110 §8.6, §8.8.1), or is what a Range would be cut out of now. Undefined
- * otherwise.
+ * Returns the length in bytes for a HEAD whose response has no Content-Length. It is that of a stored or running generation with
+ * the same strong validator (RFC 9110 §8.6, §8.8.1), or of a fresh one that does not contradict the HEAD and would answer a Range
+ * now. Undefined otherwise.
  */
 async function findLength(
   { store }: Pick<ExchangeContext, 'store'>,
@@ -228,13 +227,13 @@ async function findLength(
   return same?.metadata.fragment?.wholeBytes ?? same?.sizeBytes;
 }
 
-/** Whether an entry may have come, or been validated, since the HEAD was sent; one from the future tells nothing. */
+/** Whether an entry was received or validated while the HEAD was under way. A time in the future proves nothing. */
 function isNewer({ metadata }: StoredEntry, { requestAt, responseAt }: Received): boolean {
   return metadata.responseAt >= requestAt && metadata.responseAt <= responseAt;
 }
 
-/** What is known of an entry after the HEAD; undefined where that is nothing new, or nothing that may be stored. */
-function learnt(
+/** Returns the entry's metadata after the HEAD; undefined where nothing changes, or the result may not be stored. */
+function metadataAfterHead(
   { metadata, sizeBytes }: StoredEntry,
   inquiry: Inquiry,
   { response, requestAt, responseAt }: Received,

@@ -1,6 +1,6 @@
 /**
- * Answers from what is stored, whole or in part; where it is in part, its readers get the rest from the origin. And answers
- * from the result of an exchange, for the request that started it and for those that waited for it.
+ * Answers from stored entries; the absent bytes of a partly stored one are fetched from the origin. Also answers from a fetch
+ * result, both for the request that started the flight and for the requests that waited for it.
  */
 
 import type { Span } from '../../bytes/span.ts';
@@ -34,12 +34,12 @@ import {
 } from './answers.ts';
 import type { Pass } from './pass.ts';
 
-/** Opens entries, and has damaged ones mended. */
+/** Answers from stored entries, and fetches damaged blocks of them again. */
 export class StoredAnswers {
   readonly #context: ExchangeContext;
   readonly #flights: Flights;
   readonly #passer: Pass;
-  readonly #reading: ReadAheadRules;
+  readonly #readAheadRules: ReadAheadRules;
 
   readonly #peerFetch: PeerFetch;
 
@@ -48,10 +48,10 @@ export class StoredAnswers {
     this.#flights = flights;
     this.#passer = passer;
     this.#peerFetch = peerFetch;
-    this.#reading = { blockSizeBytes: context.store.blockSizeBytes, budget: context.readAhead };
+    this.#readAheadRules = { blockSizeBytes: context.store.blockSizeBytes, budget: context.readAhead };
   }
 
-  /** With an entry as it is; in the same tick where no more is wanted than is there. */
+  /** Answers with an entry as it is; in the same tick where the entry is complete, or the request is a HEAD or for a fragment. */
   hit(plan: StoredPlan, inquiry: Inquiry): Answer | Promise<Answer> {
     const { entry, ttlMs } = plan;
     const present = (stored: StoredEntry) => this.present(stored, inquiry);
@@ -62,14 +62,14 @@ export class StoredAnswers {
     return hitAnswer(entry, ttlMs, { present });
   }
 
-  /** Opens a stored generation that is there in part, or joins those who have it open, in this process or another one. */
+  /** Opens a partly stored generation, or joins the flight that has it open, in this process or in the holder of the lease. */
   async #partial(entry: StoredEntry, ttlMs: number, inquiry: Inquiry, given?: Version): Promise<Answer> {
     const right = this.#context.fleet.acquire(inquiry.key, inquiry.request.signal);
     if (right instanceof Promise || right.kind === 'theirs') return await this.#elsewhere(right, inquiry, given);
     let arrival: WaiterResult;
     try {
       const open = this.#flights.holderOf(inquiry.key, entry.generation);
-      // Those who read it may take their time, and nobody else can open it before they are done.
+      // The generation is open in a flight that cannot be joined. How long its readers take is unknown, so do not wait.
       if (open === 'held') return await this.#passer.pass(inquiry, 'uri-miss', 'store-unavailable');
       arrival = await (open ?? this.#reopen(entry, inquiry)).lead(inquiry);
     } finally {
@@ -93,8 +93,8 @@ export class StoredAnswers {
   }
 
   /**
-   * What a request has been given a part of, where it is stored or being put together here; undefined where it is not. How
-   * fresh it is does not matter any more.
+   * Answers with the version that the client already has a part of (`given`), stored or being filled here; undefined where there
+   * is none. Its freshness is not checked: the response has begun.
    */
   async continued(entries: readonly StoredEntry[], inquiry: Inquiry, given: Version): Promise<Answer | undefined> {
     const now = this.#context.clock.now();
@@ -114,21 +114,21 @@ export class StoredAnswers {
     return generationAnswer(generation, representation, { isJoined: true, forwardReason: 'partial' });
   }
 
-  /** Makes an entry readable. */
+  /** Returns an entry as a representation. */
   present(entry: StoredEntry, inquiry: Inquiry): Representation {
-    return createStoredRepresentation(entry, this.#reading, (rest) => this.#mend(entry, inquiry, rest));
+    return createStoredRepresentation(entry, this.#readAheadRules, (rest) => this.#mend(entry, inquiry, rest));
   }
 
-  /** Reads on where a block turned out to be damaged after the head was sent: that block is fetched again. */
+  /** Opens `rest` anew, because a block is damaged: that block is fetched again. Throws `ProxyError`, `bytes_gone` where it cannot be. */
   async #mend(entry: StoredEntry, inquiry: Inquiry, rest: readonly Span[]): Promise<ByteReader> {
     if (isOnlyIfCached(inquiry)) {
-      throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and nothing of the origin is wanted' });
+      throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and only-if-cached forbids fetching it' });
     }
     const { store, clock } = this.#context;
     const entries = await store.find(inquiry.key);
     const damaged = entries.find(({ generation }) => generation === entry.generation);
     if (damaged === undefined || !isUsable({ ...damaged, isComplete: false }, clock.now())) {
-      throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and cannot be had again by itself' });
+      throw new ProxyError('bytes_gone', { detail: 'a block is damaged, and cannot be fetched again by itself' });
     }
     const known = representationVersion({ ...damaged, response: damaged.metadata }, clock.now());
     const answer = await this.#partial(damaged, 0, inquiry, known);
@@ -154,7 +154,7 @@ export class StoredAnswers {
     });
   }
 
-  /** Undefined where the origin, which has failed just now, would have to be asked for some of the bytes. */
+  /** Completes a stale answer; undefined where bytes are absent: the origin, which has just failed, would have to send them. */
   async inPresentPart(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Promise<Answer | undefined> {
     if (entry.isComplete || isHead(inquiry)) return answer;
     const partial = await this.#partial(entry, 0, inquiry);
@@ -163,7 +163,7 @@ export class StoredAnswers {
     return undefined;
   }
 
-  /** An answer from an entry; where it is there in part only, from the generation that brings the rest. */
+  /** Returns the answer with an entry; where the entry is partly stored, with the bytes of the generation that fetches the rest. */
   completing(answer: Answer, entry: StoredEntry, inquiry: Inquiry): Answer | Promise<Answer> {
     if (entry.isComplete) return answer;
     return this.#partial(entry, 0, inquiry).then((partial) => completedAnswer(answer, partial));
@@ -174,7 +174,7 @@ function ofGeneration({ response, sizeBytes, name }: OpenGeneration): Versioned 
   return { response, sizeBytes, generation: name };
 }
 
-/** Makes answers of arrivals. */
+/** Makes answers from fetch results. */
 export class FetchedAnswers {
   readonly #context: Pick<ExchangeContext, 'clock'>;
   readonly #stored: StoredAnswers;
@@ -184,7 +184,7 @@ export class FetchedAnswers {
     this.#stored = stored;
   }
 
-  /** Undefined when what has arrived does not serve this request. */
+  /** Answers with a fetch result; undefined where it does not serve this request. Throws or rejects with `ProxyError`. */
   answer(
     arrival: WaiterResult,
     inquiry: Inquiry,
@@ -223,7 +223,7 @@ export class FetchedAnswers {
     }
   }
 
-  /** What is stored where it may be served stale; otherwise throws the error, or gives nothing for a bad status. */
+  /** Answers a failure with the stale entry where it may be served. Otherwise throws the error; undefined for a failed status. */
   async #answerFailure(
     failure: ProxyError | number,
     plan: FetchPlan,
@@ -240,8 +240,8 @@ export class FetchedAnswers {
 }
 
 /**
- * Looks at what the request will get: nothing of the body, its ranges, or the whole, where it has none or an If-Range that
- * does not hold.
+ * Checks whether all bytes that a request will get are present: none where a precondition ends it or its ranges are
+ * unsatisfiable, otherwise its ranges, or the whole where it has no range or its If-Range fails. False while the length is unknown.
  */
 export function isPresent(
   { response, outlook }: { readonly response: StoredResponse; readonly outlook: Outlook },

@@ -1,7 +1,7 @@
 /**
- * One exchange with the origin for a key, its result, and the requests that wait for it. What is invalidated while it runs
- * may be read, but is neither stored nor given to later requests. The exchange goes on when a waiting client leaves; it
- * ends when the last one leaves and the route says so.
+ * Runs a flight: one exchange with the origin for a key, its fetch result, and the requests that wait for it. A response that is
+ * invalidated during the flight may be read, but is neither stored nor given to later requests. The exchange goes on when a waiting
+ * client leaves; when the last one leaves, the fill policy decides.
  */
 
 import type { Fields } from '../../http/fields.ts';
@@ -16,112 +16,112 @@ import type { Seat } from '../fill/readers.ts';
 import { type FillPolicy, type Inquiry, isOpenEnded } from '../inquiry.ts';
 import type { RequestMatcher } from '../lookup/lookup.ts';
 
-/** What of a response is for the one that started the flight alone, though the rest is shared. */
+/** The fields of a shared response that are only for the request that started the flight. */
 interface Personal {
   readonly personal?: Fields;
 }
 
-/** What is stored of a relay once it has been read. */
+/** A relayed response that is stored once it has been read. */
 export interface Kept {
   readonly tags: readonly string[] | undefined;
-  /** Resolves when it is stored, or will not be. */
+  /** Resolves when it is stored, or will not be stored. */
   readonly done: Promise<void>;
 }
 
-/** What an exchange came to once its head was there. */
+/** The result of an exchange, once the response head has arrived. */
 export type FetchResult =
-  /** The generation is being put together; who asked for the same may read along. */
+  /** A generation is being filled. Other requests for the same may read it too. */
   | ({ readonly kind: 'generation'; readonly generation: OpenGeneration } & Personal)
-  /** The stored entry was validated by a 304, and so were others of the same name that `alike` holds. */
+  /** A 304 validated the stored entry, and the other entries (`alike`) that its strong entity tag names. */
   | ({
       readonly kind: 'revalidated';
       readonly entry: StoredEntry;
       readonly alike: readonly StoredEntry[];
     } & Personal)
-  /** The response may not be shared, or only once it is stored; it is for the one that started the flight alone. */
+  /** The response is only for the request that started the flight: it may not be shared, or only once it is stored. */
   | {
       readonly kind: 'relay';
       readonly relay: Relay;
       readonly reason: string;
       readonly kept?: Kept | undefined;
-      /** What is stored, and known not to be current any more. */
+      /** The stored entry that is now known to be outdated. */
       readonly outdated?: StoredEntry | undefined;
     }
-  /** What came, or is stored, is of no use to the one that started the flight: its request is to be passed on. */
+  /** The response, or the stored entry, is of no use to the request that started the flight. That request must be passed on. */
   | { readonly kind: 'unusable'; readonly reason: string }
-  /** The origin failed: by an error, or by a status of its own where a stale response may be served; or a limit of this client. */
+  /** The origin failed with an error, or with a status where a stale response may be served; or a limit of `client` applied. */
   | { readonly kind: 'failed'; readonly failure: ProxyError | number; readonly client: string };
 
-/** A result for one of those who waited for it, with its own hold on the generation: it is theirs to close. */
+/** The result for one waiting request. It has a representation of its own, which the request must close. */
 export type WaiterResult =
   | Exclude<FetchResult, { kind: 'generation' }>
   | (Extract<FetchResult, { kind: 'generation' }> & { readonly representation: Representation });
 
-/** What an exchange has to respect while it runs. */
+/** The limits of a running exchange: its signal, its lease, and invalidations. */
 export interface Clearance {
-  /** Ends the exchange, with a `ProxyError` for its reason. */
+  /** Ends the exchange. The reason is a `ProxyError`. */
   readonly signal: AbortSignal;
   /**
-   * Whether what the exchange brings may be found before it is whole: only where this process has the lease of the key, so
-   * that no other one opens the same generation to complete it.
+   * Whether the generation may be published before it is whole. Only where this process has the lease of the key: otherwise
+   * another process could reopen the same generation for its absent bytes.
    */
   readonly mayPublish: boolean;
-  /** Whether the key was invalidated meanwhile: what the exchange brings may be read, but not be stored. */
+  /** Whether the response was invalidated meanwhile. It may then be read, but not stored. */
   readonly isRevoked: boolean;
-  /** Set where what is stored under the key was expired meanwhile, in epoch milliseconds: what validates it was asked for before. */
+  /** When the key was expired meanwhile, in epoch milliseconds. A 304 to a request from before that does not renew the entry. */
   readonly expiredAt: number | undefined;
-  /** Whether a response with these tags was, which has not landed yet. */
+  /** Checks whether a response with these tags, which has not landed yet, was invalidated meanwhile. */
   isRevokedFor(tags: readonly string[] | undefined): boolean;
-  /** Names the request that all who wait are waiting for now. It is told of those who come to wait. */
+  /** Sets the errand of the origin request that the flight now waits for. The errand is notified of each client that joins. */
   awaitErrand(errand: Errand): void;
-  /** Takes a step that makes something findable; who purges waits for those that were begun before: see `Flights.settled`. */
+  /** Runs a step that changes which responses are found. A purge waits for steps that began before it: see `Flights.settled`. */
   storing<T>(step: () => Promise<T>): Promise<T>;
 }
 
-/** Who waits for a flight, how long, and what for. */
+/** A request that waits for a flight. */
 type WaitingRequest = Pick<Inquiry, 'client' | 'request' | 'originFields'>;
 
-/** Asks the origin. Never rejects. */
+/** Runs the exchange with the origin. Never rejects. */
 export type ExchangeFunction = (clearance: Clearance) => Promise<FetchResult>;
 
-/** What a flight is made with. */
+/** Options of a flight. */
 interface FlightOptions {
   readonly key: string;
-  /** What becomes of it when all who wait for it have left. */
+  /** Decides whether the flight goes on when all waiting requests have left. */
   readonly unreadPolicy: Pick<FillPolicy, 'onAbort' | 'finishMaxPerClient'>;
   readonly unread: UnreadTransfers;
   readonly exchange: ExchangeFunction;
-  /** The request that has started it, where its response may be for equal requests only. */
+  /** The request that started it, where its response may be for equal requests only. */
   readonly leader: RequestMatcher | undefined;
-  /** The stored generation that the exchange is to open, where it is one. */
+  /** The name of the stored generation that the exchange reopens; undefined for other exchanges. */
   readonly reopens: string | undefined;
   readonly mayPublish: boolean;
   /** Epoch milliseconds. */
   readonly startedAt: number;
 }
 
-/** One exchange with the origin, on its way or landed. */
+/** One exchange with the origin. It has landed once its fetch result is known. */
 export class Flight implements Clearance {
   readonly key: string;
   /** When it began, in epoch milliseconds. */
   readonly startedAt: number;
   readonly mayPublish: boolean;
-  /** The request that has started it; undefined where what it brings is known to be for those who may wait. */
+  /** The request that started it; undefined where its response is known to be for every request that may wait. */
   readonly leader: RequestMatcher | undefined;
-  /** Resolves when the response's head is there, or is known not to come. */
+  /** Resolves when the response head has arrived, or is known not to arrive. */
   readonly landed: Promise<FetchResult>;
-  /** Resolves when nothing of it is under way any more. */
+  /** Resolves when the exchange, its fills and its storing are over. */
   readonly ended: Promise<void>;
   readonly #unreadPolicy: FlightOptions['unreadPolicy'];
   readonly #unread: UnreadTransfers;
-  /** The client that it goes on for unread. */
+  /** The client to which it is charged while it goes on unread. */
   #leftBy: string | undefined;
   readonly #reopens: string | undefined;
   readonly #abort = new AbortController();
   #result: FetchResult | undefined;
   #newer: StoredResponse | undefined;
   #expiredAt: number | undefined;
-  /** The seats of those who wait for the result. */
+  /** The seats of the requests that wait for the result. */
   readonly #waiting = new Set<Seat>();
   #errand: Errand | undefined;
   readonly #storing = new Steps();
@@ -169,35 +169,38 @@ export class Flight implements Clearance {
     return this.#revocation.concerns(tags);
   }
 
-  /** The generation, once there is one. */
+  /** The generation, once the flight has landed with one. */
   get generation(): OpenGeneration | undefined {
     return this.#result?.kind === 'generation' ? this.#result.generation : undefined;
   }
 
-  /** The tags of what it brings to the store. */
+  /** The tags of the response that it stores. */
   get #tags(): readonly string[] | undefined {
     return this.#result?.kind === 'relay' ? this.#result.kept?.tags : this.generation?.response.tags;
   }
 
-  /** Whether it has a generation of this name open, or is about to. */
+  /** Checks whether it has a generation of this name open, or is about to reopen it. */
   hasOpen(generation: string): boolean {
     return this.generation === undefined ? this.#reopens === generation : this.generation.name === generation;
   }
 
-  /** Whether its head is still to come, and all who waited for it have left. */
+  /** Whether its response head has not arrived yet and no request waits for it. */
   get isUnread(): boolean {
     return this.#result === undefined && this.#waiting.size === 0;
   }
 
-  /** Whether there is still something to be had of it for a late request. */
+  /** Whether a later request may still join it. */
   get isJoinable(): boolean {
     if (this.signal.aborted) return false;
     if (this.#result !== undefined) return this.generation?.isJoinable === true;
-    // What it brings is too old for those who come now; what is stored may have been validated since.
+    // A response requested before the expiry is too old for later requests. A stored entry may have been validated since.
     return this.#expiredAt === undefined || this.#reopens !== undefined;
   }
 
-  /** Waits for the result, until the one who waits leaves. When the last one leaves, a flight of a `stop` route ends. */
+  /**
+   * Waits for the result; rejects with the signal's reason when the client leaves. When the last waiting client leaves, the flight
+   * ends if the policy is `stop`, or the client has too many unread transfers.
+   */
   async wait(asking: WaitingRequest): Promise<WaiterResult> {
     const seat = { client: asking.client, isOpenEnded: isOpenEnded(asking) };
     if (this.#result !== undefined) return arrive(this.#result, seat);
@@ -226,7 +229,7 @@ export class Flight implements Clearance {
     return this.#unread.mayGoOn(this.#leftBy, this, finishMaxPerClient);
   }
 
-  /** Waits as the one who has started it. A response for that one alone is not left unread when its client goes. */
+  /** Waits as the request that started it. When its client leaves, a relay is closed, because only this request could read it. */
   async lead(asking: WaitingRequest): Promise<WaiterResult> {
     try {
       return await this.wait(asking);
@@ -236,14 +239,14 @@ export class Flight implements Clearance {
     }
   }
 
-  /** Gives back a response that only the one who has started it could have read, once it is there. */
+  /** Closes the body of a relay as soon as the flight has landed: only the request that started it could have read it. */
   abandonRelay(): void {
     void this.landed.then((result) => {
       if (result.kind === 'relay') result.relay.response.body.close();
     });
   }
 
-  /** Gives the generation that it has open, or is about to, metadata that is newer. */
+  /** Gives newer metadata to the generation that it has open or is about to reopen. */
   freshen(metadata: StoredResponse): void {
     this.#newer = metadata;
     this.generation?.freshen(metadata);
@@ -259,12 +262,12 @@ export class Flight implements Clearance {
     return this.#storing.take(step);
   }
 
-  /** Waits for the steps of storing that have been begun. */
+  /** Waits for the storing steps that have begun. */
   settled(): Promise<void> {
     return this.#storing.settled();
   }
 
-  /** Ends the lifetime of what it brings: that is stored, and validated before it is given to others. */
+  /** Expires its response: it is still stored, and is validated before it is reused. A relay that has landed is not stored. */
   expire(expiredAt: number): void {
     this.#expiredAt = expiredAt;
     const { generation } = this;
@@ -272,30 +275,30 @@ export class Flight implements Clearance {
     else if (this.#result !== undefined) this.revoke();
   }
 
-  /** As `expire`, if it has this tag. What is not known to have it yet is not stored if it turns out to. */
+  /** As `expire`, if its generation has this tag. Without a generation, as `revokeTagged`. */
   expireTagged(tag: string, expiredAt: number): void {
     if (this.generation === undefined) this.revokeTagged(tag);
     else if (this.generation.response.tags?.includes(tag) === true) this.expire(expiredAt);
   }
 
-  /** Keeps what it brings from being stored, because the key was invalidated. */
+  /** Keeps its response from being stored, because the key was invalidated. */
   revoke(): void {
     this.#revocation.revoke();
   }
 
-  /** Keeps what it brings from being stored if it has this tag. */
+  /** Keeps its response from being stored if it has this tag, or turns out to have it. */
   revokeTagged(tag: string): void {
     this.#revocation.revokeTagged(tag, this.#tags);
   }
 
-  /** Ends it at once, in the air or landed; who reads what it brings is cut off. */
+  /** Ends it at once, before or after it has landed. Clients reading its response are disconnected. */
   stop(error: ProxyError): void {
     this.#abort.abort(error);
     this.generation?.stop(error);
   }
 }
 
-/** What is invalid already for those who have come since, though it is on its way. */
+/** The result for requests that joined after the invalidation of the response. */
 const outdated: WaiterResult = { kind: 'unusable', reason: 'outdated' };
 
 function arrive(result: FetchResult, seat: Seat): WaiterResult {
@@ -306,36 +309,37 @@ function leave(arrival: WaiterResult): void {
   if (arrival.kind === 'generation') arrival.representation.close();
 }
 
-/** Notes the invalidations that concern one exchange. */
+/** Records the invalidations that concern one exchange. */
 export class Revocation {
   #isRevoked = false;
-  /** What was invalidated before it was known which tags the response has, in order; none is most often. */
+  /** The tags that were invalidated before the tags of the response were known, in order. Most often there are none. */
   #tags: Set<string> | undefined;
   #isSettled = false;
+  /** The index of the first of these tags that the response has; -1 for none. */
   #firstOwn = -1;
 
-  /** Its key was invalidated. */
+  /** Records that its key was invalidated. */
   revoke(): void {
     this.#isRevoked = true;
   }
 
-  /** Everything that has this tag was invalidated; `known` are the tags of the response once they are known. */
+  /** Records that all responses with this tag were invalidated; `known` are the tags of the response, once they are known. */
   revokeTagged(tag: string, known: readonly string[] = []): void {
     if (!this.#isSettled) this.#tags = (this.#tags ?? new Set()).add(tag);
     else if (known.includes(tag)) this.#isRevoked = true;
   }
 
-  /** How many tags were invalidated as long as it was not known which ones the response has. */
+  /** Number of tags that were invalidated so far, while the tags of the response are not known. */
   get tagCount(): number {
     return this.#tags?.size ?? 0;
   }
 
-  /** Whether a response with these tags, if they are not known yet, has been invalidated since it was asked for. */
+  /** Checks whether a response has been invalidated since its request was sent. `tags` are its tags, where `settle` was not called yet. */
   concerns(tags: readonly string[] = []): boolean {
     return this.#isRevoked || tags.some((tag) => this.#tags?.has(tag) === true);
   }
 
-  /** The response has come, and has these tags. */
+  /** Sets the tags of the response, which has arrived. */
   settle(tags: readonly string[] = []): void {
     this.#isRevoked = this.concerns(tags);
     this.#firstOwn = [...(this.#tags ?? [])].findIndex((tag) => tags.includes(tag));
@@ -343,17 +347,17 @@ export class Revocation {
     this.#isSettled = true;
   }
 
-  /** Whether the response was invalid already for those who came when so many tags were invalidated. */
+  /** Checks whether the response was invalid already for a request that joined after `tagCount` tags had been invalidated. */
   wasOverFor(tagCount: number): boolean {
     return this.#firstOwn >= 0 && this.#firstOwn < tagCount;
   }
 }
 
-/** The steps that are being taken. */
+/** Storing steps that are running. */
 export class Steps {
   #taken: Set<Promise<void>> | undefined;
 
-  /** Takes a step. */
+  /** Runs a step and returns its promise. */
   take<T>(step: () => Promise<T>): Promise<T> {
     const taken = step();
     const over = (): void => void this.#taken?.delete(ended);
@@ -363,13 +367,13 @@ export class Steps {
     return taken;
   }
 
-  /** Waits for those that have been begun. Never rejects. */
+  /** Waits for the steps that have begun. Never rejects. */
   async settled(): Promise<void> {
     await Promise.all(this.#taken ?? []);
   }
 }
 
-/** The promise, or a rejection with the signal's reason as soon as it is aborted. */
+/** Settles as the promise does, or rejects with the signal's reason as soon as the signal aborts. */
 export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   if (signal.aborted) return Promise.reject(signal.reason);
   return new Promise((resolve, reject) => {

@@ -1,6 +1,6 @@
 /**
- * Collapses requests: the exchanges with the origin that run for each key, and which of them a later request waits for
- * instead of asking the origin itself. Operators list and stop running fills here. `flight.ts` is one such exchange.
+ * Collapses requests: knows the flights of each key, and selects the flight that a later request waits for instead of asking the
+ * origin itself. Also lists and stops running fills for operators. Read this file first, then `flight.ts`, a single flight.
  */
 
 import type { Clock } from '../../http/clock.ts';
@@ -19,7 +19,7 @@ import { type CachePolicy, type FillPolicy, hasRange, type Inquiry } from '../in
 import { type FetchPlan, isFor, RequestMatcher } from '../lookup/lookup.ts';
 import { type ExchangeFunction, type FetchResult, Flight, Revocation, Steps } from './flight.ts';
 
-/** What flights work with. */
+/** The dependencies of `Flights`. */
 interface FlightsContext {
   readonly fleet: Pick<Fleet, 'hold'>;
   readonly clock: Pick<Clock, 'now'>;
@@ -29,10 +29,10 @@ interface FlightsContext {
 /** The flights of all keys. */
 export class Flights {
   readonly #context: FlightsContext;
-  /** Every flight that has not ended, those of invalidated keys too. */
+  /** Every flight that has not ended, including those of invalidated keys. */
   readonly #running = new ShortLivedSet<Flight>();
   readonly #byKey = new ShortLivedMap<string, readonly Flight[]>();
-  /** What is asked for outside of flights, and its key. */
+  /** The revocations of exchanges outside of flights, and their keys. */
   readonly #watched = new Map<Revocation, string>();
   readonly #storing = new Steps();
 
@@ -40,23 +40,21 @@ export class Flights {
     this.#context = context;
   }
 
-  /** All that have not ended. */
+  /** All flights that have not ended. */
   get running(): readonly Flight[] {
     return this.#running.all;
   }
 
-  /** The flights of a key that a late request may join, the latest last. */
+  /** Returns the flights of a key that a later request may join, the latest last. */
   of(key: string): readonly Flight[] {
     return this.#byKey.get(key)?.filter((flight) => flight.isJoinable) ?? [];
   }
 
   /**
-   * Starts a flight; see `Flight`. It is listed until it has ended. Where this process has the lease of its key, it keeps it as
-   * long.
+   * Starts a flight, which is listed until it has ended. Where this process has the lease of the key, the flight holds it as long.
    *
-   * What needs no lease: a request that goes to the origin for itself alone. It opens a generation of its own, under a name
-   * that nobody else knows before it is whole, and of two that are stored the later response stays (`commit`), in whatever
-   * processes they were received; this is what happens to two in one process.
+   * A request that goes to the origin for itself alone needs no lease. It opens a generation of its own, whose name no other process
+   * knows before it is whole. Of two stored responses the later one stays (`commit`), in one process as in two.
    */
   start(
     key: string,
@@ -81,8 +79,8 @@ export class Flights {
   }
 
   /**
-   * Who has a generation open, or is about to, and may be joined; `held` where somebody has who may not, and will not let go
-   * of the store at once; undefined where nobody has.
+   * Returns the joinable flight that has a generation open or is about to reopen it. `held`: the flight that has it cannot be joined,
+   * and has not released the store. Undefined where no flight has it.
    */
   holderOf(key: string, name: string): Flight | 'held' | undefined {
     const isOpenIn = (flight: Flight) => flight.hasOpen(name);
@@ -92,77 +90,77 @@ export class Flights {
     return isHeld ? 'held' : undefined;
   }
 
-  /** Waits until a generation that may not be joined any more has let go of the store. */
+  /** Waits until the flights that have a generation open have ended, and so have released the store. */
   async released(name: string): Promise<void> {
     const open = this.running.filter((flight) => flight.generation?.name === name);
     await Promise.all(open.map((flight) => flight.ended));
   }
 
-  /** Those who read what is stored learn what has become of it. */
+  /** Passes changed metadata of stored entries on to the flights that have their generations open. */
   #heed(result: FetchResult): FetchResult {
     if (result.kind === 'revalidated') for (const entry of [result.entry, ...result.alike]) this.freshen(entry);
     if (result.kind === 'relay' && result.outdated !== undefined) this.freshen(result.outdated);
     return result;
   }
 
-  /** Whether something runs for a key that may be stored. */
+  /** Checks whether a flight of this key runs whose response may be stored. */
   isRunning(key: string): boolean {
     return this.#byKey.has(key);
   }
 
-  /** Gives a generation that is open the metadata that has become of it: freshened, or known to be outdated. */
+  /** Gives changed metadata to the open generation of an entry: freshened, or known to be outdated. */
   freshen({ generation: name, metadata }: StoredEntry): void {
     for (const flight of this.running) if (flight.hasOpen(name)) flight.freshen(metadata);
   }
 
-  /** Notes what is invalidated until it is disposed of: for a request whose response may be given to a flight once it is there. */
+  /** Records invalidations until disposal, for an exchange outside of flights whose response may be given to a flight. */
   watch(key: string): Revocation & Disposable {
     const revocation = new Revocation();
     this.#watched.set(revocation, key);
     return Object.assign(revocation, { [Symbol.dispose]: () => void this.#watched.delete(revocation) });
   }
 
-  /** Keeps what is running for a key from being stored or joined. */
+  /** Keeps the running flights of a key from being stored or joined. */
   invalidate(key: string): void {
     for (const flight of this.#byKey.get(key) ?? []) flight.revoke();
     this.#byKey.delete(key);
     for (const [revocation, watched] of this.#watched) if (watched === key) revocation.revoke();
   }
 
-  /** As `invalidate`, for all keys of which this holds. */
+  /** As `invalidate`, for all keys for which `holds` returns true. */
   invalidateWhere(holds: (key: string) => boolean): void {
     for (const key of this.#keysWhere(holds)) this.invalidate(key);
   }
 
-  /** Keeps what is running from being stored or joined if it has, or turns out to have, this tag. */
+  /** Keeps running flights from being stored or joined if their response has, or turns out to have, this tag. */
   invalidateTagged(tag: string): void {
     for (const flight of this.running) flight.revokeTagged(tag);
     for (const revocation of this.#watched.keys()) revocation.revokeTagged(tag);
   }
 
-  /** Has what is running for a key be validated before it is given to those who come later; `expiredAt` is now. */
+  /** Expires the responses of running flights of a key: they are validated before later requests get them. `expiredAt` is now. */
   expire(key: string, expiredAt: number): void {
     for (const flight of this.#byKey.get(key) ?? []) flight.expire(expiredAt);
     for (const [revocation, watched] of this.#watched) if (watched === key) revocation.revoke();
   }
 
-  /** As `expire`, for all keys of which this holds. */
+  /** As `expire`, for all keys for which `holds` returns true. */
   expireWhere(holds: (key: string) => boolean, expiredAt: number): void {
     for (const key of this.#keysWhere(holds)) this.expire(key, expiredAt);
   }
 
-  /** As `expire`, for what has this tag. */
+  /** As `expire`, for responses with this tag. */
   expireTagged(tag: string, expiredAt: number): void {
     for (const flight of this.running) flight.expireTagged(tag, expiredAt);
     for (const revocation of this.#watched.keys()) revocation.revokeTagged(tag);
   }
 
-  /** Takes a step outside of flights that changes what is found; see `Clearance.storing`. */
+  /** Runs a step outside of flights that changes which responses are found; see `Clearance.storing`. */
   storing<T>(step: () => Promise<T>): Promise<T> {
     return this.#storing.take(step);
   }
 
-  /** Waits until what was about to become findable is, or is not; what is invalid by then does not become so later. */
+  /** Waits for the storing steps that have begun. A response that was invalidated before the call does not become findable later. */
   async settled(): Promise<void> {
     await Promise.all([this.#storing, ...this.running].map((each) => each.settled()));
   }
@@ -172,7 +170,7 @@ export class Flights {
     return [...keys].filter(holds);
   }
 
-  /** Ends all that is running, and waits until it has ended. */
+  /** Ends all running flights, and waits until they have ended. */
   async stopAll(error: ProxyError): Promise<void> {
     const { running } = this;
     for (const flight of running) flight.stop(error);
@@ -182,12 +180,12 @@ export class Flights {
   #hold(key: string): Lease | undefined {
     const held = this.#context.fleet.hold(key);
     if (!(held instanceof Promise)) return held;
-    // Somebody else has asked for it; this one has not waited for it.
+    // The lease is being acquired for another request. This flight starts without waiting for it.
     void held.then((lease) => lease?.release());
     return undefined;
   }
 
-  /** No late request joins it; perhaps it was unlisted before. */
+  /** Keeps later requests from joining a flight, which may have been unlisted already. */
   #unlist(flight: Flight): void {
     const others = this.#byKey.get(flight.key)?.filter((other) => other !== flight);
     if (others === undefined || others.length === 0) this.#byKey.delete(flight.key);
@@ -196,9 +194,9 @@ export class Flights {
 }
 
 /**
- * The flight that a request waits for, of those that run for its key and were not tried; undefined where it starts its own.
- * `isBound` tells that the responses of the key are for equal requests only: then a request waits for no others, or all who
- * ask would wait for each other in turn.
+ * Returns the flight that a request waits for; undefined where it starts its own. `flights` are those of its key that it has not
+ * tried yet. `isBound`: the responses of the key are for equal requests only. The request then waits for equal requests only;
+ * otherwise all requests would wait for each other in turn.
  */
 export function selectFlight(
   flights: readonly Flight[],
@@ -219,8 +217,8 @@ export function selectFlight(
 }
 
 /**
- * A generation in the making serves a later request of the same variant as a stored response would (RFC 9111 §4). Where the origin
- * says nothing of freshness, what is still arriving counts as current: the file is fetched once, however many ask.
+ * Whether a later request may join an open generation of its variant, by the rules for stored responses (RFC 9111 §4). Where the
+ * origin says nothing about freshness, an arriving response counts as current: it is fetched once for all requests.
  */
 function mayJoinGeneration(generation: Pick<OpenGeneration, 'response'>, inquiry: Inquiry, now: number): boolean {
   const { originFields, policy } = inquiry;
@@ -238,14 +236,14 @@ function mayJoinGeneration(generation: Pick<OpenGeneration, 'response'>, inquiry
   return freshnessLifetime(generation.response, policy).source === 'none';
 }
 
-/** Whether a response is given to a request that has waited for it, as it is then. */
+/** Checks whether a response may be given to a request that has waited for it. */
 export function mayTakeAlong(response: StoredResponse, inquiry: Inquiry, now: number): boolean {
   return isFor(response, inquiry) && isShareable(response, inquiry.policy) && !isTooOld(response, inquiry, now);
 }
 
 /**
- * Whether a response came too old to be reused, as another cache says that it comes from. How long the origin has taken
- * does not count: it was asked on behalf of all who have waited.
+ * Whether a response was too old to be reused when it arrived, by the Age of another cache. The response time of the origin does
+ * not count, because the origin was asked on behalf of all waiting requests.
  */
 function isTooOld(response: StoredResponse, inquiry: Inquiry, now: number): boolean {
   const { originFields, policy } = inquiry;
@@ -256,8 +254,8 @@ function isTooOld(response: StoredResponse, inquiry: Inquiry, now: number): bool
 }
 
 /**
- * Whether a response may go to several who were waiting for it together (RFC 9111 §4). Not when the origin wants to be
- * asked each time, by no-cache (§5.2.2.4) or a lifetime of nothing: who asks may matter to it.
+ * Whether a response may go to several requests that waited for it together (RFC 9111 §4). Not when the origin wants to be asked
+ * each time, by no-cache (§5.2.2.4) or a lifetime of 0: its response may depend on the client.
  */
 function isShareable(response: StoredResponse, policy: CachePolicy): boolean {
   const control = readCacheControl(response.fields, policy);
@@ -266,7 +264,7 @@ function isShareable(response: StoredResponse, policy: CachePolicy): boolean {
   return lifetimeMs > 0 || !isStated(source);
 }
 
-/** Whether the next exchange, too, would probably bring nothing to those who wait for it. */
+/** Checks whether the next flight, too, would probably bring nothing to the requests that wait for it. */
 export function isWaitingVain(result: FetchResult, inquiry: Inquiry, now: number): boolean {
   const { originFields, policy, rangeAbility } = inquiry;
   const isVainFor = (response: StoredResponse) => !isShareable(response, policy) || isTooOld(response, inquiry, now);
@@ -278,36 +276,36 @@ export function isWaitingVain(result: FetchResult, inquiry: Inquiry, now: number
     case 'revalidated':
       return isVainFor(result.entry.metadata);
     case 'relay':
-      // The first part that came showed whether others can be combined: then one exchange serves many.
+      // The first part has shown whether parts can be combined. If they can, one exchange serves many requests.
       if (result.reason === 'part') return !rangeAbility.isKnown;
-      // What Authorization kept from being shared may be shared where there is none.
+      // A response that Authorization kept from being shared may be shared by requests without Authorization.
       return result.reason !== 'authorization' || hasField(originFields, 'authorization');
     case 'failed':
       return !isOfLeader(result, inquiry);
   }
 }
 
-/** Whether a flight has failed by a limit of the client that has started it, which is none of this one that has waited for it. */
+/** Checks whether a flight failed by a limit of the client that started it, which does not apply to the client that waited. */
 export function isOfLeader(result: FetchResult, { client }: Pick<Inquiry, 'client'>): boolean {
   if (result.kind !== 'failed' || !(result.failure instanceof ProxyError)) return false;
   return isBeyondLimit(result.failure) && !isRefusedTo(client, result.failure, result.client);
 }
 
-/** A generation that something is coming for. */
+/** A generation with a running fill. */
 export interface RunningFill {
-  /** Names it among all fills of all processes. */
+  /** Unique among the fills of all processes. */
   readonly id: string;
   readonly key: string;
   readonly generation: string;
   readonly sizeBytes: number | undefined;
-  /** Bytes that the origin has sent for it since it was opened. */
+  /** Bytes that the origin has sent since the generation was opened. */
   readonly receivedBytes: number;
   readonly readers: number;
-  /** When the exchange began that it came of, in epoch milliseconds. */
+  /** When its exchange began, in epoch milliseconds. */
   readonly startedAt: number;
 }
 
-/** All of them, the oldest first. A generation is open in one process at a time: its name is the name of its fill. */
+/** Lists the running fills, the oldest first. A generation is open in one process at a time, so its name identifies its fill. */
 export function listFills(flights: Flights): readonly RunningFill[] {
   return flights.running.flatMap(({ key, startedAt, generation }) => {
     if (generation === undefined || generation.outlook.fills.length === 0) return [];
@@ -316,7 +314,7 @@ export function listFills(flights: Flights): readonly RunningFill[] {
   });
 }
 
-/** Ends one; who reads it is cut off. Tells whether it was running here. */
+/** Stops a fill; clients reading it are disconnected. Returns whether it was running in this process. */
 export function stopFill(flights: Flights, id: string): boolean {
   const { id: found } = listFills(flights).find((fill) => fill.id === id) ?? {};
   const flight = flights.running.find(({ generation }) => found !== undefined && generation?.name === found);

@@ -1,6 +1,6 @@
 /**
- * Explains what would become of a request. It asks nothing of the origin, starts nothing, and counts nothing as a use. The
- * decisions come from the same functions that decide for a request that is answered.
+ * Explains how the cache would answer a request. Sends nothing to the origin, starts nothing, and counts no use. The decisions
+ * come from the same functions that decide for real requests.
  */
 
 import { type Span, SpanSet, spanOfBlock, spanSize } from '../../bytes/span.ts';
@@ -66,10 +66,10 @@ import type {
   ValidatorsExplanation,
 } from './explanation.ts';
 
-/** So many stored responses of a key are told of. */
+/** The largest number of stored responses that an explanation lists. */
 const MAX_ENTRIES = 50;
 
-/** Explains a request. */
+/** Explains how the cache would answer a request now. */
 export async function explainInquiry(parts: ExplainSources, inquiry: Inquiry): Promise<Explained> {
   const { store, clock, flights, refusals } = parts;
   const { key, rangeAbility } = inquiry;
@@ -99,7 +99,7 @@ export async function explainInquiry(parts: ExplainSources, inquiry: Inquiry): P
   };
 }
 
-/** What tells the stored responses apart, with the values of this request: those of others are for nobody else. */
+/** Lists the request fields that select a variant, with the values of this request. The values of other clients are secret. */
 function explainVariant(
   entries: readonly StoredEntry[],
   snapshot: Snapshot | undefined,
@@ -150,26 +150,26 @@ function explainFlight({ generation }: Flight): FlightExplanation {
   };
 }
 
-/** What of a cache is looked at. */
+/** The parts of a cache that an explanation reads. */
 type ExplainSources = Pick<ExchangeContext, 'store' | 'clock' | 'unshared' | 'refusals'> & {
   readonly flights: Flights;
   readonly uses: UseCounts;
 };
 
-/** A decision, and what it is about. */
+/** A decision, and the data that it is based on. */
 interface ExplainedDecision {
   readonly decision: Decision;
   readonly question?: OriginQuestion | undefined;
   readonly snapshot?: Snapshot | undefined;
-  /** What the response would be made from; undefined where only the origin's answer will tell. */
+  /** The response that would be served; undefined where that depends on the origin's answer. */
   readonly source?: Snapshot | undefined;
-  /** The bytes of a fragment that are the answer, as offsets in the whole. */
+  /** The bytes of a fragment that would be sent, as offsets in the whole. */
   readonly fragmentSpan?: Span | undefined;
 }
 
 const onlyIfCached: Decision = { kind: 'refuse', reason: 'only-if-cached' };
 
-/** Walks the way of a request, as far as nothing is changed by it. */
+/** Follows the steps that answer a request, without changing anything. */
 class DecisionExplainer {
   readonly #parts: ExplainSources;
   readonly #inquiry: Inquiry;
@@ -184,7 +184,7 @@ class DecisionExplainer {
     this.#facts = { unshared: () => parts.unshared.why(key, now), uses: () => parts.uses.count(key) + 1 };
   }
 
-  /** The way, where these entries are stored under the key. */
+  /** Finds the decision; `entries` are the stored entries of the key. */
   async find(entries: readonly StoredEntry[]): Promise<ExplainedDecision> {
     const inquiry = this.#inquiry;
     const bypass = decideBypass(inquiry);
@@ -204,7 +204,7 @@ class DecisionExplainer {
 
   async #reuse(plan: Extract<StoredPlan, { kind: 'hit' }>): Promise<ExplainedDecision> {
     const { entry, ttlMs } = plan;
-    const snapshot = await this.#hold(entry);
+    const snapshot = await this.#snapshot(entry);
     const question = this.#isValidated(plan) ? this.#validation(entry) : undefined;
     const hit = { decision: hitDecision(plan, this.#inquiry), snapshot, source: snapshot, question };
     if (entry.isComplete || isHead(this.#inquiry)) return hit;
@@ -224,7 +224,7 @@ class DecisionExplainer {
 
   async #reuseFragment({ entry, ttlMs, span }: Extract<StoredPlan, { kind: 'fragment' }>): Promise<ExplainedDecision> {
     const { start = 0 } = entry.metadata.fragment ?? {};
-    const snapshot = await this.#hold(entry);
+    const snapshot = await this.#snapshot(entry);
     return {
       decision: { kind: 'hit', reason: 'fragment', cacheStatus: formatCacheStatus(hitStatus(ttlMs)) },
       snapshot,
@@ -235,7 +235,7 @@ class DecisionExplainer {
 
   async #fetch(plan: FetchPlan, isAlone: boolean): Promise<ExplainedDecision> {
     const inquiry = this.#inquiry;
-    const snapshot = plan.kind === 'revalidate' ? await this.#hold(plan.entry) : undefined;
+    const snapshot = plan.kind === 'revalidate' ? await this.#snapshot(plan.entry) : undefined;
     const flights = this.#parts.flights.of(inquiry.key).filter(({ generation }) => {
       return generation === undefined || mayTakeAlong(generation.response, inquiry, this.#now);
     });
@@ -251,12 +251,12 @@ class DecisionExplainer {
     }
     if (isHead(inquiry)) {
       const { decision, question } = this.#pass(plan.reason, 'method');
-      // Where the origin fails it gets what a GET would.
+      // Where the origin fails, a HEAD gets the stale response that a GET would get.
       const { serveStaleUntil } = this.#fetchDecision(plan.kind, plan);
       return { decision: { ...decision, serveStaleUntil }, question, snapshot };
     }
     const question = plan.kind === 'revalidate' ? this.#validation(plan.entry) : this.#fill();
-    // What cannot be validated is fetched anew.
+    // An entry without a validator is fetched anew: only the origin's answer will be served.
     const source = question.fields.length === 0 ? undefined : snapshot;
     return { decision: this.#fetchDecision(plan.kind, plan), snapshot, source, question };
   }
@@ -288,8 +288,8 @@ class DecisionExplainer {
     };
   }
 
-  /** An entry, as those know it who have it open. */
-  async #hold(entry: StoredEntry): Promise<Snapshot> {
+  /** Takes a snapshot of an entry; from its open generation where there is one. */
+  async #snapshot(entry: StoredEntry): Promise<Snapshot> {
     const holder = entry.isComplete ? undefined : this.#parts.flights.holderOf(entry.key, entry.generation);
     const generation = holder === 'held' ? undefined : holder?.generation;
     return generation === undefined
@@ -320,23 +320,21 @@ function hitDecision(
   const kind = ttlMs < 0 ? 'stale' : 'hit';
   if (entry.pinnedUntil !== undefined) return { kind, reason: 'pinned', cacheStatus };
   if (kind === 'stale') {
-    // Within its time of stale-while-revalidate it is used, but not validated, for who wants nothing to be asked.
+    // With only-if-cached, an entry within its stale-while-revalidate time is used without being validated.
     const { maxStale } = readRequestDirectives(request.fields, policy);
     return { kind, reason: 'request', directive: maxStale === undefined ? 'only-if-cached' : 'max-stale', cacheStatus };
   }
   return { kind, reason: 'fresh', cacheStatus };
 }
 
-/** So many runs of bytes are told of. */
+/** The largest number of runs of bytes that an explanation lists. */
 const MAX_RUNS = 100;
 
-/** The terms on which a response is reused for a request. */
 function termsOf(stored: StoredResponse, inquiry: Inquiry, now: number): ReuseTerms {
   const { originFields, policy } = inquiry;
   return reuseTerms({ requestFields: originFields, hasRange: hasRange(inquiry), stored, now, policy });
 }
 
-/** Tells all of it. */
 function explainChosen(snapshot: Snapshot, inquiry: Inquiry, now: number): ChosenExplanation {
   const { generation, response, isComplete, pinnedUntil, outlook } = snapshot;
   return {
@@ -401,9 +399,9 @@ function explainLastModified(response: StoredResponse, now: number): ValidatorsE
   return { value, strength: strongLastModified(response, now) === undefined ? 'weak' : 'strong' };
 }
 
-/** What is known of it. */
+/** The state of a stored response or an open generation at one instant. */
 interface Snapshot {
-  /** Its name in the store. */
+  /** The name of the generation in the store. */
   readonly generation: string;
   readonly response: StoredResponse;
   readonly isComplete: boolean;
@@ -411,14 +409,13 @@ interface Snapshot {
   readonly outlook: Outlook;
 }
 
-/** A generation as it is now. */
 function generationSnapshot({ name, response, outlook }: OpenGeneration): Snapshot {
   const { sizeBytes, present, blockSizeBytes } = outlook;
   const isComplete = sizeBytes !== undefined && present.size === Math.ceil(sizeBytes / blockSizeBytes);
   return { generation: name, response, isComplete, pinnedUntil: undefined, outlook };
 }
 
-/** An entry that nobody has open. Nothing of it counts as there when its bytes cannot be opened. */
+/** Takes a snapshot of an entry that is not open. All blocks of a partly stored one count as absent when it cannot be opened. */
 async function entrySnapshot(
   { store, clock }: Pick<ExchangeContext, 'store' | 'clock'>,
   inquiry: Inquiry,

@@ -1,6 +1,6 @@
 /**
- * What an explanation says, as plain data that survives JSON: the decision and its reason, the stored responses, freshness,
- * validators, running fetches, and where the bytes of a span would come from.
+ * The format of an explanation, plain data that can be written as JSON: the decision and its reason, stored responses, freshness,
+ * validators, running flights, and where the bytes of a span would come from.
  */
 
 import type { Span } from '../../bytes/span.ts';
@@ -14,12 +14,12 @@ import type { NotStoredReason } from '../lookup/hit-for-pass.ts';
 
 /**
  * What the cache would do:
- * - `hit`, `stale`: answer from what is stored; `stale-while-revalidate`: and validate it meanwhile;
- * - `complete`: answer from the part that is stored, and fetch what is absent of it;
- * - `join`: wait for what another request has asked of the origin;
- * - `revalidate`, `fill`: ask the origin, and store what it says where that may be;
- * - `pass`: pass the request on as it is; nothing is stored;
- * - `refuse`: say that nothing stored may be used (`only-if-cached`).
+ * - `hit`, `stale`: answer with a stored response; `stale-while-revalidate`: also validate it in the background;
+ * - `complete`: answer with a partly stored response, and fetch its absent bytes;
+ * - `join`: wait for the flight of another request;
+ * - `revalidate`, `fill`: ask the origin, and store the response where that is allowed;
+ * - `pass`: pass the request on as it is; the response is not stored;
+ * - `refuse`: answer with an error, because no stored response may be used (`only-if-cached`).
  */
 export interface Decision {
   readonly kind:
@@ -32,19 +32,19 @@ export interface Decision {
     | 'fill'
     | 'pass'
     | 'refuse';
-  /** Why: a word for each cause. */
+  /** One word for the cause. */
   readonly reason: string;
-  /** The directive that is the cause, where one is. */
+  /** The directive that is the cause, if one is. */
   readonly directive?: string | undefined;
-  /** Why the origin is asked, where it is (RFC 9211 §2.2). */
+  /** Why the request goes to the origin, if it does (RFC 9211 §2.2). */
   readonly forwardReason?: ForwardReason | undefined;
-  /** The member of Cache-Status, as far as it is known before the origin has answered; undefined where there is none. */
+  /** The Cache-Status member, as far as it is known before the origin has answered; undefined for `refuse`. */
   readonly cacheStatus?: string | undefined;
-  /** Until when what is stored is served if the origin fails, in epoch milliseconds; undefined for never. */
+  /** Until when the stored response is served if the origin fails, in epoch milliseconds; undefined for never. */
   readonly serveStaleUntil?: number | undefined;
 }
 
-/** What the origin would be asked first, besides the fields that every request gets. */
+/** The first request that the origin would get; `fields` leaves out those that every request has. */
 export interface OriginQuestion {
   readonly method: string;
   /** Origin-form. */
@@ -53,55 +53,55 @@ export interface OriginQuestion {
   readonly fields: Fields;
 }
 
-/** One stored response of the key, in short. */
+/** Summary of one stored response of the key. */
 export interface EntryExplanation {
   readonly generation: string;
   readonly status: number;
   readonly sizeBytes: number;
   readonly isComplete: boolean;
-  /** Whether it is a part that cannot be combined with others. */
+  /** Whether the response is a stored part that cannot be combined with others. */
   readonly isFragment: boolean;
   readonly pinnedUntil?: number | undefined;
-  /** The request's fields and cookies that have other values than those it was stored for; empty where it matches. */
+  /** Fields and cookies whose values differ between this request and the one that the response was stored for; empty for a match. */
   readonly differs: readonly string[];
-  /** Whether it could be used if it matched: without a strong validator a part cannot be completed. */
+  /** Whether the response could be used if it matched. A partly stored one cannot be completed without a strong validator. */
   readonly isUsable: boolean;
-  /** Whether the decision is about it. */
+  /** Whether the decision is about this response. */
   readonly isChosen: boolean;
 }
 
-/** The response that the decision is about: stored, or on its way into the store. */
+/** The response that the decision is about: stored, or being filled. */
 export interface ChosenExplanation {
   readonly generation: string;
   readonly status: number;
-  /** The length of the whole; undefined while it is not known. */
+  /** Length of the whole; undefined while it is unknown. */
   readonly sizeBytes?: number | undefined;
-  /** Which bytes are there, the first runs of them; `runs` says how many there are. */
+  /** The present bytes: their number, the number of their runs, and the first runs. */
   readonly present: { readonly bytes: number; readonly runs: number; readonly spans: readonly Span[] };
   readonly isComplete: boolean;
-  /** The part of the whole that it is, where it stands by itself. */
+  /** Place in the whole; set for a fragment only. */
   readonly fragment?: StoredResponse['fragment'] | undefined;
   readonly pinnedUntil?: number | undefined;
-  /** Whether the origin has let it be known that it has changed. */
+  /** Whether the origin has shown that the resource changed. */
   readonly isInvalid: boolean;
-  /** When those who run the server have ended its lifetime, in epoch milliseconds. */
+  /** When an operator expired the response (soft purge), in epoch milliseconds. */
   readonly expiredAt?: number | undefined;
   readonly tags: readonly string[];
   /**
-   * Where it does not state that it is for all, the fields and cookies that a request must send with the same values, and no
-   * others that tell who asks; undefined where it is for all.
+   * Set where the response does not state that it is for all: the fields and cookies that a request must send with the same
+   * values. The request must send no other fields or cookies that identify a client. Undefined for a response for all.
    */
   readonly boundTo?: readonly string[] | undefined;
-  /** When it was received or last validated, in epoch milliseconds. */
+  /** When the response was received or last validated, in epoch milliseconds. */
   readonly receivedAt: number;
   readonly freshness: FreshnessExplanation;
   readonly validators: ValidatorsExplanation;
 }
 
-/** The freshness sum (RFC 9111 §4.2): a lifetime, an age, and what is left. In milliseconds. */
+/** The freshness calculation (RFC 9111 §4.2): lifetime, age, and remaining lifetime, in milliseconds. */
 export interface FreshnessExplanation {
   readonly lifetimeMs: number;
-  /** `range-reuse`: nobody gives a lifetime, and the request has a range. */
+  /** `range-reuse`: the response has no lifetime and the request has a range, so `rangeReuseSeconds` counts. */
   readonly source: FreshnessSource | 'range-reuse';
   /** The response field that the lifetime was read from, in lower case. */
   readonly field?: string | undefined;
@@ -109,30 +109,30 @@ export interface FreshnessExplanation {
   /** Negative once the lifetime is over. */
   readonly ttlMs: number;
   readonly stale: {
-    /** How long past its lifetime it is served while it is validated, and when the origin fails. */
+    /** How long after its lifetime the response is served: while it is validated, and when the origin fails. */
     readonly whileRevalidateMs: number;
     readonly ifErrorMs: number;
     readonly forbiddenBy?: ReuseTerms['staleBan'];
   };
 }
 
-/** How much a validator proves (RFC 9110 §8.8.1). */
+/** Strength of a validator (RFC 9110 §8.8.1). */
 type Strength = 'strong' | 'weak' | 'malformed';
 
-/** What the response is known by. */
+/** The validators of the response. */
 export interface ValidatorsExplanation {
-  /** As clients get it; `owner` says who made it. */
+  /** As clients get it; `owner` is the maker of the tag. */
   readonly entityTag?:
     | { readonly value: string; readonly strength: Strength; readonly owner: 'origin' | 'rangeway' }
     | undefined;
   readonly lastModified?: { readonly value: string; readonly strength: Strength } | undefined;
-  /** Under what parts are combined, and asked for with If-Range; undefined where none may be. */
+  /** The strong validator by which parts are combined and requested with If-Range; undefined where parts may not be combined. */
   readonly combinedBy?: string | undefined;
-  /** With what the origin is asked whether it is current; empty where it cannot be asked. */
+  /** The conditional fields of a validation; empty where the response cannot be validated. */
   readonly conditions: Fields;
 }
 
-/** What is under way for the key. */
+/** A running flight of the key. */
 export interface FlightExplanation {
   /** Whether the origin has answered. */
   readonly hasLanded: boolean;
@@ -141,67 +141,67 @@ export interface FlightExplanation {
   /** Bytes that the origin has sent for the generation. */
   readonly receivedBytes: number;
   readonly readers: number;
-  /** Where each transfer is, and where it ends; undefined for an end that is not known. */
+  /** Frontier and end (exclusive) of each fill; `end` is undefined where it is unknown. */
   readonly transfers: readonly { readonly at: number; readonly end?: number | undefined }[];
 }
 
-/** What is known of the origin's ranges. */
+/** What is known of the origin's support for ranges. */
 interface RangeAbilityExplanation {
-  /** Whether it is known to give them. */
+  /** Whether the origin is known to support ranges. */
   readonly isKnown: boolean;
-  /** Whether it would be asked for a part of what is not stored, and of what is stored in part. */
+  /** Whether the origin would be asked for a part: `mayAsk` where nothing is stored, `mayAskMore` where a part is. */
   readonly mayAsk: boolean;
   readonly mayAskMore: boolean;
 }
 
-/** All that the cache has to say. */
+/** The explanation by the cache. */
 export interface CacheExplanation {
   readonly key: string;
   readonly decision: Decision;
   readonly originQuestion?: OriginQuestion | undefined;
-  /** What tells the stored responses of the key apart, as this request presents it; null for what it does not send. */
+  /** The request fields that select a variant of the key, with the values of this request; null for an absent field. */
   readonly variant: readonly NominatedField[];
-  /** How many responses are stored under the key, and the first of them. */
+  /** The number of responses stored under the key; `entries` has the first ones. */
   readonly entryCount: number;
   readonly entries: readonly EntryExplanation[];
   readonly chosen?: ChosenExplanation | undefined;
   readonly flights: readonly FlightExplanation[];
   readonly origin: RangeAbilityExplanation;
-  /** Why the last response for the key was not stored; undefined where that is not known, or it was. */
+  /** Why the last response for the key was not stored; undefined where it was stored, or the reason is unknown. */
   readonly notStored?: (NotStoredReason & { readonly agoMs: number }) | undefined;
 }
 
-/** The representation that a request would get, if it is known: what ranges are selected from. */
+/** The representation that ranges would be selected from, where it is known. */
 export interface Subject {
   readonly response: StoredResponse;
   readonly outlook: Outlook;
-  /** Its bytes as offsets in the whole, where it is a fragment. */
+  /** For a fragment: the bytes that would be sent, as offsets in the whole. */
   readonly fragmentSpan: Span | undefined;
 }
 
-/** An explanation, and what the rest of it is made from. */
+/** The explanation by the cache; delivery adds the range plan, which it makes from `subject`. */
 export interface Explained {
   readonly explanation: CacheExplanation;
   readonly subject: Subject | undefined;
 }
 
-/** A run of bytes: they are here, a running fill brings them, or the origin has to be asked. */
+/** A run of bytes, and their source: stored here, a running fill, or another request to the origin. */
 export interface BytePiece extends Span {
   readonly from: 'here' | 'in-flight' | 'origin';
 }
 
-/** The pieces of a span, in order, and what the origin would be asked for. */
+/** The pieces of a span in order, and the spans that would be requested from the origin. */
 export interface BytePlan {
   readonly pieces: readonly BytePiece[];
-  /** Spans; `end` is Infinity for the whole. */
+  /** `end` is Infinity for a request for the whole. */
   readonly asked: readonly Span[];
-  /** Whether there are more pieces than are told. */
+  /** Whether `maxPieces` cut off the list of pieces. */
   readonly isCut: boolean;
 }
 
 /**
- * Plans for a span with an end, as its reader would decide (see `decideFetch`), at most `maxPieces` of it. `openFrom` is where an
- * open-ended range begins.
+ * Plans where the bytes of a span with a finite end come from, as its reader would decide (see `decideFetch`). Plans at most
+ * `maxPieces` pieces. `openFrom` is the first offset of an open-ended range; undefined for other ranges.
  */
 export function planBytes(span: Span, outlook: Outlook, maxPieces: number, openFrom?: number): BytePlan {
   const { present, blockSizeBytes, fills } = outlook;

@@ -1,6 +1,6 @@
 /**
- * Validates in the background what is served stale (stale-while-revalidate, RFC 5861 §3): once, however many requests and
- * processes ask for it, and on behalf of no client.
+ * Runs background revalidations of entries that are served stale (stale-while-revalidate, RFC 5861 §3). Each entry is validated
+ * once, however many requests and processes ask for it, and on behalf of no client.
  */
 
 import { traceFields, withoutTraceFields } from '../../semantics/trace-context.ts';
@@ -13,19 +13,19 @@ import { changedInquiry, finishAlways, type Inquiry } from '../inquiry.ts';
 import { isFor, planAnswer } from '../lookup/lookup.ts';
 import type { Candidate } from './exchange.ts';
 
-/** Where another process has the lease of a key, it is not asked for again so soon, in milliseconds: stale hits may be many. */
+/** How long a lease that another process has is not requested again, in milliseconds: stale hits may be many. */
 const ELSEWHERE_MS = 1_000;
 const MAX_KEYS = 10_000;
 
-/** Starts a flight for an entry. */
+/** Starts a flight that validates an entry. */
 export type Validate = (inquiry: Inquiry, candidate: Candidate) => Flight;
 
-/** The validations that belong to no request. */
+/** Starts background revalidations, which belong to no request. */
 export class BackgroundRevalidation {
   readonly #context: ExchangeContext;
   readonly #flights: Flights;
   readonly #validate: Validate;
-  /** Keys that are looked after elsewhere, and until when that is believed, in epoch milliseconds. */
+  /** Keys whose lease another process has, and until when that is assumed, in epoch milliseconds. */
   readonly #elsewhere = new Map<string, number>();
 
   constructor(context: ExchangeContext, flights: Flights, validate: Validate) {
@@ -34,7 +34,7 @@ export class BackgroundRevalidation {
     this.#validate = validate;
   }
 
-  /** Has an entry validated, unless that is being done; not so soon again where what comes cannot be kept. */
+  /** Starts the validation of an entry, unless one is running, or a response of the key lately turned out not to be shareable. */
   begin(entry: StoredEntry, inquiry: Inquiry): void {
     if (!this.#isDue(entry, inquiry)) return;
     const right = this.#context.fleet.acquire(inquiry.key, never);
@@ -43,18 +43,18 @@ export class BackgroundRevalidation {
   }
 
   /** Never rejects. */
-  async #beginLater(asked: Promise<Right>, entry: StoredEntry, inquiry: Inquiry): Promise<void> {
+  async #beginLater(acquiring: Promise<Right>, entry: StoredEntry, inquiry: Inquiry): Promise<void> {
     try {
-      const right = await asked;
+      const right = await acquiring;
       if (right.kind === 'theirs') this.#note(inquiry.key);
       else await this.#flyIfStill(right.lease, entry, inquiry);
     } catch {
-      // Nobody can tell who has the lease, or what is stored: it is done when somebody asks again.
+      // The lease holder or the stored entries are unknown. A later request tries again.
       this.#note(inquiry.key);
     }
   }
 
-  /** Whoever had the lease may have done it. Gives the lease back. */
+  /** Starts the validation if it is still due: the process that had the lease may have done it. Releases the lease. */
   async #flyIfStill(lease: Lease, entry: StoredEntry, inquiry: Inquiry): Promise<void> {
     try {
       const entries = await this.#context.store.find(inquiry.key);
@@ -73,7 +73,7 @@ export class BackgroundRevalidation {
     return !isBeingValidated(this.#flights.of(key), entry, inquiry);
   }
 
-  /** Gives the lease back; the flight has it by itself. */
+  /** Starts the validation and releases the lease. The flight holds the lease by itself. */
   #fly(lease: Lease, entry: StoredEntry, inquiry: Inquiry): void {
     try {
       this.#validate(unattended(inquiry), { entry, serveStaleUntil: Number.POSITIVE_INFINITY }).abandonRelay();
@@ -98,7 +98,7 @@ export class BackgroundRevalidation {
 
 const never = new AbortController().signal;
 
-/** Whether one of the flights of its key may bring what tells whether an entry is current: it is not asked for twice then. */
+/** Checks whether a flight of the key may show whether an entry is current, so that no second validation is needed. */
 export function isBeingValidated(flights: readonly Flight[], entry: StoredEntry, inquiry: Inquiry): boolean {
   return flights.some((flight) => {
     if (flight.hasOpen(entry.generation)) return false;
@@ -106,7 +106,7 @@ export function isBeingValidated(flights: readonly Flight[], entry: StoredEntry,
   });
 }
 
-/** The same question, asked on nobody's behalf: nobody is told of what comes before the response, or ends it by leaving. */
+/** The inquiry on behalf of no client: interim responses are dropped, and no client that leaves ends the exchange. */
 function unattended(inquiry: Inquiry): Inquiry {
   const { policy, originFields } = inquiry;
   const fill = { ...policy.fill, ...finishAlways };

@@ -1,8 +1,10 @@
 /**
- * One exchange with the origin about a key: what is asked, and what the response becomes. Asks for the whole, for a part, or
- * whether the stored response is still current. A 304 freshens what is stored (`freshen`, RFC 9111 §4.3.4). A 200 becomes a
- * generation where it may be stored, otherwise a response that is passed on (`landWhole`). A 206 begins a generation where
- * parts may be combined (`landPart`, RFC 9110 §15.3.7.3), or is kept as a fragment by itself (RFC 9111 §3.3).
+ * Runs one exchange with the origin for a key, and turns the response into a fetch result. Requests the whole, a part, or a
+ * validation of the stored response. Read this file first, then `open-generation.ts`.
+ *
+ * A 304 freshens the stored response (`freshen`, RFC 9111 §4.3.4). A 200 becomes a generation where it may be stored, otherwise it
+ * is relayed (`landWhole`). A 206 begins a generation where parts may be combined (`landPart`, RFC 9110 §15.3.7.3), or is kept as a
+ * fragment (RFC 9111 §3.3).
  */
 
 import { hash } from 'node:crypto';
@@ -60,7 +62,7 @@ export interface Candidate {
   readonly serveStaleUntil: number;
 }
 
-/** Asks the origin and lands. Never rejects. */
+/** Runs an exchange and returns its fetch result; an error gives the result `failed`. Never rejects. */
 export async function exchange(
   context: ExchangeContext,
   inquiry: Inquiry,
@@ -74,7 +76,7 @@ export async function exchange(
   }
 }
 
-/** Opens a stored generation that is there in part, and lands with it. Never rejects. */
+/** Opens a stored generation that is present in part, and returns it as a fetch result. Never rejects. */
 export async function reopenStored(
   context: ExchangeContext,
   inquiry: Inquiry,
@@ -85,7 +87,7 @@ export async function reopenStored(
   try {
     const writer = await store.resume(entry);
     if (writer === undefined) throw new ProxyError('bytes_gone', { detail: 'the generation is not current any more' });
-    // It may have been freshened since it was found.
+    // The entry may have been freshened since it was found.
     const current = (await store.find(inquiry.key)).find(({ generation }) => generation === entry.generation);
     return { kind: 'generation', generation: reopenGeneration(context, inquiry, current ?? entry, writer, clearance) };
   } catch (thrown) {
@@ -120,9 +122,9 @@ async function converse(
 }
 
 /**
- * RFC 9111 §4.3.4. Undefined when the 304 is not about this entry, or the entry is gone. Of a 304 that is for those alone who
- * send the same Authorization, the others get nothing but that the entry is current (§3.5); and what it says of the page that
- * asked is for that page.
+ * Freshens an entry with a 304 (RFC 9111 §4.3.4). Undefined when the 304 is not about this entry, when it forbids keeping the
+ * entry, or when the entry is gone. Where the 304 is only for requests with the same Authorization (§3.5), the entry takes only
+ * its validity fields. CORS fields that repeat the Origin of the request are for that request only.
  */
 async function freshen(
   context: ExchangeContext,
@@ -140,8 +142,8 @@ async function freshen(
     return withTags(freshened(known, { fields: newer }, requestAt, responseAt, policy), inquiry);
   };
   const isForAll = !isForAuthorized(originFields, merge(entry.metadata, fields).fields, policy);
-  const told = isForAll ? withoutOriginEcho(originFields, fields) : validityFields(fields, policy);
-  const metadata = withIdentity(merge(entry.metadata, told), inquiry);
+  const shared = isForAll ? withoutOriginEcho(originFields, fields) : validityFields(fields, policy);
+  const metadata = withIdentity(merge(entry.metadata, shared), inquiry);
   if (!mayKeep(metadata, inquiry, clearance)) {
     if (isForAll) await context.store.removeEntry(entry);
     return undefined;
@@ -151,7 +153,7 @@ async function freshen(
   if (fresh === undefined) return undefined;
   const alike: StoredEntry[] = [];
   for (const other of await findAlike(context, inquiry, entry, fields)) {
-    const merged = merge(other.metadata, told);
+    const merged = merge(other.metadata, shared);
     const updated = mayKeep(merged, inquiry, clearance)
       ? await clearance.storing(() => context.store.replaceMetadata(other, merged))
       : undefined;
@@ -164,15 +166,14 @@ async function freshen(
 }
 
 /**
- * Whether a freshened response may stay: the 304 may have taken back what allowed it to be stored. What this request said
- * is no matter of the entry.
+ * Whether a freshened response may stay stored: the 304 may have withdrawn the permission. The fields of this request do not count.
  */
 function mayKeep(metadata: StoredResponse, { policy }: Inquiry, clearance: Clearance): boolean {
   const decision = decideStoring({ request: { method: 'GET', fields: [] }, response: metadata, policy });
   return decision.kind === 'store' && !clearance.isRevokedFor(metadata.tags);
 }
 
-/** The other entries that could have been chosen for the request, and that the strong tag of a 304 names (RFC 9111 §4.3.4). */
+/** The other entries that could have been selected for the request and that the strong tag of a 304 names (RFC 9111 §4.3.4). */
 async function findAlike(
   { store }: ExchangeContext,
   inquiry: Inquiry,
@@ -190,7 +191,7 @@ async function findAlike(
   );
 }
 
-/** Asks for the whole current representation; `more` are the fields of a condition or a range. Throws `ProxyError`. */
+/** Requests the whole current representation; `more` are the fields of a condition or a range. Throws `ProxyError`. */
 async function ask(context: ExchangeContext, inquiry: Inquiry, more: Fields, clearance: Clearance): Promise<Received> {
   const requestAt = context.clock.now();
   const errand = errandOf(inquiry);
@@ -209,48 +210,49 @@ async function ask(context: ExchangeContext, inquiry: Inquiry, more: Fields, cle
   return { response, requestAt, responseAt: context.clock.now(), errand };
 }
 
-/** Asks on conditions, and tells what has come of them. Throws `ProxyError`. */
+/** Sends a conditional request, and emits its result as a `revalidation` event. Throws `ProxyError`. */
 async function askWhetherCurrent(
   context: ExchangeContext,
   inquiry: Inquiry,
   conditions: Fields,
   clearance: Clearance,
 ): Promise<Received> {
-  const tell = (result: RevalidationEvent['result']) => context.emit({ kind: 'revalidation', result });
+  const report = (result: RevalidationEvent['result']) => context.emit({ kind: 'revalidation', result });
   try {
     const received = await ask(context, inquiry, conditions, clearance);
     const { status } = received.response;
-    tell(status === 304 ? 'confirmed' : isOriginFailure(status) ? 'failed' : 'replaced');
+    report(status === 304 ? 'confirmed' : isOriginFailure(status) ? 'failed' : 'replaced');
     return received;
   } catch (thrown) {
-    if (toProxyError(thrown).source === 'origin') tell('failed');
+    if (toProxyError(thrown).source === 'origin') report('failed');
     throw thrown;
   }
 }
 
 /**
- * Lands with a response that stands for the whole; `validated` is the entry that it was to validate, `part` what it holds
- * where that is not all. Closes its body where it throws `ProxyError`.
+ * Turns a response whose head is that of the whole into a generation, or into a relay where it is not stored. `validated` is the
+ * entry that the request was to validate. `part` describes the body where it is only a part. Closes the body before it throws
+ * `ProxyError`.
  */
 async function landWhole(
   context: ExchangeContext,
   inquiry: Inquiry,
   validated: StoredEntry | undefined,
-  given: Received,
+  original: Received,
   clearance: Clearance,
   part?: Pick<Part, 'from' | 'end' | 'isWhole' | 'hasSureEnd' | 'digest'>,
 ): Promise<FetchResult> {
-  const { sizeBytes } = given.response;
-  let received = given;
+  const { sizeBytes } = original.response;
+  let received = original;
   try {
     const reason = refusalToStore(inquiry, validated, received);
     if (reason !== undefined) return await relayWith(context, inquiry, validated, received, reason);
     if (validated === undefined && part === undefined && isOneBlock(sizeBytes, context.store.blockSizeBytes)) {
-      const { body } = given.response;
+      const { body } = original.response;
       const gathered = await gather(body, sizeBytes);
       const arrived = gathered instanceof Uint8Array && openArrived(context, inquiry, received, gathered, clearance);
       if (arrived) return { kind: 'generation', generation: arrived, personal: personalOf(received, inquiry) };
-      received = withBody(given, gathered instanceof Uint8Array ? new BegunBody([gathered], body) : gathered);
+      received = withBody(original, gathered instanceof Uint8Array ? new BegunBody([gathered], body) : gathered);
     }
     const whole = { from: 0, end: sizeBytes, isWhole: true, hasSureEnd: false, digest: undefined };
     const { errand } = received;
@@ -280,7 +282,7 @@ function withBody(received: Received, body: BodyStream): Received {
   return { ...received, response: { ...received.response, body } };
 }
 
-/** Lands with the response to a POST, for `inquiry`, the GET that it answers too. Never rejects. */
+/** Turns the response to a POST into a fetch result for `inquiry`, the GET that the response also answers. Never rejects. */
 export async function landPosted(
   context: ExchangeContext,
   inquiry: Inquiry,
@@ -294,7 +296,7 @@ export async function landPosted(
   }
 }
 
-/** Relays what is not stored. Where it takes the place of what is, that is not to be used unseen any more. */
+/** Relays a response that is not stored. Marks the stored response as invalid where this one replaces it. */
 async function relayWith(
   { store, unshared, refusals, clock }: ExchangeContext,
   { key }: Inquiry,
@@ -313,12 +315,12 @@ async function relayWith(
   return { kind: 'relay', relay: { ...received, evaluated: false }, reason, outdated };
 }
 
-/** Whether a response that is not stored takes the place of what is; most errors, and a 304, are about the one who asks. */
+/** Whether a response that is not stored replaces the stored one. Most errors, and a 304, are about the request only. */
 function isSuccessor(status: number, reason: string): boolean {
   return reason !== 'authorization' && status !== 304 && (status < 400 || status === 404 || status === 410);
 }
 
-/** Why a response is not stored. Throws `ProxyError` for one that answers another request. */
+/** Why a response is not stored; undefined where it is. Throws `ProxyError` for a 206 or 304 that answers another request. */
 function refusalToStore(
   { originFields, policy, rangeAbility, isUnattended }: Inquiry,
   validated: StoredEntry | undefined,
@@ -326,7 +328,7 @@ function refusalToStore(
 ): string | undefined {
   const { status, fields, framing, sizeBytes } = response;
   if (status === 206) rangeAbility.distrust('it sent a part that was not asked for');
-  // Such an origin goes by something else than the fields of the request; the client has a copy all the same.
+  // The request had no condition, so the origin did not go by its fields. The 304 is right for the client, which has a copy.
   if (status === 304 && explainsNotModified(originFields, fields, responseAt)) return 'status';
   if (status === 206 || status === 304) {
     throw new ProxyError('origin_ill_framed', { detail: `status ${status} to a request without Range or condition` });
@@ -344,8 +346,8 @@ function refusalToStore(
 }
 
 /**
- * Whether what is stored may be given to others although the origin fails (RFC 9111 §4.3.3): the failure does not take its
- * place then, whoever has asked for it.
+ * Whether the stored response may still be served to other requests although the origin fails (RFC 9111 §4.3.3). The failure then
+ * does not replace it.
  */
 function isOfUse(stored: StoredEntry | undefined, policy: CachePolicy, now: number): boolean {
   if (stored === undefined || isOriginFailure(stored.metadata.status)) return false;
@@ -353,21 +355,21 @@ function isOfUse(stored: StoredEntry | undefined, policy: CachePolicy, now: numb
   return reuse.kind !== 'validate' || reuse.serveStaleUntil > now;
 }
 
-/** Asks for a part and lands, where a client wants a range and the origin may have ranges; undefined elsewhere. */
+/** Requests a part and handles the response, where the client wants a range and the origin may have ranges; undefined otherwise. */
 async function askForPart(
   context: ExchangeContext,
   inquiry: Inquiry,
   clearance: Clearance,
 ): Promise<FetchResult | undefined> {
-  const asked = selectPart(inquiry, context.store.blockSizeBytes);
-  if (asked === undefined) return undefined;
-  const { spec, isTail } = asked;
+  const wanted = selectPart(inquiry, context.store.blockSizeBytes);
+  if (wanted === undefined) return undefined;
+  const { spec, isTail } = wanted;
   const received = await ask(context, inquiry, [['range', formatRange([spec])]], clearance);
   const land = isTail ? landTail : landPart;
   return await land(context, inquiry, spec, received, clearance);
 }
 
-/** Which part is asked for where nothing is stored: the tail as the client wants it, or blocks; undefined for the whole. */
+/** Returns the part to request where nothing is stored: the tail as the client wants it, or whole blocks; undefined for the whole. */
 export function selectPart(
   inquiry: Inquiry,
   blockSizeBytes: number,
@@ -383,8 +385,8 @@ export function selectPart(
 }
 
 /**
- * The Range of a client that wants the end of a representation, less than a block, where it is to be passed on as it is:
- * whatever the origin gives of it can then be given to the client, although it may be of no use for anything else.
+ * The range of a client that wants the end of a representation, at most one block, where that range is sent to the origin as it
+ * is. The response can then be relayed to the client, even where it is of no use to the cache.
  */
 function selectTail(
   inquiry: Inquiry,
@@ -395,46 +397,46 @@ function selectTail(
   return isTail && inquiry.rangeAbility.mayAskTail && !hasPrecondition(inquiry) ? spec : undefined;
 }
 
-/** What came for the end of a representation: a 206 that no generation can be begun with is passed on and kept as it is. */
+/** Handles the response to a request for a tail. A 206 that cannot begin a generation is relayed, and kept as a fragment. */
 async function landTail(
   context: ExchangeContext,
   inquiry: Inquiry,
-  asked: RangeSpec,
+  requested: RangeSpec,
   received: Received,
   clearance: Clearance,
 ): Promise<FetchResult> {
   const { response, responseAt } = received;
   const part = parseContentRange(fieldValue(response.fields, 'content-range') ?? '');
   const isFragment =
-    response.status === 206 && part?.sizeBytes !== undefined && !isOtherPart(asked, part, response.sizeBytes);
-  if (!isFragment || selectFirstPart(asked, response, responseAt, context.store.blockSizeBytes).kind === 'part') {
-    return await landPart(context, inquiry, asked, received, clearance);
+    response.status === 206 && part?.sizeBytes !== undefined && !isOtherPart(requested, part, response.sizeBytes);
+  if (!isFragment || selectFirstPart(requested, response, responseAt, context.store.blockSizeBytes).kind === 'part') {
+    return await landPart(context, inquiry, requested, received, clearance);
   }
   const isNamed = strongValidator({ fields: response.fields, responseAt }, responseAt) !== undefined;
   if (isNamed) inquiry.rangeAbility.noteParts();
   else inquiry.rangeAbility.noteUnnamed();
-  const fragment = { range: formatRange([asked]), start: part.span.start, wholeBytes: part.sizeBytes };
+  const fragment = { range: formatRange([requested]), start: part.span.start, wholeBytes: part.sizeBytes };
   const kept = keepFragment(context, inquiry, received, fragment, clearance);
   if (kept === undefined) context.refusals.note(inquiry.key, { reason: 'part', status: 206, at: responseAt });
   const relay = { ...received, response: { ...response, body: kept?.body ?? response.body }, evaluated: true };
   return { kind: 'relay', relay, reason: 'part', kept: kept?.kept };
 }
 
-/** What came for a part: it becomes a generation where parts of it may be combined (RFC 9111 §3.3, §3.4). */
+/** Handles the response to a request for a part. A 206 begins a generation where parts may be combined (RFC 9111 §3.3, §3.4). */
 async function landPart(
   context: ExchangeContext,
   inquiry: Inquiry,
-  asked: RangeSpec,
+  requested: RangeSpec,
   received: Received,
   clearance: Clearance,
 ): Promise<FetchResult> {
   const { response, responseAt } = received;
   const { rangeAbility } = inquiry;
-  // Some origins send a 200 when the range is the whole, and all do when there are no bytes.
-  if (response.status === 200 && !isWholeRange(asked, response.sizeBytes)) rangeAbility.noteWhole();
+  // A 200 shows nothing about ranges where the range is the whole, or the representation has no bytes.
+  if (response.status === 200 && !isWholeRange(requested, response.sizeBytes)) rangeAbility.noteWhole();
   if (response.status === 416) return await landUnsatisfied(context, inquiry, received, clearance);
   if (response.status !== 206) return await landWhole(context, inquiry, undefined, received, clearance);
-  const part = selectFirstPart(asked, response, responseAt, context.store.blockSizeBytes);
+  const part = selectFirstPart(requested, response, responseAt, context.store.blockSizeBytes);
   if (part.kind === 'refuse') {
     response.body.close();
     if (part.isLie) rangeAbility.distrust(part.reason);
@@ -452,17 +454,17 @@ async function landPart(
     digest: selectContentDigest(response.fields),
   });
   if (result.kind !== 'relay') return result;
-  // It is not to be stored, and holds other bytes than the client wants.
+  // The part is not stored, and it holds other bytes than the client wants.
   response.body.close();
   return { kind: 'unusable', reason: result.reason };
 }
 
-/** Fields of a 206 that say nothing of the whole. */
+/** Fields of a 206 that describe the part and not the whole. */
 const partFields = new Set(['content-range', 'content-length', ...contentDigestFields]);
 
 /**
- * A 416 that tells the length is believed and passed on, where no range and no condition of the client says otherwise;
- * after any other one the whole is asked for.
+ * Handles a 416. It is relayed where it states the length, every range of the client lies outside it, and the client sent no
+ * condition. After any other 416 the whole is requested.
  */
 async function landUnsatisfied(
   context: ExchangeContext,
@@ -488,13 +490,13 @@ async function landUnsatisfied(
   return await landWhole(context, inquiry, undefined, whole, clearance);
 }
 
-/** The body of a part, which is stored as a fragment once it has been read to its end. */
+/** The body of a 206, which is stored as a fragment once it has been read to its end. */
 interface KeptFragment {
   readonly body: BodyStream;
   readonly kept: Kept;
 }
 
-/** Undefined where it may not be stored, or is larger than a block. */
+/** Wraps the body of a 206 that is to be stored as a fragment; undefined where it may not be stored, or is not at most one block. */
 function keepFragment(
   context: ExchangeContext,
   inquiry: Inquiry,
@@ -541,7 +543,7 @@ function keepFragment(
   return { body: passing, kept: { tags: stored.tags, done: over.promise } };
 }
 
-/** Never rejects. */
+/** Stores a fragment if it matches its digest. A `StoreFault` is logged, not thrown. */
 async function store(
   { store: into, clock, emit, telling, refusals }: ExchangeContext,
   key: string,
@@ -567,7 +569,7 @@ async function store(
   }
 }
 
-/** Whether the bytes are the ones that the origin has stated the digest of, if it has (RFC 9530 §2). */
+/** Whether the bytes match the Content-Digest that the origin states, if any (RFC 9530 §2). */
 function isAsStated(fields: Fields, bytes: Uint8Array): boolean {
   const stated = selectContentDigest(fields);
   return stated === undefined || hash(stated.algorithm, bytes, 'hex') === stated.hex;

@@ -1,6 +1,6 @@
 /**
- * Opens generations: a new one for a response, or a stored one that is to be completed. Decides what is stored of a response
- * besides its bytes: its fields, its variant, its own entity tag, and the tags and groups (RFC 9875) by which it is removed.
+ * Opens generations: a new one for a response, or a stored one for its absent bytes. Determines the metadata of a stored response:
+ * its fields, its variant, an entity tag of our own, and the tags and groups (RFC 9875) by which it is removed.
  */
 
 import { hash } from 'node:crypto';
@@ -27,11 +27,14 @@ import { createPartSource, type FirstPart, type PartHead } from '../fill/part-so
 import { changedInquiry, fillFields, hasStrongTag, type Inquiry, mayHaveOwnTag } from '../inquiry.ts';
 import { withIdentity } from '../lookup/lookup.ts';
 
-/** Pauses between attempts to take up a transfer again, in milliseconds. */
+/** Pauses between attempts to resume a fill, in milliseconds. */
 const FIRST_DELAY_MS = 100;
 const MAX_DELAY_MS = 5_000;
 
-/** A response, and when it was asked for and came. Its `sizeBytes` is the length of the whole. */
+/**
+ * A response, and when its request was sent and its head arrived, in epoch milliseconds. The `sizeBytes` of the response is the
+ * length of the whole.
+ */
 export interface Received {
   readonly response: OriginResponse;
   readonly requestAt: number;
@@ -40,8 +43,8 @@ export interface Received {
 }
 
 /**
- * Makes a generation for a response whose bytes are about to come. `validated` is the entry that its request was to
- * validate: the bytes may turn out to be the same ones. Throws `StoreFault`; the body is then untouched.
+ * Opens a generation for a response whose bytes are about to arrive. `validated` is the entry that the request was to validate;
+ * the bytes may turn out to be the same. Throws `StoreFault`; the body is then untouched.
  */
 export async function openGeneration(
   context: ExchangeContext,
@@ -65,7 +68,7 @@ export async function openGeneration(
   const isOurs = mayHaveOwnTag(described, policy.ownEntityTags, clock.now());
   const ownTag = isOurs ? { ownEntityTag: `"rw-${writer.generation}"` } : {};
   const stored = { ...described, ...ownTag };
-  // Until the last byte has come, a refetch may turn out to be the generation that is stored: no tag is claimed for it.
+  // Until its last byte has arrived, a refetch may turn out to have the stored bytes. It gets no tag of its own before that.
   const isUndecided = previous?.metadata.ownEntityTag !== undefined && !hasStrongTag(described);
   const check = new BodyCheck(selectReprDigest(described), isOurs || isUndecided || policy.wantsDigest);
   const isRevoked = () => clearance.isRevoked;
@@ -88,8 +91,8 @@ export async function openGeneration(
 }
 
 /**
- * Makes a generation for a response whose bytes are all there, and no more than one block; undefined where they have not
- * the digest that the origin states, or the store does not take them at once: see `openGeneration`.
+ * Opens a generation for a response whose bytes have all arrived and are at most one block. Undefined where they do not have the
+ * digest that the origin states, or the store does not take them at once; `openGeneration` handles these cases.
  */
 export function openArrived(
   context: ExchangeContext,
@@ -130,8 +133,8 @@ export function openArrived(
     }
     await writer[Symbol.asyncDispose]();
     const durationMs = clock.now() - startedAt;
-    const came = { bytes: sizeBytes, resumptions: 0, durationMs, errorDetail: undefined };
-    emit({ kind: 'fill', key, generation, ...end, ...came });
+    const figures = { bytes: sizeBytes, resumptions: 0, durationMs, errorDetail: undefined };
+    emit({ kind: 'fill', key, generation, ...end, ...figures });
   };
   return new ArrivedGeneration({
     name: generation,
@@ -144,16 +147,16 @@ export function openArrived(
 
 const begunFill: BegunEvent = { kind: 'begun', what: 'fill' };
 
-/** Takes note that the store took no more. Throws what is no `StoreFault`. */
+/** Records why the store took no more. Rethrows an error that is no `StoreFault`. */
 function noteStoreFault(context: ExchangeContext, key: string, status: number, fault: unknown): void {
   if (!(fault instanceof StoreFault)) throw fault;
   if (fault.reason === 'removed') return;
   const reason = fault.reason === 'too_large' ? 'too-large' : 'store-unavailable';
   context.refusals.note(key, { reason, status, at: context.clock.now() });
-  tellOfFault(context, key, fault);
+  logFault(context, key, fault);
 }
 
-/** Opens a stored generation for fetching what is absent of it. */
+/** Opens a stored generation, to fetch its absent bytes. */
 export function reopenGeneration(
   context: ExchangeContext,
   inquiry: Inquiry,
@@ -185,8 +188,8 @@ export function reopenGeneration(
 }
 
 /**
- * What comes for a request with Authorization may be stored by permission only (RFC 9111 §3.5): where the stored response
- * has none, it was asked for without, and so is the rest of it.
+ * Returns the inquiry without Authorization where the stored response does not permit storing with it (RFC 9111 §3.5). Such a
+ * response was requested without Authorization, and so is the rest of it.
  */
 export function withoutCredentials(inquiry: Inquiry, response: StoredResponse): Inquiry {
   const { originFields, policy } = inquiry;
@@ -224,7 +227,7 @@ function commonOptions(
     learn: (response, head) => clearance.storing(() => learn(context, inquiry, writer.generation, response, head)),
     onFillStart: (kind) => emit({ kind, what: 'fill' }),
     onFill: ({ result, bytes, resumptions, durationMs, error }) => {
-      // Where a strong validator names the bytes, those that have come are stored; and what was refused before had a reason.
+      // With a strong validator, the bytes that have arrived stay stored. An earlier refusal already has a reason.
       const isLost = error !== undefined && !source.isProvable && refusals.last(key) === undefined;
       if (isLost) noteRefusal(refusalOf(error));
       const { generation } = writer;
@@ -241,14 +244,14 @@ function commonOptions(
   };
 }
 
-/** Why nothing is stored of a body that broke off. */
+/** The reason to report where nothing is stored of a body that broke off. */
 function refusalOf({ code }: ProxyError): string {
   return code === 'origin_digest_mismatch' ? 'digest-mismatch' : code === 'client_gone' ? 'stopped' : code;
 }
 
 /**
- * The response under the fields of a newer part, which take the place of the older ones (RFC 9110 §15.3.7.3, RFC 9111
- * §3.4); undefined, and no longer to be found, when they forbid storing it.
+ * Returns the response with the fields of a newer part in place of the older ones (RFC 9110 §15.3.7.3, RFC 9111 §3.4). Where they
+ * forbid storing it, removes the entry and returns undefined.
  */
 async function learn(
   context: ExchangeContext,
@@ -273,7 +276,7 @@ async function learn(
   return fresh;
 }
 
-function tellOfFault({ emit, telling, clock, unshared }: ExchangeContext, key: string, fault: StoreFault): void {
+function logFault({ emit, telling, clock, unshared }: ExchangeContext, key: string, fault: StoreFault): void {
   if (fault.reason === 'too_large') unshared.note(key, 'too-large', clock.now());
   const message = `The rest of a fill is relayed without being stored: ${fault.message}`;
   emit({ kind: 'store', level: telling.levelOf(fault.reason, clock.now()), message, detail: key });
@@ -284,8 +287,8 @@ async function findGeneration(store: Store, key: string, generation: string): Pr
 }
 
 /**
- * What is stored of a response besides its bytes. An origin that states no lifetime has not thought of caches: its response
- * may be for the one who asked, and is kept for equal requests.
+ * Returns the metadata that is stored of a response. A response without a stated lifetime may be meant for its client only, so it
+ * is stored for equal requests only.
  */
 export function describe(inquiry: Inquiry, { response, requestAt, responseAt }: Received): StoredResponse {
   const { policy, originFields } = inquiry;
@@ -303,18 +306,18 @@ export function describe(inquiry: Inquiry, { response, requestAt, responseAt }: 
   return withIdentity(withTags(described, inquiry), inquiry);
 }
 
-/** They are stored, and nothing else of the request is to be kept by that. */
+/** Copies the values, so that storing them retains no other memory of the request. */
 function ownValues(values: readonly NominatedField[]): readonly NominatedField[] {
   return values.map(([name, value]) => [name, value === null ? null : ownText(value)]);
 }
 
-/** What of an inquiry decides the tags of its response. */
+/** The parts of an inquiry that determine the tags of its response. */
 type TaggedInquiry = Pick<Inquiry, 'key' | 'normalKey' | 'uriOrigin'>;
 
 /**
- * The groups and the tags that the fields of a response name. Groups are those of its own URI origin (RFC 9875 §2): another
- * origin's response cannot name them. Tags are for those who run the server, and the same ones whoever has sent them: no
- * response can have anything removed by them. A target that is not in its normal form has a tag more, by which it is found.
+ * Returns the groups and the tags that the fields of a response name. Groups belong to the URI origin of the response (RFC 9875
+ * §2), so responses of other origins cannot name them. Tags are for operators, and are the same for all origins: no response can
+ * use them to remove anything. A target that is not in its normal form gets one more tag, by which it is found.
  */
 export function responseTags(response: Fields, { key, normalKey, uriOrigin }: TaggedInquiry): readonly string[] {
   const groups = parseCacheGroups(response).map((group) => groupTag(uriOrigin, group));
@@ -322,15 +325,15 @@ export function responseTags(response: Fields, { key, normalKey, uriOrigin }: Ta
   return [...groups, ...parseTags(response).map(storedTag), ...spelling];
 }
 
-/** The response, with the groups and the tags that its fields name now. */
+/** Returns the response with the groups and the tags that its fields name now. */
 export function withTags({ tags: _outdated, ...response }: StoredResponse, inquiry: TaggedInquiry): StoredResponse {
   const tags = responseTags(response.fields, inquiry);
   return tags.length === 0 ? response : { ...response, tags };
 }
 
 /**
- * Tells that the cookie of a response is among what is stored: the law allows it (RFC 9111 §7.3), and an origin that has
- * not meant it gives one user's session to all others.
+ * Logs that a response is stored with its Set-Cookie. RFC 9111 §7.3 allows that, but an origin that does not intend it gives one
+ * user's session to all others.
  */
 export function warnOfSetCookie(
   { emit, telling, clock }: ExchangeContext,

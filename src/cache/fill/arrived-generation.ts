@@ -1,4 +1,7 @@
-/** A generation of one block whose bytes have all come, which most misses are; and what every open generation offers a flight. */
+/**
+ * Declares what an open generation offers a flight, and implements the generation of at most one block whose bytes have all
+ * arrived. Most misses are of this kind.
+ */
 
 import { fillsItsMemory } from '../../bytes/own-memory.ts';
 import { type Span, SpanSet } from '../../bytes/span.ts';
@@ -9,12 +12,12 @@ import type { ByteReader, Representation } from '../answer.ts';
 import type { Outlook } from './fetch-decision.ts';
 import type { Seat } from './readers.ts';
 
-/** `Generation`, whose bytes are on their way, or `ArrivedGeneration`, whose bytes are all there. */
+/** A generation that requests can attach to: `Generation`, whose bytes are arriving, or `ArrivedGeneration`, which has all bytes. */
 export interface OpenGeneration {
   /** Its name in the store. */
   readonly name: string;
   readonly response: StoredResponse;
-  /** The status of the response that the origin began it with. */
+  /** The status of the response that began it: 206 for a part. */
   readonly originStatus: number;
   /** Undefined while it is not known. */
   readonly sizeBytes: number | undefined;
@@ -22,35 +25,35 @@ export interface OpenGeneration {
   readonly received: number;
   /** Whether new readers may attach and find every byte. */
   readonly isJoinable: boolean;
-  /** Whether the store has been let go of. */
+  /** Whether the store has been released. */
   readonly isClosed: boolean;
   readonly readerCount: number;
-  /** Which bytes are there, coming, or to be asked for. */
+  /** Which bytes are present, coming, or to be requested. */
   readonly outlook: Outlook;
   /** See `Generation.run`. Never rejects. */
   run(waiting: Iterable<Seat>): Promise<void>;
   /** See `Generation.whenTaken`. */
   whenTaken(): Promise<void> | undefined;
-  /** Takes the metadata that a 304 has freshened. */
+  /** Replaces the metadata, for example with those that a 304 has freshened. */
   freshen(metadata: StoredResponse): void;
-  /** Cuts off what is still coming. */
+  /** Stops its fills. Clients that still wait for bytes are disconnected. */
   stop(error: ProxyError): void;
-  /** Holds it for one request of a client until the representation is closed. */
+  /** Returns a representation for one request. The generation stays open until the representation is closed. */
   attach(seat: Seat): Representation;
 }
 
-/** What an arrived generation is made with. */
+/** Options of an arrived generation. */
 interface ArrivedOptions {
   readonly name: string;
   readonly response: StoredResponse;
   readonly bytes: Uint8Array;
-  /** Whether it was invalidated since it was asked for: it may be read, but not be stored. */
+  /** Whether it was invalidated since its request was sent. It may then be read, but not stored. */
   readonly isRevoked: () => boolean;
-  /** Stores it, and tells what has come of that. Never rejects. */
+  /** Stores the generation, and emits the result as an event. */
   readonly write: (response: StoredResponse) => Promise<void>;
 }
 
-/** Most misses are these: no transfer, no scheduler and no list of readers is needed, for nothing is waited for. */
+/** A generation whose bytes are all in memory. It needs no fill, no scheduler and no list of readers, because nothing waits. */
 export class ArrivedGeneration implements OpenGeneration {
   readonly name: string;
   readonly readerCount = 0;
@@ -76,7 +79,7 @@ export class ArrivedGeneration implements OpenGeneration {
     return this.#options.bytes.length;
   }
 
-  /** Later requests find it in the store. */
+  /** False once it is closed: later requests find it in the store. */
   get isJoinable(): boolean {
     return !this.isClosed && !this.#options.isRevoked();
   }
@@ -107,7 +110,7 @@ export class ArrivedGeneration implements OpenGeneration {
     this.response = metadata;
   }
 
-  /** Nothing of it is still coming. */
+  /** Does nothing: no fill runs. */
   stop(): void {}
 
   attach(): Representation {
@@ -115,7 +118,7 @@ export class ArrivedGeneration implements OpenGeneration {
   }
 }
 
-/** Bytes in memory, and the head before them. */
+/** A representation whose bytes are all in memory. */
 class ArrivedRepresentation implements Representation, ByteReader {
   readonly response: StoredResponse;
   readonly generation: string;
@@ -150,13 +153,13 @@ class ArrivedRepresentation implements Representation, ByteReader {
     return true;
   }
 
-  /** Holds nothing that would have to be given back. */
+  /** Does nothing: there is nothing to release. */
   close(): void {}
 }
 
 /**
- * All bytes of a body whose length is known, where they have come, or come within a turn of the event loop; otherwise the body
- * that is to be read in place of the given one.
+ * Returns all bytes of a body of known length, if they have arrived or arrive within one turn of the event loop. Otherwise returns
+ * a body that must be read in place of the given one.
  */
 export async function gather(body: BodyStream, sizeBytes: number): Promise<Uint8Array | BodyStream> {
   const chunks: Uint8Array[] = [];
@@ -180,7 +183,7 @@ function takeAll(body: BodyStream, chunks: Uint8Array[]): 'end' | 'later' {
   }
 }
 
-/** In memory of its own: a kept block must pin nothing but itself. */
+/** Joins chunks outside the shared memory pool, so that a kept block retains no other memory. */
 function joined(chunks: readonly Uint8Array[]): Uint8Array {
   const [only] = chunks;
   if (only !== undefined && chunks.length === 1 && fillsItsMemory(only)) return only;
@@ -193,7 +196,7 @@ function joined(chunks: readonly Uint8Array[]): Uint8Array {
   return bytes;
 }
 
-/** A body of which some chunks were taken already. */
+/** A body whose first chunks were taken already. It gives those chunks first. */
 export class BegunBody implements BodyStream {
   readonly trailers: BodyStream['trailers'];
   readonly #taken: Uint8Array[];

@@ -1,6 +1,6 @@
 /**
- * The blocks of a generation that is being filled: in the store, on their way to it, or held for readers when the store takes
- * no more. Verifies the digest of the body (RFC 9530) before its last block can be read.
+ * Keeps the blocks of a generation that is being filled: in the store, on their way to it, or in memory for readers when the
+ * store takes no more. Verifies the digest of the body (RFC 9530) before its last block can be read.
  */
 
 import { createHash, type Hash } from 'node:crypto';
@@ -15,37 +15,37 @@ import type { Arrived } from './fill.ts';
 import type { PartSource } from './part-source.ts';
 import type { Waiters } from './readers.ts';
 
-/** What a keeper is made with. */
+/** Options of a block keeper. */
 interface BlockKeeperOptions {
   readonly writer: EntryWriter;
   readonly blockSizeBytes: number;
-  /** The length of the whole where it is known; the blocks that the writer has already are counted then. */
+  /** The length of the whole; undefined while it is not known. The blocks that the writer has already count only where it is known. */
   readonly sizeBytes: number | undefined;
   readonly source: Pick<PartSource, 'isProvable'>;
-  /** How many bytes of each fill are held for readers once the store takes no more. */
+  /** Bytes of each fill that are held for readers once the store takes no more. */
   readonly windowBytes: number;
   /** Whether a reader may still ask for some of these bytes. */
   readonly isWanted: (bytes: Span) => boolean;
-  /** The lowest offset, of `from` and more, that a reader may ask for next; undefined when there is no such reader. */
+  /** The lowest offset, `from` or more, that a reader may ask for next; undefined when there is no such reader. */
   readonly lowestWanted: (from: number) => number | undefined;
   readonly waiters: Waiters;
-  /** Told when the store takes no more, once. */
+  /** Called once, when the store takes no more. */
   readonly onStoreFault: (fault: StoreFault) => void;
 }
 
-/** Keeps blocks and gives them back. */
+/** Keeps the blocks of one generation. */
 export class BlockKeeper implements BlockSource {
-  /** The indexes of the blocks that are there. */
+  /** Indexes of the present blocks. */
   readonly present: SpanSet;
   readonly #options: BlockKeeperOptions;
   readonly #held = new Map<number, Arrived>();
-  /** The blocks that are there and came with parts, and what was there at first. */
+  /** The blocks that came with parts, and those that were present at first. */
   readonly #joined: SpanSet;
-  /** Blocks that are not to be read before the whole has shown that they are right. */
+  /** Blocks that must not be read before the whole has confirmed them. */
   #doubted: SpanSet | undefined;
-  /** The CRC-32 of each block where nothing proves any: one that is lost can be told from another one then. */
+  /** The CRC-32 of each block where no strong validator proves any. It shows whether a lost block comes back with other bytes. */
   #sums: Map<number, number> | undefined;
-  /** Where a block that is shorter than the others ends: nothing comes after it. */
+  /** The end (exclusive) of a block that is shorter than the others: it is the last one. */
   #end = Number.POSITIVE_INFINITY;
   #isStoring = true;
 
@@ -56,45 +56,45 @@ export class BlockKeeper implements BlockSource {
     this.#joined = new SpanSet(this.present);
   }
 
-  /** Whether the store takes what comes. */
+  /** Whether the store still takes blocks. */
   get isStoring(): boolean {
     return this.#isStoring;
   }
 
-  /** Whether the origin was found lying about ranges, so that what parts bring is to be compared with the whole. */
+  /** Whether the origin was found lying about ranges, so that the blocks of parts are compared with the whole. */
   get isDoubting(): boolean {
     return this.#doubted !== undefined;
   }
 
-  /** Whether there are blocks that were not compared yet. */
+  /** Whether there are doubted blocks that have not been compared yet. */
   get hasDoubts(): boolean {
     return this.#doubted !== undefined && this.#doubted.size > 0;
   }
 
-  /** What parts have brought counts as absent from now on, until the whole has brought it too. */
+  /** Counts the blocks of parts as absent from now on, until the whole has brought them too. */
   doubt(): void {
     this.#doubted = this.#joined;
     for (const span of this.#joined) this.present.remove(span);
   }
 
-  /** Whether the byte at `offset` is there. */
+  /** Checks whether the byte at `offset` is present. */
   has(offset: number): boolean {
     return offset < this.#end && this.present.has(Math.floor(offset / this.#options.blockSizeBytes));
   }
 
-  /** Bytes from `offset` on that are in memory. */
+  /** Returns bytes from `offset` on, up to `end` (exclusive), that are in memory; undefined where there are none. */
   peek(offset: number, end: number): Uint8Array | undefined {
     const { blockSizeBytes } = this.#options;
     const isHidden = offset >= this.#end || this.#doubted?.has(Math.floor(offset / blockSizeBytes)) === true;
     return isHidden ? undefined : peekBytes(this, blockSizeBytes, offset, end);
   }
 
-  /** A block that is in memory. */
+  /** Returns a block that is in memory; undefined where it is not. */
   peekBlock(index: number): Uint8Array | undefined {
     return this.#held.get(index)?.bytes ?? this.#options.writer.peekBlock(index);
   }
 
-  /** A block that is there. Throws `ProxyError` `bytes_gone` when it is damaged: it is absent from then on. */
+  /** Returns a present block. Throws `ProxyError` `bytes_gone` when it is damaged; the block is absent from then on. */
   async readBlock(index: number): Promise<Uint8Array> {
     try {
       return this.peekBlock(index) ?? (await this.#options.writer.readBlock(index));
@@ -105,9 +105,9 @@ export class BlockKeeper implements BlockSource {
   }
 
   /**
-   * Gives a block to the store, or holds it for the readers when the store takes no more. One that is there stays; where
-   * nothing proves that it is the same, it is compared. Throws `ProxyError` `generation_changed` when it is another
-   * than is there, or than was there before it was damaged.
+   * Gives a block to the store, or holds it for readers when the store takes no more. A present block stays; the new block is
+   * compared with it unless a strong validator proves the new block. Throws `ProxyError` `generation_changed` when the new block
+   * differs from the present one, or from the one that was there before it was damaged.
    */
   async keep(block: Arrived): Promise<void> {
     const { index, bytes, isProven, isOfWhole, onKept } = block;
@@ -132,8 +132,8 @@ export class BlockKeeper implements BlockSource {
   }
 
   /**
-   * Verifies what is there and the block that is about to be. False when something of it is damaged: all that is, is
-   * absent from then on. Throws `ProxyError` when it is not what it should be.
+   * Verifies the digest of the present blocks and of `last`, which is kept afterwards. False when a block is damaged; all damaged
+   * blocks are absent from then on. Throws `ProxyError` when the digest differs.
    */
   async verify(check: BodyCheck, blockCount: number, last?: Arrived): Promise<boolean> {
     if (check.isIdle) return true;
@@ -151,12 +151,12 @@ export class BlockKeeper implements BlockSource {
     }
   }
 
-  /** Whether all blocks of a representation of this length are there. */
+  /** Checks whether all blocks of a representation of this length are present. */
   isWhole(sizeBytes: number): boolean {
     return this.present.hasAll({ start: 0, end: Math.ceil(sizeBytes / this.#options.blockSizeBytes) });
   }
 
-  /** Does a step of storing. Undefined when the store refuses: it takes no more then, and what comes is held for readers. */
+  /** Runs a storing step. Undefined when the store refuses: it takes no more from then on, and later blocks are held for readers. */
   async store<T>(step: () => Promise<T>): Promise<{ readonly value: T } | undefined> {
     try {
       return { value: await step() };
@@ -174,7 +174,7 @@ export class BlockKeeper implements BlockSource {
     this.#options.waiters.changed();
   }
 
-  /** Compares with what is there. False when that is damaged. */
+  /** Compares bytes with the stored block. False when that block is damaged. */
   async #confirm(index: number, bytes: Uint8Array): Promise<boolean> {
     let known: Uint8Array;
     try {
@@ -187,7 +187,7 @@ export class BlockKeeper implements BlockSource {
     return true;
   }
 
-  /** Compares with what was there before, which somebody may have read. */
+  /** Compares a block with the one that was there before it was damaged, which readers may have read. */
   #compareSum(index: number, bytes: Uint8Array): void {
     const sum = crc32(bytes);
     this.#sums ??= new Map();
@@ -195,20 +195,20 @@ export class BlockKeeper implements BlockSource {
     this.#sums.set(index, sum);
   }
 
-  /** With no store behind it, a transfer goes no faster than the slowest of the readers that it has begun before. */
+  /** Where the store takes no more, a fill goes no faster than the slowest reader that is at or after the start of the fill. */
   async #waitForReaders({ index, from }: Arrived): Promise<void> {
     const { waiters, blockSizeBytes, windowBytes, lowestWanted } = this.#options;
-    // Who was not to see the block before it was verified does not know of it yet.
+    // Readers that were not allowed to see the block before it was verified can read it now.
     waiters.changed();
     await waiters.wait(() => {
       this.#releaseRead();
       const lowest = lowestWanted(from);
-      if (lowest === undefined) throw new ProxyError('client_gone', { detail: 'not storable, and nobody reads it' });
+      if (lowest === undefined) throw new ProxyError('client_gone', { detail: 'not storable, and no client reads it' });
       return (index + 1) * blockSizeBytes - lowest < windowBytes;
     });
   }
 
-  /** Lets go of what all readers have passed; some blocks that a reader goes back to are held, those that came last. */
+  /** Drops the held blocks that all readers have passed; up to `windowBytes` of them stay for a reader that may go back, the newest. */
   #releaseRead(): void {
     const { blockSizeBytes, windowBytes, isWanted, lowestWanted } = this.#options;
     const passed = [...this.#held.values()].filter(({ index, from }) => {
@@ -228,17 +228,17 @@ export class BlockKeeper implements BlockSource {
   }
 }
 
-/** Hashes a body as its blocks come, and verifies it before its last block can be read. */
+/** Hashes a body as its blocks arrive, and verifies it before its last block can be read. */
 export class BodyCheck {
   readonly #stated: Digest | undefined;
   readonly #known: string | undefined;
-  /** Undefined where nobody asks for a digest: most bodies are never hashed. */
+  /** Undefined where no digest is wanted or stated: most bodies are never hashed. */
   readonly #hashes: BodyHashes | undefined;
   #digest: string | undefined;
 
   /**
-   * `stated` is what the origin says; `known` the SHA-256 of the very bytes, hexadecimal, where they were whole before.
-   * `wantsDigest` tells whether the SHA-256 is wanted, whatever is stated.
+   * `stated` is the digest that the origin states. `known` is the SHA-256 (hexadecimal) of the body, where it was whole before.
+   * `wantsDigest`: the SHA-256 is computed whatever is stated.
    */
   constructor(stated: Digest | undefined, wantsDigest: boolean, known?: string) {
     const isWanted = wantsDigest || known !== undefined;
@@ -250,7 +250,7 @@ export class BodyCheck {
     }
   }
 
-  /** Whether there is nothing to verify or to tell. */
+  /** Whether there is nothing to verify or to compute. */
   get isIdle(): boolean {
     return this.#hashes === undefined;
   }
@@ -260,46 +260,46 @@ export class BodyCheck {
     return this.#stated !== undefined || this.#known !== undefined;
   }
 
-  /** Takes note of a block that has come. */
+  /** Takes an arrived block, which is hashed if it is the next one in order. */
   add(index: number, bytes: Uint8Array): void {
     this.#hashes?.add(index, bytes);
   }
 
-  /** Whether blocks up to this one (exclusive) have come in order. */
+  /** Checks whether all blocks before `blockCount` have arrived in order. */
   hasAll(blockCount: number): boolean {
     return (this.#hashes?.count ?? 0) >= blockCount;
   }
 
-  /** The SHA-256 of the whole, hexadecimal, once it was verified; undefined where it was not wanted. */
+  /** The SHA-256 of the whole, hexadecimal, once it was verified; undefined where it was not computed. */
   get digest(): string | undefined {
     return this.#digest;
   }
 
   /**
-   * Verifies the whole; once is enough, and more does no harm. Throws `ProxyError` `origin_digest_mismatch`,
-   * `generation_changed`, and what `readBlock` throws.
+   * Verifies the whole; may be called more than once. Throws `ProxyError` `origin_digest_mismatch` or `generation_changed`, and the
+   * errors of `readBlock`.
    */
   async verify(blockCount: number, readBlock: (index: number) => Promise<Uint8Array>): Promise<void> {
     if (this.#hashes === undefined) return;
     const hashes = await this.#hashes.finish(blockCount, readBlock);
     const sha256 = hashes.get('sha256');
     if (this.#stated !== undefined && hashes.get(this.#stated.algorithm) !== this.#stated.hex) {
-      const detail = `the ${this.#stated.algorithm} of the whole is another`;
+      const detail = `the ${this.#stated.algorithm} of the whole differs`;
       throw new ProxyError('origin_digest_mismatch', { detail });
     }
     if (this.#known !== undefined && sha256 !== this.#known) {
-      throw new ProxyError('generation_changed', { detail: 'the whole has another digest than it had' });
+      throw new ProxyError('generation_changed', { detail: 'the whole has another digest than before' });
     }
     this.#digest = sha256;
   }
 }
 
-/** How many blocks are hashed before others have their turn. */
+/** Number of blocks that are hashed before other work gets a turn of the event loop. */
 const BLOCKS_IN_A_TURN = 16;
 
 type HashAlgorithm = Digest['algorithm'];
 
-/** Hashes blocks as they come, as long as they come in order; the others are read again at the end. */
+/** Hashes blocks as they arrive, as long as they arrive in order; the others are read again at the end. */
 export class BodyHashes {
   readonly #hashes: ReadonlyMap<HashAlgorithm, Hash>;
   #next = 0;
@@ -309,12 +309,12 @@ export class BodyHashes {
     this.#hashes = new Map([...algorithms].map((algorithm) => [algorithm, createHash(algorithm)]));
   }
 
-  /** How many blocks have come in order. */
+  /** Number of blocks that have arrived in order. */
   get count(): number {
     return this.#next;
   }
 
-  /** Takes note of a block. */
+  /** Hashes a block if it is the next one in order. */
   add(index: number, bytes: Uint8Array): void {
     if (index !== this.#next) return;
     for (const hash of this.#hashes.values()) hash.update(bytes);
@@ -322,8 +322,8 @@ export class BodyHashes {
   }
 
   /**
-   * The hashes of `blockCount` blocks, hexadecimal; those that did not come in order are read. To be called until
-   * it resolves, by several at once if they like, and nothing added after that. Rejects as `readBlock` does.
+   * Returns the hashes of `blockCount` blocks, hexadecimal. Blocks that did not arrive in order are read. Rejects as `readBlock`
+   * does, and may then be called again. Calls may overlap. No block may be added after it has resolved.
    */
   async finish(
     blockCount: number,
@@ -331,7 +331,7 @@ export class BodyHashes {
   ): Promise<ReadonlyMap<HashAlgorithm, string>> {
     while (this.#hashes.size > 0 && this.#next < blockCount) {
       this.add(this.#next, await readBlock(this.#next));
-      // Blocks in memory come without a pause, and others want their turn.
+      // Blocks in memory are read without a pause, and other work needs its turn.
       if (this.#next % BLOCKS_IN_A_TURN === 0) await setImmediate();
     }
     this.#results ??= new Map([...this.#hashes].map(([algorithm, hash]) => [algorithm, hash.digest('hex')]));

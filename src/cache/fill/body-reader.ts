@@ -1,6 +1,6 @@
 /**
- * How readers get the bytes of a generation: at once where they are there, otherwise by asking the scheduler for them and
- * waiting. Absent bytes are asked for ahead of a reader, so that it need not pause.
+ * Gives readers the bytes of a generation: at once where they are present, otherwise after the fill scheduler has fetched them.
+ * Requests absent bytes ahead of a reader, so that the reader need not pause.
  */
 
 import type { Span } from '../../bytes/span.ts';
@@ -14,16 +14,16 @@ import { openAheadBytes } from './fetch-decision.ts';
 import { type FillScheduler, isRefusedTo, type Supplied } from './fill-scheduler.ts';
 import type { Failures, Visitor, Waiters } from './readers.ts';
 
-/** How often a byte that was kept and is lost is asked of the origin again: a store that cannot be read loses it every time. */
+/** How often a byte that the store has lost is fetched again. A store that cannot be read loses the byte every time. */
 const lossesPerByte = 3;
 
-/** What is looked at. */
+/** The parts of a generation that a body reader works with. */
 export interface BodyReaderParts {
   readonly blockSizeBytes: number;
-  /** Absent bytes are asked for so far ahead of a reader that it need not pause. */
+  /** Says how far ahead of a reader absent bytes are requested, and how long an expected byte is awaited. */
   readonly policy: FillPolicy;
   readonly clock: Clock;
-  /** What readers may have read of the store before they ask for it. */
+  /** Bytes that all readers together may read from the store ahead of their positions. */
   readonly readAhead: ByteBudget;
   readonly keeper: BlockKeeper;
   readonly scheduler: FillScheduler;
@@ -31,27 +31,27 @@ export interface BodyReaderParts {
   readonly failures: Failures;
 }
 
-/** The generation, as far as it decides what may be read. */
+/** The state of the generation that decides which bytes may be read. */
 export interface BodyReaderHost {
   readonly sizeBytes: number | undefined;
-  /** Whether the store has been let go of. */
+  /** Whether the generation has released the store. */
   readonly isClosed: boolean;
-  /** Why no more bytes will come for good. */
+  /** The error that ended the generation for good; undefined while bytes may still arrive. */
   readonly dead: ProxyError | undefined;
-  /** Whether what is arriving must not be read before it is verified. */
+  /** Whether the arriving block must not be read before the body is verified. */
   readonly isWithheld: boolean;
 }
 
-/** What one reader reads with. Flags rather than a signal to close it: it is made for each request, and a signal is dear. */
+/** The state of one reader. It has a flag, not an AbortSignal, because it is made for each request and a signal is expensive. */
 interface Reading {
   readonly blocks: ReadAhead;
   readonly visitor: Visitor;
   isClosed: boolean;
-  /** How many of its reads wait for bytes. */
+  /** Number of its reads that wait for bytes. */
   waits: number;
 }
 
-/** The bytes of one generation. */
+/** Reads the bytes of one generation. */
 export class BodyReader {
   readonly #parts: BodyReaderParts;
   readonly #host: BodyReaderHost;
@@ -61,12 +61,12 @@ export class BodyReader {
     this.#host = host;
   }
 
-  /** What is noted of a reader that begins an open-ended range now. */
+  /** Returns the start of an open-ended range that a reader begins now, at offset `from`. */
   beginOpen(from: number): Visitor['open'] {
     return { from, at: this.#parts.clock.now() };
   }
 
-  /** Reads for one reader until it is closed. */
+  /** Creates the byte source of one reader; it must be closed. */
   createReader(visitor: Visitor): ByteReader {
     const { blockSizeBytes, keeper, readAhead: budget } = this.#parts;
     const sizeBytes = this.#host.sizeBytes ?? Number.POSITIVE_INFINITY;
@@ -85,15 +85,15 @@ export class BodyReader {
     };
   }
 
-  /** Bytes from `offset` on that are in memory now. */
+  /** Returns bytes from `offset` on, up to `end` (exclusive), that are in memory now; undefined where there are none. */
   peek(offset: number, end: number): Uint8Array | undefined {
     if (this.#host.isClosed) return undefined;
     return this.#parts.keeper.peek(offset, end) ?? this.#peekArriving(offset, end);
   }
 
   /**
-   * Begins to read a span. An absent first byte is waited for if it has to be asked for, so that a failure can still be
-   * told in a head. Throws `ProxyError`, or the signal's reason.
+   * Begins to read a span. Waits for the first byte if a new fill has to fetch it, so that the response head can still report a
+   * failure. Throws `ProxyError`, or the signal's reason.
    */
   async open({ start, end }: Span, visitor: Visitor, signal: AbortSignal): Promise<void> {
     const { keeper, scheduler, waiters } = this.#parts;
@@ -104,8 +104,8 @@ export class BodyReader {
     if (supplied?.kind !== 'begun') return;
     const { fill } = supplied;
     const askedFrom = fill.frontier;
-    // An origin that gives no parts ends what was asked for, or sends the whole in its place: the byte comes in its time. Where the
-    // whole may show that stored parts are wrong, the head waits for that.
+    // The new fill may have ended early, or begun anew at byte 0 because the origin sends the whole. The byte then comes later, and
+    // the head does not wait for it. It does wait while parts are doubted: the whole may show that stored parts are wrong.
     const isLater = () => !keeper.isDoubting && (fill.limit <= start || fill.frontier < askedFrom);
     await waiters.wait(() => this.#has(start) || !scheduler.brings(start) || isLater(), signal);
     if (this.#has(start)) return;
@@ -113,7 +113,7 @@ export class BodyReader {
     throwRefusal(supplied, visitor);
   }
 
-  /** Asks for the next absent bytes of a reader that is at `offset`, on the way to `end`, if it will soon be there. */
+  /** Requests the next absent bytes for a reader at `offset` that reads up to `end` (exclusive), if it will reach them soon. */
   lookAhead(offset: number, end: number, visitor: Visitor): void {
     const { scheduler, keeper, failures } = this.#parts;
     if (this.#host.dead !== undefined || !keeper.isStoring) return;
@@ -140,7 +140,7 @@ export class BodyReader {
     return isPresent();
   }
 
-  /** How far ahead of a reader absent bytes are asked for. */
+  /** How far ahead of a reader absent bytes are requested. */
   #aheadBytes(offset: number, visitor: Visitor): number {
     const { blockSizeBytes, policy } = this.#parts;
     const { seekAheadBytes } = policy;
@@ -152,7 +152,7 @@ export class BodyReader {
     return openAheadBytes({ readBytes, paceBytes, blockSizeBytes, seekAheadBytes });
   }
 
-  /** How much the reader of an open-ended range takes while the origin is asked for a span, by its speed so far. */
+  /** Bytes that the reader of an open-ended range takes during one origin latency, at its speed so far; 0 for other readers. */
   #paceBytes(offset: number, { open }: Visitor): number {
     const { clock, scheduler } = this.#parts;
     if (open === undefined) return 0;
@@ -184,7 +184,7 @@ export class BodyReader {
     }
   }
 
-  /** Waits until a byte is there or does not come, or, where it is merely expected, until it should be there. */
+  /** Waits until a byte is present, or no fill brings it. A byte that is only expected is awaited for at most `seekAheadMs`. */
   async #wait(offset: number, isExpected: boolean, reading: Reading): Promise<void> {
     const { clock, policy, scheduler, waiters } = this.#parts;
     let isDue = false;
@@ -205,7 +205,7 @@ export class BodyReader {
     }
   }
 
-  /** Undefined when nothing is there, or when it turns out to be damaged: it is absent from now on. */
+  /** Undefined when the byte is absent, or its block turns out to be damaged. A damaged block is absent from then on. */
   async #readKept(blocks: ReadAhead, offset: number, end: number): Promise<Uint8Array | undefined> {
     if (!this.#isKept(offset)) return undefined;
     try {
@@ -223,7 +223,7 @@ export class BodyReader {
     return supplied;
   }
 
-  /** The first byte of `[offset, end)` that is neither there nor arriving; undefined when there is none. */
+  /** The first byte of `[offset, end)` that lies in no kept block; undefined where there is none, or where it can be read already. */
   #firstAbsent(offset: number, end: number): number | undefined {
     const { blockSizeBytes, keeper } = this.#parts;
     const limit = Math.min(end, this.#host.sizeBytes ?? Number.POSITIVE_INFINITY);
@@ -233,7 +233,7 @@ export class BodyReader {
     return absent < limit && !this.#has(absent) ? absent : undefined;
   }
 
-  /** Whether a byte is there, for as long as the store has not been let go of. */
+  /** Whether a byte is in a kept block; false once the generation has released the store. */
   #isKept(offset: number): boolean {
     return !this.#host.isClosed && this.#parts.keeper.has(offset);
   }
@@ -247,20 +247,20 @@ export class BodyReader {
   }
 
   /**
-   * Whether a transfer has failed that would have brought a byte, and another one brings it: that is waited for, and none is
-   * begun in its place. Throws the failure where there is no other.
+   * Whether a fill that would have brought a byte has failed and another fill brings it. The reader then waits for the other
+   * fill, and starts none. Throws the failure where no other fill brings the byte.
    */
   #isLeftToAnother(offset: number, visitor: Visitor): boolean {
     this.#throwIfLost(offset, visitor);
     return this.#parts.failures.find(offset, visitor.since) !== undefined;
   }
 
-  /** Throws the failure that has kept a byte from coming, where no other transfer brings it. */
+  /** Throws the failure that prevented a byte, unless another fill brings it. A dead generation always throws. */
   #throwIfLost(offset: number, visitor: Visitor): void {
     if (this.#host.dead !== undefined || !this.#parts.scheduler.brings(offset)) this.#throwFailure(offset, visitor);
   }
 
-  /** Throws the failure that has kept a byte from coming. */
+  /** Throws the failure that prevented a byte, if there is one: that of the generation, or of a fill. */
   #throwFailure(offset: number, { since }: Visitor): void {
     const failure = this.#host.dead ?? this.#parts.failures.find(offset, since);
     if (failure !== undefined) throw failure;
@@ -275,7 +275,7 @@ function gone(offset: number): ProxyError {
   return new ProxyError('bytes_gone', { detail: `byte ${offset} cannot be had any more` });
 }
 
-/** Throws why a transfer was not begun, where that holds for this visitor: others ask for themselves. */
+/** Throws the limit that prevented a fill, if it applies to this visitor. Other visitors start fills of their own. */
 function throwRefusal({ kind, fill }: Supplied, { client }: Visitor): void {
   if (fill?.refusal === undefined) return;
   if (kind === 'begun' || isRefusedTo(client, fill.refusal, fill.errand.client)) throw fill.refusal;

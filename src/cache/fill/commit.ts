@@ -1,6 +1,6 @@
 /**
- * What becomes of a body that has arrived whole: a new generation, a confirmation of the stored one, or nothing where it was
- * invalidated or is older than what is stored. Publishes a generation that is there in part.
+ * Commits a body that has arrived whole: as a new generation, or as a confirmation of the stored one. Drops it where it was
+ * invalidated, or is older than the stored response. Also publishes a generation that is present in part.
  */
 
 import type { StoredResponse } from '../../http/stored-response.ts';
@@ -8,40 +8,38 @@ import type { EntryWriter, NewEntry, Store, StoredEntry } from '../../store/stor
 import { hasStrongTag } from '../inquiry.ts';
 
 /**
- * So many variants and parts of one key are kept. Each request looks through those of its key, and whoever varies what
- * Vary names could have more and more of them stored.
+ * Maximum number of variants and fragments of one key. Each request searches all entries of its key, and a client that keeps
+ * changing the fields that Vary names could otherwise have more and more of them stored.
  */
 const MAX_ENTRIES = 200;
 
-/**
- * So many of them are for requests with a certain identity, so that a client with ever new fields does not push out what is for
- * all others.
- */
+/** Maximum number of them that are bound to an identity, so that a client with ever new identities does not push out the others. */
 const MAX_BOUND_ENTRIES = 100;
 
-/** A body whose last byte has come. */
+/** A body whose last byte has arrived. */
 export interface WholeBody {
   readonly sizeBytes: number;
-  /** Its SHA-256, hexadecimal, where it was wanted. */
+  /** Its SHA-256, hexadecimal; undefined where it was not wanted. */
   readonly digest: string | undefined;
 }
 
-/** A generation that was written and is not findable as a whole yet. */
+/** A generation whose bytes are written, and that is not committed yet. */
 export interface WrittenGeneration {
   readonly writer: Pick<EntryWriter, 'generation' | 'commit'>;
   readonly place: Pick<NewEntry, 'key' | 'variant'>;
   readonly stored: StoredResponse;
-  /** The generation that these bytes may turn out to be. */
+  /** The stored generation that may have the same bytes. */
   readonly previous: StoredEntry | undefined;
-  /** How long a complete generation that it replaces is kept for those who resume with its validator. */
+  /** How long a complete generation that it replaces stays pinned for clients that resume with its validator. */
   readonly pinSeconds: number;
-  /** Whether it has been invalidated since it was asked for. */
+  /** Whether it has been invalidated since its request was sent. */
   readonly isRevoked: () => boolean;
 }
 
 /**
- * Commits what was written, or confirms the generation that has the same bytes already. What was invalidated meanwhile,
- * or is older than what another fill has stored, is not kept. Throws `StoreFault`.
+ * Commits a written generation (`stored`), or confirms the stored one that has the same bytes (`same`). Keeps nothing where the
+ * generation was invalidated meanwhile, or another fill has stored a newer response (`relayed`). `now` is in epoch milliseconds.
+ * Throws `StoreFault`.
  */
 export async function commit(
   store: Store,
@@ -54,7 +52,7 @@ export async function commit(
   const confirmed = await confirm(store, written, body);
   const entry = confirmed ?? (await putInPlace(written, body, now));
   if (before.length >= MAX_BOUND_ENTRIES) await dropOldest(store, entry.key);
-  // The writing took its time: the invalidation that came during it found nothing to remove.
+  // An invalidation during the write found nothing to remove.
   if (written.isRevoked()) {
     await store.removeEntry(entry);
     return 'relayed';
@@ -62,7 +60,7 @@ export async function commit(
   return confirmed === undefined ? 'stored' : 'same';
 }
 
-/** Publishes what is written in part, unless it may not be kept; see `commit`. Throws `StoreFault`. */
+/** Publishes a generation in part, unless it must not be kept (see `commit`). Throws `StoreFault`. */
 export async function publish(
   store: Store,
   written: WrittenGeneration & { readonly writer: Pick<EntryWriter, 'publish'> },
@@ -79,8 +77,8 @@ export async function publish(
 }
 
 /**
- * Whether a response that arrived later has been stored: of several, the most recent one counts (RFC 9111 §4). One from
- * the future was stored before the clock was set back, and tells nothing.
+ * Whether a response that arrived later is stored already: the most recent one counts (RFC 9111 §4). A stored response from the
+ * future does not count: it was stored before the clock was set back.
  */
 function isSuperseded(
   entries: readonly StoredEntry[],
@@ -92,16 +90,16 @@ function isSuperseded(
   return current.metadata.responseAt > stored.responseAt && current.metadata.responseAt <= now;
 }
 
-/** Removes what was stored first of a key that has too much under it. */
+/** Removes the oldest entries of a key that has too many. */
 async function dropOldest(store: Store, key: string): Promise<void> {
   const entries = (await store.find(key)).filter(({ pinnedUntil }) => pinnedUntil === undefined);
   const isBound = ({ metadata: { identity } }: StoredEntry) => identity !== undefined && identity.digest !== '';
   const tooMany = entries.filter(isBound).slice(MAX_BOUND_ENTRIES);
-  const kept = entries.filter((entry) => !tooMany.includes(entry));
-  for (const entry of [...tooMany, ...kept.slice(MAX_ENTRIES)]) await store.removeEntry(entry);
+  const others = entries.filter((entry) => !tooMany.includes(entry));
+  for (const entry of [...tooMany, ...others.slice(MAX_ENTRIES)]) await store.removeEntry(entry);
 }
 
-/** The stored generation with fresh metadata, if its bytes are the same. */
+/** Replaces the metadata of the stored generation if its bytes are the same, and returns its entry; undefined otherwise. */
 async function confirm(
   store: Store,
   { stored, previous }: WrittenGeneration,

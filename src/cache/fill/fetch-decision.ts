@@ -1,6 +1,6 @@
 /**
- * Decides from numbers alone which bytes the origin is asked for: when a reader meets absent bytes, and when nothing is known
- * but the range that a client wants. Also whether a generation may be begun with the 206 that came.
+ * Decides which bytes are requested from the origin: when a reader meets absent bytes, and when only the range of a client is
+ * known. Also decides whether a 206 may begin a generation. All functions are pure.
  */
 
 import type { Span, SpanSet } from '../../bytes/span.ts';
@@ -10,65 +10,65 @@ import { type ContentRange, parseContentRange, type RangeSpec } from '../../sema
 import { strongValidator } from '../../semantics/validator.ts';
 import type { FillPolicy } from '../inquiry.ts';
 
-/** A fill as the decision sees it: it brings the bytes `[frontier, limit)`. */
+/** A fill, as the decision sees it. It brings the bytes `[frontier, limit)`. */
 export interface Coming {
   readonly frontier: number;
-  /** Up to where its blocks have been kept: what lies between that and the frontier is about to be. */
+  /** End (exclusive) of its kept blocks. The bytes between this and the frontier have arrived and are not kept yet. */
   readonly keptTo: number;
-  /** Infinity where the length is not known. */
+  /** Infinity where the length of the body is not known. */
   readonly limit: number;
-  /** Bytes for each millisecond, as measured; 0 before that. */
+  /** Measured bytes per millisecond; 0 before the first measurement. */
   readonly speed: number;
 }
 
-/** What is known of the bytes of a generation: which are there, which are coming, and how others can be had. */
+/** Which bytes of a generation are present, which are coming, and how the others can be requested. */
 export interface Outlook {
   /** Undefined while it is not known. */
   readonly sizeBytes: number | undefined;
   readonly blockSizeBytes: number;
-  /** The blocks that are there. */
+  /** Indexes of the present blocks. */
   readonly present: SpanSet;
   readonly fills: readonly Coming[];
-  /** Whether the origin can be asked for a part of this very generation. */
+  /** Whether the origin may be asked for a part of this generation. */
   readonly mayAskForParts: boolean;
-  /** A fill that is at most this far behind is waited for, in bytes. */
+  /** A reader waits for a fill that is at most this many bytes behind it. */
   readonly seekAheadBytes: number;
-  /** One that will be there within this time is waited for too, in milliseconds. */
+  /** A reader also waits for a fill that should reach it within this time, in milliseconds. */
   readonly seekAheadMs: number;
-  /** Whether an open-ended range is fetched in spans that grow with what its client has read. */
+  /** Whether an open-ended range is fetched in spans that grow with the number of bytes that its client has read. */
   readonly growsOpenRanges: boolean;
 }
 
-/** What is known when a reader needs `[offset, end)`. */
+/** A reader that needs `[offset, end)`, and the outlook of its generation. */
 export interface Need extends Outlook {
   readonly offset: number;
   readonly end: number;
-  /** Where the reader of an open-ended range began; undefined for a reader that wants all of `[offset, end)`. */
+  /** Offset at which the reader of an open-ended range began; undefined for a reader that wants all of `[offset, end)`. */
   readonly openFrom?: number | undefined;
-  /** How much that reader takes while the origin is asked for a span, in bytes; 0 while it is not known. */
+  /** Bytes that this reader takes during one origin latency; 0 while that is not known. */
   readonly paceBytes?: number | undefined;
 }
 
 /**
- * Wait for what is coming; expect it within `seekAheadMs`, and decide again when that has passed, for a fill may slow down;
- * or ask for a span: block-aligned, or everything from the first byte on.
+ * `wait`: a fill will bring the byte. `expect`: a fill should bring it within `seekAheadMs`; decide again after that time, because
+ * the fill may slow down. `fetch`: request the span, which is whole blocks, or everything from byte 0 on.
  */
 type FetchDecision =
   | { readonly kind: 'wait' }
   | { readonly kind: 'expect' }
   | { readonly kind: 'fetch'; readonly span: Span };
 
-/** Whether all bytes of a span are there. */
+/** Checks whether all bytes of a span are present. */
 export function hasBytes({ present, blockSizeBytes }: Outlook, { start, end }: Span): boolean {
   return present.hasAll({ start: Math.floor(start / blockSizeBytes), end: Math.ceil(end / blockSizeBytes) });
 }
 
-/** Whether a fill brings a byte that cannot be read yet, be it that the rest of its block has to come first. */
+/** Checks whether a fill brings a byte whose block it has not kept yet, even if the byte itself has arrived. */
 export function isComing({ keptTo, limit }: Coming, offset: number): boolean {
   return keptTo <= offset && offset < limit;
 }
 
-/** The fill that brings a byte first: it has come furthest. */
+/** Returns the fill that brings a byte first, which has the highest frontier; undefined where none brings it. */
 export function nearestFill<F extends Coming>(fills: readonly F[], offset: number): F | undefined {
   const coming = fills.filter((fill) => isComing(fill, offset));
   return coming.reduce<F | undefined>(
@@ -77,7 +77,7 @@ export function nearestFill<F extends Coming>(fills: readonly F[], offset: numbe
   );
 }
 
-/** Decides for a byte that is absent. */
+/** Decides how a reader gets the absent byte at `need.offset`. */
 export function decideFetch(need: Need): FetchDecision {
   const { offset, fills, sizeBytes } = need;
   const coming = fills.filter((fill) => isComing(fill, offset));
@@ -89,41 +89,41 @@ export function decideFetch(need: Need): FetchDecision {
   return { kind: 'fetch', span: missingSpan(need, sizeBytes) };
 }
 
-/** What the length of the spans of an open-ended range depends on. */
+/** The inputs for the length of the spans of an open-ended range. */
 interface OpenReading extends Pick<Outlook, 'blockSizeBytes' | 'seekAheadBytes'> {
-  /** How much its reader has read in sequence. */
+  /** Bytes that its reader has read in sequence. */
   readonly readBytes: number;
   /** See `Need.paceBytes`. */
   readonly paceBytes: number;
 }
 
 /**
- * How many bytes are asked for at once for the reader of an open-ended range. Its client names the end of the whole, but a player leaves
- * after a few seconds, and what was fetched by then is fetched in vain. So a span is one block, or a twentieth of what was read. It is
- * longer only where the reader would wait for the origin between short spans: some round trips long, but at most half of what was
- * read, and `seekAheadBytes`. Measured by a model at 50 MB/s and 20 to 100 ms: spans of four round trips are nearly as
- * fast as spans that double each time, spans of two take twice as long.
+ * Returns how many bytes are requested at once for the reader of an open-ended range. Its client asks for everything up to the end,
+ * but a player leaves after a few seconds, and bytes that were fetched ahead are wasted. So a span is one block, or a twentieth of
+ * the bytes read. It is longer only where the reader would wait for the origin between short spans: four round trips, but at most
+ * half of the bytes read, and at most `seekAheadBytes`. Measured by a model at 50 MB/s and 20 to 100 ms: spans of four round trips
+ * are nearly as fast as spans that double each time; spans of two take twice as long.
  */
 export function openSpanBytes({ readBytes, paceBytes, blockSizeBytes, seekAheadBytes }: OpenReading): number {
   const grown = Math.max(readBytes / 20, Math.min(4 * paceBytes, readBytes / 2, seekAheadBytes));
   return Math.max(1, Math.floor(grown / blockSizeBytes)) * blockSizeBytes;
 }
 
-/** How far ahead of that reader the next span is asked for, so that it need not pause between two. */
+/** Returns how many bytes ahead of this reader the next span is requested, so that it need not pause between two spans. */
 export function openAheadBytes(reading: OpenReading): number {
   return Math.min(2 * reading.paceBytes, openSpanBytes(reading) / 2);
 }
 
-/** From the block of the byte to the end of what the reader wants, or to where something is there or about to come. */
+/** The span from the block of the byte to the end of the wanted bytes, or to the next block that is present or about to come. */
 function missingSpan(need: Need, sizeBytes: number): Span {
   const { offset, end, blockSizeBytes, present, fills, growsOpenRanges, openFrom, paceBytes = 0 } = need;
   const index = Math.floor(offset / blockSizeBytes);
   const start = index * blockSizeBytes;
   const isOpen = growsOpenRanges && openFrom !== undefined;
   const readBytes = Math.max(0, offset - (openFrom ?? offset));
-  const most = isOpen ? start + openSpanBytes({ ...need, readBytes, paceBytes }) : Number.POSITIVE_INFINITY;
+  const maxEnd = isOpen ? start + openSpanBytes({ ...need, readBytes, paceBytes }) : Number.POSITIVE_INFINITY;
   const aligned = Math.ceil(Math.min(end, sizeBytes) / blockSizeBytes) * blockSizeBytes;
-  const wanted = Math.min(sizeBytes, aligned, most);
+  const wanted = Math.min(sizeBytes, aligned, maxEnd);
   const missing = present.firstMissing({ start: index, end: Math.ceil(wanted / blockSizeBytes) });
   const nextStarts = fills.map((fill) => fill.frontier).filter((frontier) => frontier > start);
   const nextFill = Math.min(...nextStarts.map((frontier) => Math.floor(frontier / blockSizeBytes) * blockSizeBytes));
@@ -132,8 +132,8 @@ function missingSpan(need: Need, sizeBytes: number): Span {
 }
 
 /**
- * The block-aligned range around what a client asks for first; undefined for the whole. Of one open-ended range that is one block
- * where the rest is fetched as the client reads on.
+ * Returns the block-aligned range around the first range of a client; undefined for the whole. A single open-ended range becomes
+ * one block where `openRanges` is "grow": the rest is fetched as the client reads on.
  */
 export function selectFirstAsk(
   specs: readonly RangeSpec[],
@@ -157,47 +157,47 @@ export function selectFirstAsk(
       return first === 0 ? undefined : { kind: 'open', first };
     }
     case 'suffix': {
-      // One block more, so that the first byte wanted lies behind a block's start wherever the blocks may lie.
+      // One block more: the block boundaries are unknown, and the part must hold the start of the block of the first wanted byte.
       const length = spec.length + blockSizeBytes;
       return Number.isSafeInteger(length) ? { kind: 'suffix', length } : undefined;
     }
   }
 }
 
-/** Whether a range is all of a representation of this length. */
+/** Checks whether a range is all of a representation of this length; false where the length is not known. */
 export function isWholeRange(spec: RangeSpec, sizeBytes: number | undefined): boolean {
   if (sizeBytes === undefined) return false;
   if (spec.kind === 'suffix') return spec.length >= sizeBytes;
   return sizeBytes === 0 || (spec.first === 0 && (spec.kind === 'open' || spec.last >= sizeBytes - 1));
 }
 
-/** Whether a range holds no byte of a representation of this length. */
+/** Checks whether a range holds no byte of a representation of this length. */
 export function isBehind(spec: RangeSpec, sizeBytes: number): boolean {
   return spec.kind === 'suffix' ? Math.min(spec.length, sizeBytes) === 0 : spec.first >= sizeBytes;
 }
 
-/** What a 206 is good for, or why not; a lie is one that no request could have led to. */
+/** Whether a 206 may begin a generation. `isLie`: it is no proper answer to the requested range. */
 type FirstPartDecision =
   | { readonly kind: 'part'; readonly span: Span; readonly sizeBytes: number }
   | { readonly kind: 'refuse'; readonly isLie: boolean; readonly reason: string };
 
 /**
- * Whether a 206 is no answer to the range that was asked for: it begins elsewhere, or its length is not the one that its
- * Content-Range states. A server may send less than it is asked for, but not something else (RFC 9110 §15.3.7).
+ * Checks whether a 206 does not answer the requested range: it begins elsewhere, or its length is not the one that its
+ * Content-Range states. A server may send less than requested, but nothing else (RFC 9110 §15.3.7).
  */
 export function isOtherPart(
-  asked: RangeSpec,
+  requested: RangeSpec,
   { span, sizeBytes }: ContentRange,
   contentBytes: number | undefined,
 ): boolean {
   if (contentBytes !== undefined && contentBytes !== span.end - span.start) return true;
-  if (asked.kind !== 'suffix') return span.start !== asked.first;
-  return sizeBytes !== undefined && span.start !== Math.max(0, sizeBytes - asked.length);
+  if (requested.kind !== 'suffix') return span.start !== requested.first;
+  return sizeBytes !== undefined && span.start !== Math.max(0, sizeBytes - requested.length);
 }
 
-/** Decides whether a generation may be begun with a 206: other parts have to be joined to it (RFC 9110 §15.3.7.3). */
+/** Decides whether a 206 may begin a generation, to which other parts will be added (RFC 9110 §15.3.7.3). */
 export function selectFirstPart(
-  asked: RangeSpec,
+  requested: RangeSpec,
   response: Pick<OriginResponse, 'fields' | 'sizeBytes'>,
   responseAt: number,
   blockSizeBytes: number,
@@ -206,7 +206,7 @@ export function selectFirstPart(
   if (range === undefined)
     return { kind: 'refuse', isLie: true, reason: 'it sent a 206 without a valid Content-Range' };
   const { span, sizeBytes } = range;
-  if (isOtherPart(asked, range, response.sizeBytes)) {
+  if (isOtherPart(requested, range, response.sizeBytes)) {
     return { kind: 'refuse', isLie: true, reason: 'it sent another range than was asked for' };
   }
   const isUnnamed = strongValidator({ fields: response.fields, responseAt }, responseAt) === undefined;
@@ -219,7 +219,7 @@ export function selectFirstPart(
   return { kind: 'part', span, sizeBytes };
 }
 
-/** Whether a part holds a block from its start on, or the end of the whole from a block's start on. */
+/** Whether a part holds a whole block, or the end of the whole from the start of a block on. */
 function holdsBlock(span: Span, sizeBytes: number, blockSizeBytes: number): boolean {
   const first = Math.ceil(span.start / blockSizeBytes) * blockSizeBytes;
   return first < span.end && (span.end === sizeBytes || span.end - first >= blockSizeBytes);

@@ -1,6 +1,6 @@
 /**
- * Schedules the fills of one generation, so that its absent bytes come: which fills run, when they end, and what follows when
- * one breaks off. `fetch-decision.ts` decides from numbers which bytes are asked for.
+ * Schedules the fills of one generation: which fills run, when they end, and what follows when one breaks off.
+ * `fetch-decision.ts` decides which bytes are requested.
  */
 
 import type { Span } from '../../bytes/span.ts';
@@ -14,67 +14,67 @@ import { type Arrived, Fill, type FillHost, isFatal, type RetryRules, Witness } 
 import type { FirstPart, Part, PartHead, PartSource } from './part-source.ts';
 import type { Visitor } from './readers.ts';
 
-/** How a transfer ended; `kept`: all of it is stored, and the generation is not whole yet. */
+/** How a fill ended; `kept`: all of its blocks are stored, and the generation is not whole yet. */
 export type FillResult = 'stored' | 'same' | 'kept' | 'relayed' | 'failed' | 'stopped';
 
-/** What is told of a transfer that is over; `bytes` came from the origin. */
+/** The report of an ended fill. `bytes` is the number of bytes that the origin sent. */
 interface FillEnd {
   readonly result: FillResult;
   readonly bytes: number;
-  /** How often it broke off and was taken up again. */
+  /** How often it broke off and was resumed. */
   readonly resumptions: number;
   readonly durationMs: number;
   readonly error: ProxyError | undefined;
 }
 
 /**
- * How a byte that was demanded comes: by a fill that was begun for it, by one that runs, or by one that is expected there within
- * `seekAheadMs`.
+ * How a demanded byte comes: by a fill that was started for it (`begun`), by a running fill (`coming`), or by a running fill that
+ * should reach it within `seekAheadMs` (`expected`).
  */
 export type Supplied =
   | { readonly kind: 'begun'; readonly fill: Fill }
   | { readonly kind: 'coming' | 'expected'; readonly fill: Fill | undefined };
 
-/** The rules of a supply. */
+/** The rules and callbacks of a fill scheduler. */
 export interface FillSchedulerRules {
   readonly blockSizeBytes: number;
   readonly policy: FillPolicy;
   readonly retry: RetryRules;
   readonly clock: Clock;
   readonly source: PartSource;
-  /** The unread transfers of each client, of all generations. */
+  /** The unread transfers of each client, over all generations. */
   readonly unread: UnreadTransfers;
-  /** Told when a transfer begins, and when it turns out not to, because of a limit. Does not throw. */
+  /** Called when a fill begins, and with `called_off` when a limit then prevents it. Does not throw. */
   readonly onFillStart: (kind: 'begun' | 'called_off') => void;
-  /** Told when one that has begun is over. Does not throw. */
+  /** Called when a fill has ended, unless it was called off. Does not throw. */
   readonly onFill: (end: FillEnd) => void;
 }
 
-/** The generation, as its supply needs it. */
+/** The generation, as its fill scheduler sees it. */
 export interface FillSchedulerHost {
   /** The length of the whole; undefined while it is not known. */
   readonly sizeBytes: number | undefined;
   readonly keeper: Pick<BlockKeeper, 'present' | 'isStoring' | 'isDoubting' | 'doubt'>;
-  /** Why no bytes may be fetched for it any more. */
+  /** The error after which no more bytes may be fetched for it; undefined while they may. */
   readonly dead: ProxyError | undefined;
-  /** Whether more than what is read is worth having: others may find it. */
+  /** Whether bytes that no reader wants are worth fetching, because later requests can find them. */
   readonly isJoinable: boolean;
   readonly readerCount: number;
   /** Whether a reader may ask for some of these bytes. */
   isWanted(span: Span): boolean;
-  /** The clients of those readers. */
+  /** The clients of the readers that may ask for some of these bytes. */
   wanters(span: Span): readonly string[];
-  /** Takes the fields that came with a part. Does not throw. */
+  /** Updates the response with the fields of a newer part. Does not throw. */
   learn(head: PartHead): Promise<void>;
-  /** Takes a block. Throws `ProxyError` `generation_changed`. */
+  /** Keeps a block. Throws `ProxyError` `generation_changed`. */
   keep(block: Arrived): Promise<void>;
-  /** Takes note that a transfer has reached its end; `frontier` is where. Throws `ProxyError`. */
+  /** Called when a fill has reached its end, at `frontier`. Throws `ProxyError`. */
   settle(frontier: number): Promise<FillResult>;
-  /** Takes note that a transfer was given up, and what it would have brought. */
+  /** Called when a fill was given up, with the span that it would have brought. */
   fail(error: ProxyError, span: Span): Promise<void>;
-  /** Something has come, or will not. */
+  /** Called when bytes have arrived, or will not arrive. */
   moved(): void;
-  /** Nothing is on its way any more. */
+  /** Called when no fill runs any more. */
   idle(): void;
 }
 
@@ -84,7 +84,7 @@ export class FillScheduler implements FillHost {
   readonly #host: FillSchedulerHost;
   readonly #running: RunningFills;
   readonly #witness = new Witness();
-  /** How long the origin took to answer the last two times. */
+  /** The last two response times of the origin, in milliseconds. */
   #latenciesMs: readonly number[] = [0];
 
   constructor(rules: FillSchedulerRules, host: FillSchedulerHost) {
@@ -97,7 +97,7 @@ export class FillScheduler implements FillHost {
     return this.#running.size === 0;
   }
 
-  /** How long the origin takes to answer: the shorter of the last two times, so that one slow answer counts for nothing; 0 at first. */
+  /** The shorter of the last two response times of the origin, so that a single slow response does not count; 0 at first. */
   get latencyMs(): number {
     return Math.min(...this.#latenciesMs);
   }
@@ -107,27 +107,27 @@ export class FillScheduler implements FillHost {
     return this.#running.received;
   }
 
-  /** Bytes from `offset` on, of a block that is arriving. */
+  /** Returns bytes from `offset` on, up to `end` (exclusive), of an incomplete block; undefined where there are none. */
   peek(offset: number, end: number): Uint8Array | undefined {
     return this.#running.peek(offset, end);
   }
 
-  /** Whether an absent byte is on its way. */
+  /** Checks whether a fill brings an absent byte. */
   brings(offset: number): boolean {
     return this.#running.bring(offset);
   }
 
-  /** Where the transfer ends that brings an absent byte. */
+  /** Returns the end (exclusive) of the fill that brings an absent byte first; `offset` where none brings it. */
   comingEnd(offset: number): number {
     return this.#running.nearest(offset)?.limit ?? offset;
   }
 
-  /** Whether what comes has come as far as `end`. */
+  /** Checks whether the frontier of a fill has reached `end`. */
   hasReached(end: number): boolean {
     return this.#running.hasReached(end);
   }
 
-  /** What can be expected. */
+  /** Which bytes are present, coming, or to be requested. */
   get outlook(): Outlook {
     const { blockSizeBytes, policy, source } = this.#rules;
     const { sizeBytes, keeper } = this.#host;
@@ -143,7 +143,7 @@ export class FillScheduler implements FillHost {
     };
   }
 
-  /** Takes up what the origin is sending already. */
+  /** Starts a fill with the part that the origin is already sending. */
   begin(first: FirstPart): void {
     const { blockSizeBytes } = this.#rules;
     const start = Math.ceil(first.from / blockSizeBytes) * blockSizeBytes;
@@ -151,9 +151,10 @@ export class FillScheduler implements FillHost {
   }
 
   /**
-   * Sees to it that an absent byte comes, for a reader on the way to `end`: by a fill that runs, or by one that was begun. One that is expected is
-   * to be asked for again if it has not come by then. `gone` where the byte cannot be had any more: no strong validator names it, and
-   * the store took no more and the byte has passed, or what follows could not be compared before it is given. `paceBytes`: see `Need`.
+   * Ensures that an absent byte comes, for a reader that reads up to `end` (exclusive): by a running fill, or by a new one. An
+   * `expected` byte that has not come after `seekAheadMs` must be demanded again. Returns `gone` where the byte cannot be fetched
+   * any more: no strong validator names the generation, and either the store takes no more, so that the byte was dropped, or later
+   * blocks are present, which would be read before they can be compared. `paceBytes`: see `Need`.
    */
   demand(offset: number, end: number, { client, open }: Visitor, paceBytes: number): Supplied | 'gone' {
     const { blockSizeBytes, source } = this.#rules;
@@ -170,21 +171,21 @@ export class FillScheduler implements FillHost {
     return { kind: 'begun', fill: this.#start(decision.span, errandOf({ client })) };
   }
 
-  /** Ends the transfers that nobody wants: at once, or with their block where the rest can be had later. */
+  /** Ends the fills that no reader wants: at once, or after the incomplete block where the rest can be requested later. */
   endUnwanted(): void {
     for (const fill of this.#running) {
       const isDone = fill.frontier >= fill.limit;
       if (isDone || !this.isUnread(fill)) continue;
-      // What the store does not take is of no use later.
+      // Bytes that the store does not take are of no use later.
       const isOfUse = this.#host.keeper.isStoring && this.#decideUnwanted(fill) === 'finish';
       if (isOfUse && this.#mayGoOnUnread(fill)) continue;
-      const error = new ProxyError('client_gone', { detail: 'nobody reads it any more' });
+      const error = new ProxyError('client_gone', { detail: 'no client reads it any more' });
       if (this.#rules.policy.onAbort === 'finish' && this.#rules.source.givesParts) fill.stopAfterBlock(error);
       else fill.stop(error);
     }
   }
 
-  /** Fetches what is absent for its own sake, when nothing else comes, on the account of a client. */
+  /** Fetches absent bytes that no reader wants, where the policy says so and no fill runs. They are charged to `client`. */
   complete(client: string): void {
     const { blockSizeBytes, policy, source, unread } = this.#rules;
     const { sizeBytes, keeper, isJoinable } = this.#host;
@@ -199,7 +200,7 @@ export class FillScheduler implements FillHost {
     }
   }
 
-  /** Ends all of it. */
+  /** Stops all fills. */
   stop(error: ProxyError): void {
     for (const fill of this.#running) fill.stop(error);
   }
@@ -208,20 +209,20 @@ export class FillScheduler implements FillHost {
     const { source, clock } = this.#rules;
     const askedAt = clock.now();
     const mayAsk = source.mayAskForParts;
-    const given = mayAsk ? await source.fetchPart(start, end, fill.errand, signal) : undefined;
+    const fetched = mayAsk ? await source.fetchPart(start, end, fill.errand, signal) : undefined;
     this.#latenciesMs = [...this.#latenciesMs.slice(-1), clock.now() - askedAt];
-    // A part is of no use where another fill has met a lie meanwhile.
-    const asked = given?.isWhole === false && source.isDoubted ? undefined : given;
-    if (asked === undefined) given?.body.close();
+    // A part is of no use where another fill has found the origin lying meanwhile.
+    const usable = fetched?.isWhole === false && source.isDoubted ? undefined : fetched;
+    if (usable === undefined) fetched?.body.close();
     if (source.isDoubted) this.#doubt(fill);
-    const isOfUse = asked !== undefined && (!asked.isWhole || start === 0);
+    const isOfUse = usable !== undefined && (!usable.isWhole || start === 0);
     if (!isOfUse && this.#isComing({ start, end }, fill)) {
-      asked?.body.close();
+      usable?.body.close();
       return undefined;
     }
-    // Other fills see at once that it brings all of it.
-    if (mayAsk && asked === undefined) fill.startAgain(true);
-    const part = asked ?? (await source.fetchWhole(fill.errand, signal));
+    // Before the next pause, so that other fills see that this one brings the whole.
+    if (mayAsk && usable === undefined) fill.startAgain(true);
+    const part = usable ?? (await source.fetchWhole(fill.errand, signal));
     if (part.head !== undefined) await this.#host.learn(part.head);
     return part;
   }
@@ -248,7 +249,7 @@ export class FillScheduler implements FillHost {
     return !this.#host.isWanted({ start: frontier, end: limit });
   }
 
-  /** A fill ends where a long enough run is there already; a short one is not worth another request. */
+  /** Checks for a run of bytes that are present or coming. A fill ends at a long run; a short one is not worth another request. */
   isAheadCovered(fill: Fill, offset: number): boolean {
     const { blockSizeBytes, policy, source } = this.#rules;
     const { sizeBytes, keeper } = this.#host;
@@ -262,14 +263,14 @@ export class FillScheduler implements FillHost {
   mayResume(error: ProxyError): boolean {
     const { dead, keeper, readerCount } = this.#host;
     if (dead !== undefined || error.source !== 'origin' || isFatal(error)) return false;
-    // An origin that closes TLS so does it each time.
+    // An origin that closes TLS without close_notify does so each time.
     if (error.code === 'origin_tls_truncated') return false;
-    // What a store did not keep cannot be compared with a second transfer.
+    // Bytes that the store did not keep cannot be compared with a second transfer.
     if (!keeper.isStoring && !this.#rules.source.mayAskForParts) return false;
     return readerCount > 0 || this.#decideUnwanted() === 'finish';
   }
 
-  /** Nothing that parts have brought is given any more before it was compared with the whole; the other fills that bring parts end. */
+  /** Withholds the blocks of parts until they have been compared with the whole, and stops the other fills that bring parts. */
   #doubt(fill: Fill): void {
     if (this.isDoubting) return;
     this.#host.keeper.doubt();
@@ -278,13 +279,14 @@ export class FillScheduler implements FillHost {
   }
 
   /**
-   * Whether all that a fill is to bring is there or comes by another one, so that it may end. Where some of it does not, a reader of that
-   * would start the next fill at once, which would end for the same reason, again and again without a turn of the event loop.
+   * Whether all bytes of a span are present or come by another fill, so that this fill may end. If it ended although some bytes do
+   * not come, their reader would start the next fill at once, which would end for the same reason, again and again without a turn
+   * of the event loop.
    */
   #isComing({ start, end }: Span, fill: Fill): boolean {
     const { blockSizeBytes } = this.#rules;
     const { sizeBytes, keeper } = this.#host;
-    // Where the length is not known, a fill that has ended tells it: none ends early then.
+    // Where the length is not known, the end of a fill determines it, so no fill may end early.
     if (sizeBytes === undefined) return false;
     const limit = Math.min(end, sizeBytes);
     const blocks = { start: Math.floor(start / blockSizeBytes), end: Math.ceil(limit / blockSizeBytes) };
@@ -292,7 +294,7 @@ export class FillScheduler implements FillHost {
     return absent === undefined || this.#running.bringAll({ start: absent.start * blockSizeBytes, end: limit }, fill);
   }
 
-  /** What a block would bring has mostly been sent by now: to end it costs a connection and saves little. */
+  /** A fill with at most one block left may always go on. Most of that is already on its way, and a stop would cost a connection. */
   #mayGoOnUnread(fill: Fill): boolean {
     const { blockSizeBytes, policy, unread } = this.#rules;
     const limit = Math.min(fill.limit, this.#host.sizeBytes ?? Number.POSITIVE_INFINITY);
@@ -335,7 +337,7 @@ export class FillScheduler implements FillHost {
     } catch (thrown) {
       error = toProxyError(thrown);
       result = error.code === 'client_gone' || isBeyondLimit(error) ? 'stopped' : 'failed';
-      // What had come of a block goes with the fill.
+      // The incomplete block is lost with the fill, but readers may have seen its bytes.
       if (!this.#rules.source.isProvable || this.isDoubting) fill.noteSeen();
       const start = Math.floor(fill.frontier / blockSizeBytes) * blockSizeBytes;
       if (!isBeyondLimit(error)) await this.#host.fail(error, { start, end: fill.limit });
@@ -352,7 +354,7 @@ export class FillScheduler implements FillHost {
   }
 }
 
-/** A set of running fills. */
+/** The running fills of one generation. */
 class RunningFills implements Iterable<Fill> {
   readonly #blockSizeBytes: number;
   readonly #fills = new Set<Fill>();
@@ -366,7 +368,7 @@ class RunningFills implements Iterable<Fill> {
     return this.#fills.size;
   }
 
-  /** Bytes that the origin has sent, through all fills that there were. */
+  /** Bytes that the origin has sent, over all fills, including ended ones. */
   get received(): number {
     return [...this.#fills].reduce((sum, fill) => sum + fill.received, this.#receivedBefore);
   }
@@ -379,7 +381,7 @@ class RunningFills implements Iterable<Fill> {
     this.#fills.add(fill);
   }
 
-  /** Forgets a fill that has ended. */
+  /** Removes a fill that has ended. */
   remove(fill: Fill): void {
     if (this.#fills.delete(fill)) this.#receivedBefore += fill.received;
   }
@@ -388,7 +390,7 @@ class RunningFills implements Iterable<Fill> {
     return [...this.#fills][Symbol.iterator]();
   }
 
-  /** Bytes from `offset` on that lie in a block which is arriving. */
+  /** Returns bytes from `offset` on, up to `end` (exclusive), of an incomplete block; undefined where there are none. */
   peek(offset: number, end: number): Uint8Array | undefined {
     const index = Math.floor(offset / this.#blockSizeBytes);
     const start = index * this.#blockSizeBytes;
@@ -400,32 +402,32 @@ class RunningFills implements Iterable<Fill> {
     return undefined;
   }
 
-  /** Whether an absent byte will come. */
+  /** Checks whether a fill brings an absent byte. */
   bring(offset: number): boolean {
     return [...this.#fills].some((fill) => isComing(fill, offset));
   }
 
-  /** The fill that brings an absent byte first. */
+  /** Returns the fill that brings an absent byte first. */
   nearest(offset: number): Fill | undefined {
     return nearestFill([...this.#fills], offset);
   }
 
-  /** Whether all of these bytes will come by another fill than this one. */
+  /** Checks whether one fill other than `besides` brings all of these bytes. */
   bringAll({ start, end }: Span, besides: Fill): boolean {
     return [...this.#fills].some((fill) => fill !== besides && isComing(fill, start) && end <= fill.limit);
   }
 
-  /** Whether some fill has come as far as `end`. */
+  /** Checks whether the frontier of a fill has reached `end`. */
   hasReached(end: number): boolean {
     return [...this.#fills].some((fill) => fill.frontier >= end);
   }
 
-  /** How far the bytes from `offset` on are there or coming by others, where a run that is there ends at `runEnd`. */
+  /** Returns up to where the bytes from `offset` on are present or come by other fills. The present run ends at `runEnd`. */
   coveredEnd(fill: Fill, offset: number, runEnd: number): number {
     let coveredEnd = runEnd;
     for (const other of this.#fills) {
       const block = Math.floor(other.frontier / this.#blockSizeBytes) * this.#blockSizeBytes;
-      // One that is behind would be there too late, and one that has brought nothing yet may turn out to bring the whole anew.
+      // A fill behind `offset` would come too late. A fill that has received nothing yet may still begin anew with the whole.
       const isAhead = block >= offset && block <= runEnd;
       if (other !== fill && other.received > 0 && isAhead) coveredEnd = Math.max(coveredEnd, other.limit);
     }
@@ -433,16 +435,16 @@ class RunningFills implements Iterable<Fill> {
   }
 }
 
-/** A transfer, or an exchange that has not brought its head yet. */
+/** A fill, or a flight whose response head has not arrived yet. */
 interface UnreadTransfer {
   readonly isUnread: boolean;
 }
 
-/** Counts unread transfers by client. A transfer that is read again does not count until its last reader leaves again. */
+/** Counts unread transfers by client. A transfer does not count while it has a reader again. */
 export class UnreadTransfers {
   readonly #byClient = new Map<string, Set<UnreadTransfer>>();
 
-  /** Whether a transfer may go on unread, where `most` of its client may at a time. It counts until `forget`. */
+  /** Checks whether a transfer may go on unread, where a client may have `most` at a time. It then counts until `forget`. */
   mayGoOn(client: string, transfer: UnreadTransfer, most: number): boolean {
     if (most === Number.POSITIVE_INFINITY) return true;
     if (!this.hasRoom(client, most, transfer)) return false;
@@ -450,30 +452,30 @@ export class UnreadTransfers {
     return true;
   }
 
-  /** Whether one more may be unread, besides those that are and are not this one. */
+  /** Checks whether the client has fewer than `most` unread transfers, not counting `transfer`. */
   hasRoom(client: string, most: number, transfer?: UnreadTransfer): boolean {
     let others = 0;
     for (const other of this.#byClient.get(client) ?? []) if (other !== transfer && other.isUnread) others += 1;
     return others < most;
   }
 
-  /** The transfer has ended. */
+  /** Removes a transfer that has ended. */
   forget(client: string, transfer: UnreadTransfer): void {
     const transfers = this.#byClient.get(client);
     if (transfers?.delete(transfer) === true && transfers.size === 0) this.#byClient.delete(client);
   }
 }
 
-const codes: ReadonlySet<string> = new Set(['origin_share_spent', 'origin_busy', 'too_many_requests']);
+const limitCodes: ReadonlySet<string> = new Set(['origin_share_spent', 'origin_busy', 'too_many_requests']);
 
-/** Whether an exchange was refused, or ended, because of a limit: of the route, or of the client that it was for. */
+/** Checks whether an exchange was refused or ended by a limit of the route, or of the client that it is charged to. */
 export function isBeyondLimit({ code }: ProxyError): boolean {
-  return codes.has(code);
+  return limitCodes.has(code);
 }
 
 /**
- * Whether such a refusal, which one client got, holds for another request too that has waited for the same. A limit of the
- * route is one for all of them; a limit of a client is one for its own requests, and others ask for themselves.
+ * Checks whether the refusal of client `refused` also holds for a waiting request of `client`. A limit of the route holds for all
+ * clients. A limit of a client holds only for its own requests; other clients ask the origin themselves.
  */
 export function isRefusedTo(client: string, refusal: ProxyError, refused: string): boolean {
   return refusal.code === 'origin_busy' || client === refused;

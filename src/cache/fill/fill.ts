@@ -1,7 +1,7 @@
 /**
- * One transfer from the origin into one generation. It begins at the start of a block, assembles blocks from the chunks that
- * arrive, and is resumed where it breaks off: after a pause, a limited number of times, and compared with what readers may
- * have seen already.
+ * Runs one fill: a transfer from the origin into one generation. It begins at the start of a block and assembles blocks from the
+ * arriving chunks. Where the transfer breaks off, the fill resumes after a pause, a limited number of times, and compares the
+ * bytes with those that readers may have seen.
  */
 
 import { createHash } from 'node:crypto';
@@ -13,64 +13,67 @@ import type { Errand } from '../../origin/origin.ts';
 import type { Coming } from './fetch-decision.ts';
 import { type Part, verifyContent } from './part-source.ts';
 
-/** A block that has come, and how it came. */
+/** A complete block, and how it arrived. */
 export interface Arrived extends SealedBlock {
   /** See `Part.isProven`. */
   readonly isProven: boolean;
-  /** Whether it came with the whole, and not with a part. */
+  /** Whether it came with the whole, not with a part. */
   readonly isOfWhole: boolean;
-  /** Where the fill that brings it began, as an offset. */
+  /** Offset at which its fill began. */
   readonly from: number;
-  /** Told when the block can be read: whoever misses it after that has to ask for it again. */
+  /** Called when the block can be read. A reader that finds it absent after that has to demand it again. */
   readonly onKept: () => void;
 }
 
-/** The generation, as a fill needs it. */
+/** The fill scheduler, as a fill sees it. */
 export interface FillHost {
   /**
-   * Asks the origin for `[start, end)`; the whole may come in its place. Undefined when all of it is there or comes by another
-   * fill anyway. Throws `ProxyError`.
+   * Requests `[start, end)` from the origin, which may send the whole instead. Undefined when all of these bytes are present or
+   * come by another fill. Throws `ProxyError`.
    */
   fetch(fill: Fill, start: number, end: number, signal: AbortSignal): Promise<Part | undefined>;
-  /** Keeps a block. Throws `ProxyError` `generation_changed` when it is not the one that is there already. */
+  /** Keeps a block. Throws `ProxyError` `generation_changed` when it differs from the present one. */
   keep(block: Arrived): Promise<void>;
-  /** Whether so much of what follows `offset` is there or coming that this fill is better ended. */
+  /** Whether this fill should end at `offset`, because enough of the next bytes are present or come by other fills. */
   isAheadCovered(fill: Fill, offset: number): boolean;
-  /** Takes note that a part was a lie about ranges: the fill begins anew with the whole, and what parts have brought is compared with that. */
+  /**
+   * Reports that the origin lied about the range of a part. The fill begins anew with the whole, and the bytes that parts have
+   * brought are compared with it.
+   */
   doubt(fill: Fill, reason: string): void;
-  /** Whether that has happened. */
+  /** Whether the bytes that parts have brought are doubted. */
   readonly isDoubting: boolean;
-  /** Whether a broken transfer is worth taking up again. */
+  /** Whether a transfer that broke off with this error is worth resuming. */
   mayResume(error: ProxyError): boolean;
-  /** Whether no reader may ask for what a fill still brings. */
+  /** Whether no reader may ask for the bytes that a fill still brings. */
   isUnread(fill: Fill): boolean;
-  /** Told when the frontier has moved. */
+  /** Called when the frontier has moved. */
   moved(): void;
 }
 
-/** What a fill is made with. */
+/** Options of a fill. */
 interface FillOptions {
   readonly host: FillHost;
   readonly clock: Clock;
   readonly blockSizeBytes: number;
   readonly sizeBytes: number | undefined;
-  /** The first block, and where to end (exclusive); Infinity for the end, wherever it is. */
+  /** Index of the first block, and offset of the end (exclusive). Infinity: up to the end of the body. */
   readonly firstIndex: number;
   readonly limit: number;
   readonly retry: RetryRules;
-  /** What readers may have seen of the generation. */
+  /** The bytes of the generation that readers may have seen. */
   readonly witness: Witness;
   readonly errand: Errand;
 }
 
-/** A block that is complete, and the bytes it was completed with, of which so many are taken. */
+/** A complete block, and the chunk that completed it. `taken` is the offset in the chunk up to which its bytes are used. */
 interface Sealed {
   readonly block: SealedBlock;
   readonly bytes: Uint8Array;
   readonly taken: number;
 }
 
-/** Whether nothing of a generation is to be used after a failure. */
+/** Checks whether a failure makes the whole generation unusable. */
 export function isFatal({ code }: ProxyError): boolean {
   return code === 'generation_changed' || code === 'origin_digest_mismatch';
 }
@@ -78,7 +81,7 @@ export function isFatal({ code }: ProxyError): boolean {
 /** A running or ended fill. */
 export class Fill implements Coming {
   readonly errand: Errand;
-  /** Why it was not begun, where a limit has kept it from that. */
+  /** The limit that prevented the fill; undefined where none did. */
   refusal: ProxyError | undefined;
   readonly #options: FillOptions;
   readonly #stopping = new AbortController();
@@ -90,7 +93,7 @@ export class Fill implements Coming {
   #body: BodyStream | undefined;
   #received = 0;
   #resumptions = 0;
-  /** Whether what comes is the whole. */
+  /** Whether the origin sends the whole. */
   #isWhole = false;
 
   constructor(options: FillOptions) {
@@ -121,12 +124,12 @@ export class Fill implements Coming {
     return this.#options.host.isUnread(this);
   }
 
-  /** Bytes received from the origin, those that were there already included. */
+  /** Bytes received from the origin, including those that were present already. */
   get received(): number {
     return this.#received;
   }
 
-  /** How often it was taken up again. */
+  /** How often the transfer was resumed. */
   get resumptions(): number {
     return this.#resumptions;
   }
@@ -136,19 +139,19 @@ export class Fill implements Coming {
     return elapsedMs > 0 ? this.#received / elapsedMs : 0;
   }
 
-  /** Whether what comes is the whole, or is going to be. */
+  /** Whether the origin sends the whole, or is going to. */
   get isWhole(): boolean {
     return this.#isWhole;
   }
 
-  /** What there is of the block that is arriving. */
+  /** Returns the arrived bytes of the incomplete block, if it has this index and is not empty. */
   blockAt(index: number): Uint8Array | undefined {
     return this.#assembler.blockAt(index);
   }
 
-  /** What there is of the block that is arriving may have been read: whatever brings it again is to bring the same. */
+  /** Records the arrived bytes of the incomplete block, which readers may have seen: they must be the same when they come again. */
   noteSeen(): void {
-    // None at all still says how much there was.
+    // An empty record still shows how far the fill has come.
     const seen = this.#assembler.begun?.slice() ?? new Uint8Array();
     this.#options.witness.note(this.frontier - seen.length, seen);
   }
@@ -159,7 +162,7 @@ export class Fill implements Coming {
     this.#body?.close();
   }
 
-  /** Ends the transfer with the block that is arriving, so that what has come of it is not lost. */
+  /** Ends the transfer after the incomplete block, so that its bytes are not lost; at once where there is none. */
   stopAfterBlock(error: ProxyError): void {
     const { blockSizeBytes } = this.#options;
     const start = Math.floor(this.frontier / blockSizeBytes) * blockSizeBytes;
@@ -167,7 +170,7 @@ export class Fill implements Coming {
     else this.#limit = Math.min(this.#limit, start + blockSizeBytes);
   }
 
-  /** Runs to the limit, the first time with a part that is there already. Rejects with `ProxyError` when it is given up. */
+  /** Runs to the limit, beginning with `first` if the origin is already sending it. Rejects with `ProxyError` when it is given up. */
   async run(first: Part | undefined): Promise<void> {
     const { clock, retry, host, blockSizeBytes } = this.#options;
     const budget = createRetryBudget(retry, this.frontier);
@@ -176,7 +179,7 @@ export class Fill implements Coming {
     for (let part = first; ; part = undefined) {
       try {
         if (await this.#advance(part)) return;
-        // An origin that gives little at a time is asked slowly.
+        // An origin that sends less than a block at a time is asked again only after a pause.
         const isEnough = this.frontier - reached >= Math.min(blockSizeBytes, this.#limit - reached);
         if (!isEnough || this.frontier <= reached) throw new ProxyError('origin_body_short');
       } catch (thrown) {
@@ -190,10 +193,10 @@ export class Fill implements Coming {
     }
   }
 
-  /** Goes on with a part until it ends; true when no other is needed. */
-  async #advance(given: Part | undefined): Promise<boolean> {
+  /** Reads one part to its end: `first`, or a part that it requests. True when no further part is needed. */
+  async #advance(first: Part | undefined): Promise<boolean> {
     const { signal } = this.#stopping;
-    let part = given;
+    let part = first;
     try {
       signal.throwIfAborted();
       part ??= await this.#options.host.fetch(this, this.frontier, this.#limit, signal);
@@ -212,7 +215,10 @@ export class Fill implements Coming {
     }
   }
 
-  /** The whole comes where the rest was asked for: what is absent before the frontier is taken too, what is there may be compared. */
+  /**
+   * Begins anew at byte 0, because the origin sends the whole instead of the rest. Absent blocks before the frontier are kept too.
+   * With `isCompared`, the bytes of the incomplete block must be the same when they come again.
+   */
   startAgain(isCompared: boolean): void {
     const { blockSizeBytes, sizeBytes } = this.#options;
     if (isCompared) this.noteSeen();
@@ -223,12 +229,12 @@ export class Fill implements Coming {
     this.#limit = sizeBytes ?? Number.POSITIVE_INFINITY;
   }
 
-  /** True when the limit or what others bring was reached; false when the part was shorter than asked for. */
+  /** True when the fill has reached its limit, or bytes that it need not bring; false when the part was shorter than requested. */
   async #take(part: Part): Promise<boolean> {
     const hash = part.digest === undefined ? undefined : createHash(part.digest.algorithm);
     const chunks = new Chunks(part.body);
     for (let at = part.from; ; ) {
-      // What is there is taken without a pause: promises are most of what a small body would cost.
+      // Arrived chunks are taken without `await`: promises would be most of the cost of a small body.
       const coming = chunks.next();
       const chunk = coming instanceof Promise ? await coming : coming;
       if (chunk === undefined) {
@@ -236,7 +242,7 @@ export class Fill implements Coming {
         return await this.#end(part, at);
       }
       this.#received += chunk.length;
-      // What comes behind the end that was promised is of no part.
+      // Bytes behind the stated end do not belong to the part.
       const last = Math.min(part.end ?? Number.POSITIVE_INFINITY, at + chunk.length);
       hash?.update(chunk.subarray(0, last - at));
       if (last === part.end && last > at) verifyContent(part, hash);
@@ -248,7 +254,7 @@ export class Fill implements Coming {
     }
   }
 
-  /** Whether no more of a part is to be read than the bytes before `at`. */
+  /** Whether a part need not be read beyond `at`. Throws `generation_changed` when the whole has more bytes than the known length. */
   #isEnough({ isWhole, end }: Part, at: number): boolean {
     const { sizeBytes } = this.#options;
     if (at < this.#limit || (at === this.#limit && at === sizeBytes)) return false;
@@ -270,7 +276,7 @@ export class Fill implements Coming {
     return isOpenEnded || at >= this.#limit;
   }
 
-  /** Takes what is new of a chunk whose first byte belongs `at`, up to `end`: as far as one block goes, if it completes one. */
+  /** Appends the new bytes of a chunk that begins at offset `at`, up to offset `end` (exclusive), or up to the end of the block. */
   #append(chunk: Uint8Array, at: number, end: number): Sealed | undefined {
     const known = Math.max(0, this.frontier - at);
     if (known >= end - at) return undefined;
@@ -287,7 +293,7 @@ export class Fill implements Coming {
     return block && { block, bytes, taken };
   }
 
-  /** Keeps a block, and those that the rest of its bytes makes; true when the fill has reached what others bring. */
+  /** Keeps a block, and further blocks that the same chunk completes. True when the fill has reached bytes that it need not bring. */
   async #keepAll(first: Sealed, part: Part): Promise<boolean> {
     for (let sealed: Sealed | undefined = first; sealed !== undefined; ) {
       if (await this.#keep(sealed.block, part)) return true;
@@ -319,14 +325,14 @@ export interface SealedBlock {
   readonly bytes: Uint8Array;
 }
 
-/** The first allocation for a block whose length is not known: most bodies without a length are small. */
+/** Size of the first allocation for a body of unknown length: most of these bodies are small. */
 const FIRST_ALLOCATION_BYTES = 16 * 1024;
 
-const nothing = new Uint8Array();
+const noBytes = new Uint8Array();
 
 /**
- * Assembles blocks. A chunk that is all of a block by itself becomes it without a copy. Bytes that were appended stay where they
- * are for those who hold slices of them: a buffer is only ever appended to, and replaced when it must grow.
+ * Assembles blocks. A chunk that is a whole block becomes the block without a copy. Appended bytes are never overwritten, because
+ * readers hold slices of them: a buffer is only appended to, and replaced by a larger one when it must grow.
  */
 export class BlockAssembler {
   readonly #blockSizeBytes: number;
@@ -335,9 +341,9 @@ export class BlockAssembler {
   #filled = 0;
   #isEnded = false;
   /** Allocated with the first byte of the block. */
-  #buffer: Uint8Array = nothing;
+  #buffer: Uint8Array = noBytes;
 
-  /** `sizeBytes` is the length of the whole where it is known; `firstIndex` the block that the bytes begin with. */
+  /** `sizeBytes` is the length of the whole where it is known; `firstIndex` is the index of the first block. */
   constructor(blockSizeBytes: number, sizeBytes: number | undefined, firstIndex = 0) {
     this.#index = firstIndex;
     this.#blockSizeBytes = blockSizeBytes;
@@ -349,17 +355,17 @@ export class BlockAssembler {
     return this.#index * this.#blockSizeBytes + this.#filled;
   }
 
-  /** What there is of the block that is being assembled, if it is the one of this index. */
+  /** Returns the bytes of the incomplete block, if it has this index and is not empty. */
   blockAt(index: number): Uint8Array | undefined {
     return index === this.#index ? this.begun : undefined;
   }
 
-  /** What there is of the block that is being assembled. */
+  /** The bytes of the incomplete block; undefined where there are none. */
   get begun(): Uint8Array | undefined {
     return this.#filled > 0 ? this.#buffer.subarray(0, this.#filled) : undefined;
   }
 
-  /** Appends bytes of `chunk` from `from` on, at most to the end of the block; tells how many. The block must not be full. */
+  /** Appends bytes of `chunk` from index `from` on, at most to the end of the block; returns how many. The block must not be full. */
   append(chunk: Uint8Array, from: number): number {
     const count = Math.min(chunk.length - from, this.#blockSizeBytes - this.#filled);
     if (this.#filled === 0) {
@@ -377,18 +383,18 @@ export class BlockAssembler {
     return count;
   }
 
-  /** The block, when it is full or the last of a known length; the next one is begun. */
+  /** Returns the block when it is full, and begins the next one; also the last block of a known length. Undefined otherwise. */
   seal(): SealedBlock | undefined {
     const isLast = this.#filled > 0 && this.frontier === this.#sizeBytes;
     if (this.#filled < this.#blockSizeBytes) return isLast ? this.sealLast() : undefined;
     const sealed = { index: this.#index, bytes: this.#buffer };
     this.#index += 1;
     this.#filled = 0;
-    this.#buffer = nothing;
+    this.#buffer = noBytes;
     return sealed;
   }
 
-  /** The last block, when it holds anything and was not sealed, in memory of its own size. Nothing may be appended after it. */
+  /** Returns the last block in memory of exactly its size; undefined when it is empty or sealed. Nothing may be appended after it. */
   sealLast(): SealedBlock | undefined {
     if (this.#filled === 0 || this.#isEnded) return undefined;
     this.#isEnded = true;
@@ -400,7 +406,7 @@ export class BlockAssembler {
     return { index: this.#index, bytes: this.#buffer };
   }
 
-  /** How long the block is, as far as that is known: as much is allocated for it. */
+  /** Bytes to allocate for the block: its length, or a guess where the length of the body is not known. */
   get #expectedBytes(): number {
     const rest =
       this.#sizeBytes === undefined
@@ -418,7 +424,7 @@ export class BlockAssembler {
   }
 }
 
-/** Memory of its own, not from a shared pool: a kept block must pin nothing but itself. */
+/** Allocates memory outside the shared pool, so that a kept block retains no other memory. */
 function allocate(sizeBytes: number): Uint8Array {
   return Buffer.allocUnsafeSlow(sizeBytes);
 }
@@ -428,18 +434,18 @@ interface Seen {
   readonly bytes: Uint8Array;
 }
 
-/** What was seen of one generation, of all transfers that broke off. */
+/** Incomplete blocks of one generation that readers may have seen, from all transfers that broke off. */
 export class Witness {
   #all: readonly Seen[] = [];
 
-  /** Takes note of bytes from `start` on, which agree with all that was noted before. They must not change afterwards. */
+  /** Records bytes at offset `start`. They must agree with all earlier records, and must not change afterwards. */
   note(start: number, bytes: Uint8Array): void {
     const seen = { start, bytes };
     if (this.#all.some((other) => isWithin(seen, other))) return;
     this.#all = [...this.#all.filter((other) => !isWithin(other, seen)), seen];
   }
 
-  /** Whether some of these bytes, which belong at `offset`, are other ones. */
+  /** Checks whether some of these bytes at `offset` differ from the records. */
   contradicts(offset: number, bytes: Uint8Array): boolean {
     return this.#all.some((seen) => {
       const start = Math.max(offset, seen.start);
@@ -450,7 +456,7 @@ export class Witness {
     });
   }
 
-  /** Whether there are bytes from `offset` on. */
+  /** Checks whether a record reaches beyond `offset`. */
   isAhead(offset: number): boolean {
     return this.#all.some((seen) => endOf(seen) > offset);
   }
@@ -464,18 +470,18 @@ function isWithin(inner: Seen, outer: Seen): boolean {
   return outer.start <= inner.start && endOf(inner) <= endOf(outer);
 }
 
-/** The rules of a budget. */
+/** Limits and pauses of a retry budget. */
 export interface RetryRules {
-  /** Attempts in a row that may fail without a byte of progress between them. */
+  /** Number of consecutive attempts that may fail without a byte of progress between them. */
   readonly maxAttempts: number;
   /** The first pause in milliseconds; each further one is twice as long, up to the longest. */
   readonly firstDelayMs: number;
   readonly maxDelayMs: number;
 }
 
-/** Counts attempts; progress gives all of them back. */
+/** Counts failed attempts. Progress resets the count. */
 interface RetryBudget {
-  /** The pause before the next attempt, in milliseconds, or undefined when there is none left. `frontier` tells the progress. */
+  /** Returns the pause before the next attempt, in milliseconds; undefined when no attempt is left. `frontier` shows the progress. */
   next(frontier: number): number | undefined;
 }
 
@@ -484,9 +490,9 @@ export function createRetryBudget(rules: RetryRules, frontier: number): RetryBud
   let reached = frontier;
   let failures = 0;
   return {
-    next(now) {
-      if (now > reached) failures = 0;
-      reached = Math.max(reached, now);
+    next(current) {
+      if (current > reached) failures = 0;
+      reached = Math.max(reached, current);
       failures += 1;
       if (failures > rules.maxAttempts) return undefined;
       return Math.min(rules.maxDelayMs, rules.firstDelayMs * 2 ** (failures - 1));
@@ -494,7 +500,7 @@ export function createRetryBudget(rules: RetryRules, frontier: number): RetryBud
   };
 }
 
-/** Waits; rejects with the signal's reason when it is aborted meanwhile. */
+/** Waits; rejects with the signal's reason when the signal aborts meanwhile. */
 function pause(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const stop = () => {

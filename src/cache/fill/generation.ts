@@ -1,7 +1,10 @@
 /**
- * One generation that is being read or filled: the blocks that are there, the fills that bring the others, and its readers.
- * It belongs to no client. Readers attach at any offset, get each byte as it arrives, and leave without harm to it. It is
- * published in part with its first block, and committed when all bytes are there and their digest is right.
+ * One generation that is being read or filled: its present blocks, the fills that bring the others, and its readers. It belongs
+ * to no client: readers attach at any offset, get each byte as it arrives, and leave without harm to it. Read this file first,
+ * then `fill-scheduler.ts` and `fill.ts`.
+ *
+ * A generation that may be combined from parts is published with its first block. It is committed when all bytes are present
+ * and their digest is right.
  */
 
 import { setImmediate } from 'node:timers/promises';
@@ -21,31 +24,34 @@ import { type FillResult, FillScheduler, type FillSchedulerHost, type FillSchedu
 import type { FirstPart, PartHead } from './part-source.ts';
 import { createWaiters, Failures, Readers, type Seat, type Visitor, type Waiters } from './readers.ts';
 
-/** What a generation is made with. */
+/** Options of a generation. */
 export interface GenerationOptions extends FillSchedulerRules {
   readonly response: StoredResponse;
   readonly sizeBytes: number | undefined;
   readonly writer: EntryWriter;
-  /** Whether it can be found in the store already, or is not to be found before it is whole. */
+  /** Whether it is published already, or must not be published before it is whole. */
   readonly isPublished: boolean;
-  /** How many bytes of each fill are held for readers once the store takes no more. */
+  /** Bytes of each fill that are held for readers once the store takes no more. */
   readonly windowBytes: number;
-  /** What readers may have read of the store before they ask for it. */
+  /** Bytes that all readers together may read from the store ahead of their positions. */
   readonly readAhead: ByteBudget;
-  /** What the origin is sending already; undefined for a stored generation that is opened to be completed. */
+  /** The part that the origin is already sending; undefined for a stored generation that is reopened for its absent bytes. */
   readonly first: FirstPart | undefined;
-  /** Whether it was invalidated since it was asked for: it may be read, but not be stored. */
+  /** Whether it was invalidated since its request was sent. It may then be read, but not stored. */
   readonly isRevoked: () => boolean;
   readonly check: BodyCheck;
-  /** The response under the fields of a newer part; undefined, and no longer to be found, when they forbid storing it. Does not throw. */
+  /**
+   * Returns the response with the fields of a newer part. Where they forbid storing it, removes the entry and returns undefined.
+   * Does not throw.
+   */
   readonly learn: (response: StoredResponse, head: PartHead) => Promise<StoredResponse | undefined>;
   /** Makes the generation findable though blocks are absent. Throws `StoreFault`. */
   readonly publish: (response: StoredResponse) => Promise<void>;
   /** Makes the whole generation findable. Throws `StoreFault`. */
   readonly commit: (response: StoredResponse, body: WholeBody) => Promise<'stored' | 'same' | 'relayed'>;
-  /** Told when the store took no more. Does not throw. */
+  /** Called when the store takes no more. Does not throw. */
   readonly onStoreFault: (fault: StoreFault) => void;
-  /** Told when what is stored of it must go, and why. Does not throw. */
+  /** Called with the reason when its stored bytes must be removed. Does not throw. */
   readonly onUnusable: (error: ProxyError) => Promise<void>;
 }
 
@@ -70,7 +76,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
   #isCommitted = false;
   #isStopped = false;
   #isClosed = false;
-  /** Why no more bytes will come for good. */
+  /** The error that ended the generation for good. */
   #dead: ProxyError | undefined;
 
   constructor(options: GenerationOptions) {
@@ -93,7 +99,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
         this.idle();
       },
     });
-    // Without spreads: there are many options, and this is done for each miss.
+    // No spreads: there are many options, and this runs for each miss.
     const { blockSizeBytes, sizeBytes, writer, source, windowBytes, check, policy, clock, readAhead } = options;
     const waiters = this.#waiters;
     const keeper = new BlockKeeper({
@@ -126,7 +132,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     return this.#response;
   }
 
-  /** The status of the response that the origin began it with. */
+  /** The status of the response that began it: 206 for a part. */
   get originStatus(): number {
     return this.#options.first?.isWhole === false ? 206 : this.#response.status;
   }
@@ -151,7 +157,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     return this.#wholeness.isWithheld;
   }
 
-  /** Which bytes are there, coming, or to be asked for. */
+  /** Which bytes are present, coming, or to be requested. */
   get outlook(): Outlook {
     return this.#scheduler.outlook;
   }
@@ -179,25 +185,25 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
   }
 
   /**
-   * Begins with what the origin is sending already, if anything; those who have waited for it are seated before. Resolves when
-   * nobody reads it, nothing comes, and the store has been let go of. Never rejects.
+   * Gives the waiting requests their seats, and begins with the part that the origin is already sending, if any. Resolves when
+   * no reader is left, no fill runs, and the store has been released. Never rejects.
    */
   async run(waiting: Iterable<Seat>): Promise<void> {
     const { first } = this.#options;
     const leave = Array.from(waiting, (seat) => this.#readers.sit(seat));
     if (first !== undefined) this.#scheduler.begin(first);
-    // They take their own seats in this turn.
+    // The waiting requests attach during this pause.
     await Promise.resolve();
     for (const each of leave) each();
-    // Those who have asked for it may all have left before.
+    // All requests that asked for it may have left before.
     if (leave.length === 0) this.#scheduler.endUnwanted();
     this.idle();
     await this.#closed.promise;
   }
 
   /**
-   * Where it is a block or less, and on its way: waits until the origin's bytes that have arrived by now are taken, so that a
-   * small body is given out at once and not piece by piece. Undefined where there is nothing to be won by it.
+   * Waits one turn of the event loop while a body of at most one block is arriving. The bytes that have already arrived are taken
+   * in that turn, so that a small body is sent at once. Undefined in all other cases.
    */
   whenTaken(): Promise<void> | undefined {
     const { sizeBytes } = this;
@@ -205,12 +211,12 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     return isSmall && !this.#scheduler.isIdle && !this.#scheduler.hasReached(sizeBytes) ? setImmediate() : undefined;
   }
 
-  /** Takes the metadata that a 304 has freshened. */
+  /** Replaces the metadata, for example with those that a 304 has freshened. */
   freshen(metadata: StoredResponse): void {
     this.#response = metadata;
   }
 
-  /** Cuts everything off. */
+  /** Stops all fills. Clients reading the generation are disconnected. */
   stop(error: ProxyError): void {
     this.#dead ??= error;
     this.#isStopped = true;
@@ -219,7 +225,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     this.idle();
   }
 
-  /** Holds it for one request of a client until the representation is closed. */
+  /** Returns a representation for one request. The generation stays open until the representation is closed. */
   attach(seat: Seat): Representation {
     const visitor = { client: seat.client, since: this.#failures.count };
     return new AttachedRepresentation(this, this.#readers, this.#bodyReader, visitor, seat);
@@ -241,7 +247,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     await this.#keeper.store(() => this.#options.publish(this.#response));
   }
 
-  /** Commits when everything is there. */
+  /** Commits when all bytes are present. */
   async settle(frontier: number): Promise<FillResult> {
     const { sizeBytes, isWhole } = await this.#wholeness.settle(frontier);
     this.moved();
@@ -255,7 +261,7 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
   }
 
   async fail(error: ProxyError, span: Span): Promise<void> {
-    // Whoever comes while a transfer ends because nobody wanted it has it taken up again.
+    // The stop of an unwanted fill is no failure: a reader that attaches meanwhile starts a new fill.
     if (error.code !== 'client_gone') this.#failures.add({ error, span });
     if (!isFatal(error) || this.#dead !== undefined) return;
     this.#dead = error;
@@ -275,20 +281,20 @@ export class Generation implements OpenGeneration, FillSchedulerHost, BodyReader
     void this.#close().then(this.#closed.resolve);
   }
 
-  /** Lets go of the store. What an origin has brought in parts before it was found lying is not kept, unless the whole has come. */
+  /** Releases the store. Parts from an origin that was found lying are removed, unless the whole has confirmed them. */
   async #close(): Promise<void> {
     const { onUnusable, writer } = this.#options;
     if (this.#keeper.hasDoubts && this.#dead === undefined) await onUnusable(doubted);
     await writer[Symbol.asyncDispose]();
   }
 
-  /** Whether nothing has forbidden storing it since it was asked for. */
+  /** Whether it may be found in the store: neither a newer part nor an invalidation has forbidden it. */
   get #mayBeFound(): boolean {
     return !this.#isWithdrawn && !this.#options.isRevoked();
   }
 }
 
-/** What a generation has to be whole of. */
+/** Options of `Wholeness`. */
 interface WholenessOptions {
   readonly blockSizeBytes: number;
   /** Undefined while it is not known. */
@@ -297,7 +303,7 @@ interface WholenessOptions {
   readonly check: BodyCheck;
 }
 
-/** Of one generation. */
+/** Determines when a generation is whole: its length, its present blocks and its digest. */
 class Wholeness {
   readonly #options: WholenessOptions;
   #sizeBytes: number | undefined;
@@ -311,7 +317,10 @@ class Wholeness {
     return this.#sizeBytes;
   }
 
-  /** The last block cannot be read before the whole is verified: who has all but that sees that the rest is missing. */
+  /**
+   * Whether the last block must not be read yet, because the body is not verified. A client that has all bytes but those of the
+   * last block sees that its response is incomplete.
+   */
   get isWithheld(): boolean {
     const { check, keeper } = this.#options;
     if (!check.isVerifying || this.#sizeBytes === undefined) return false;
@@ -319,8 +328,8 @@ class Wholeness {
   }
 
   /**
-   * Takes a block that has come, before it is kept. Gives a promise where all is there with it and is to be verified, which is
-   * rejected with `ProxyError` where it is not what its digest tells.
+   * Takes an arrived block before it is kept. Returns a promise where this block completes a body that has to be verified. The
+   * promise rejects with `ProxyError` when the digest differs.
    */
   add(block: Arrived): Promise<unknown> | undefined {
     const { check, keeper } = this.#options;
@@ -330,7 +339,7 @@ class Wholeness {
     return this.#isLast(block.index, count) ? keeper.verify(check, count, block) : undefined;
   }
 
-  /** A transfer has come to its end, at `frontier`. Throws `ProxyError`: `generation_changed`, or as `add` does. */
+  /** Checks the body after a fill has ended at `frontier`. Throws `ProxyError`: `generation_changed`, or as `add` rejects. */
   async settle(frontier: number): Promise<{ readonly sizeBytes: number; readonly isWhole: boolean }> {
     const { check, keeper } = this.#options;
     const sizeBytes = this.#sizeBytes ?? this.#endAt(frontier);
@@ -340,7 +349,7 @@ class Wholeness {
     return { sizeBytes, isWhole: isVerified && keeper.isWhole(sizeBytes) };
   }
 
-  /** The length that a body without a stated one turns out to have. */
+  /** The length of a body whose length was not stated. Throws `generation_changed` when a present block lies behind it. */
   #endAt(frontier: number): number {
     if (this.#options.keeper.present.firstAfter(this.#blockCount(frontier) - 1) === undefined) return frontier;
     throw new ProxyError('generation_changed', { detail: 'fewer bytes' });
@@ -350,7 +359,7 @@ class Wholeness {
     return Math.ceil(sizeBytes / this.#options.blockSizeBytes);
   }
 
-  /** Whether everything is there once this block is. */
+  /** Whether the body is complete with this block. */
   #isLast(index: number, count: number): boolean {
     const { check, keeper } = this.#options;
     const missing = count - keeper.present.size;
@@ -358,7 +367,7 @@ class Wholeness {
   }
 }
 
-/** The generation. */
+/** The generation, as its representations see it. */
 interface AttachedHost {
   readonly name: string;
   readonly response: StoredResponse;
@@ -366,7 +375,7 @@ interface AttachedHost {
   readonly sizeBytes: number | undefined;
 }
 
-/** Holds the generation for a visitor until it is closed. */
+/** Keeps the generation open for one visitor until it is closed. */
 class AttachedRepresentation implements Representation {
   readonly response: StoredResponse;
   readonly generation: string;
@@ -401,7 +410,7 @@ class AttachedRepresentation implements Representation {
     const isOpen = this.#isOpenEnded && first !== undefined;
     const visitor = isOpen ? { ...this.#visitor, open: this.#bodyReader.beginOpen(first.start) } : this.#visitor;
     const reader = this.#readers.add(spans, visitor);
-    // The seat would hold on to all bytes, though it is known now which ones are wanted.
+    // The seat wants all bytes; the reader wants only its spans.
     this.close();
     try {
       if (first !== undefined) await this.#bodyReader.open(first, visitor, signal);

@@ -1,7 +1,7 @@
 /**
- * Asks the origin for bytes of one generation, and makes sure that the response holds such: the validator, the
- * Content-Range and the digests have to agree (RFC 9110 §15.3.7.3, RFC 9530). A part that does not agree is not used, and
- * the origin is asked for the whole from then on.
+ * Requests bytes of one generation from the origin, and checks that the response holds them: the validator, the Content-Range
+ * and the digests must agree (RFC 9110 §15.3.7.3, RFC 9530). A part that is no answer to the requested range is not used, and the
+ * origin is asked for the whole from then on.
  */
 
 import type { Hash } from 'node:crypto';
@@ -19,41 +19,42 @@ import { compareVersions, strongValidator } from '../../semantics/validator.ts';
 import { fillFields, type Inquiry } from '../inquiry.ts';
 import { isOtherPart } from './fetch-decision.ts';
 
-/** Gives the bytes of one generation. */
+/** Requests the bytes of one generation from the origin. */
 export interface PartSource {
   /** Whether a strong validator names the generation, so that parts of it may be combined (RFC 9110 §15.3.7.3). */
   readonly isProvable: boolean;
-  /** Whether the origin may be asked for a part of this very generation. */
+  /** Whether the origin may be asked for a part of this generation. */
   readonly mayAskForParts: boolean;
-  /** Whether it is known to give them, so that what is not fetched now can be had later by itself. */
+  /** Whether the origin is known to send parts, so that absent bytes can be requested later by themselves. */
   readonly givesParts: boolean;
-  /** Whether parts that came before may be wrong, for the origin was found lying about ranges. */
+  /** Whether earlier parts may be wrong, because the origin was found lying about ranges. */
   readonly isDoubted: boolean;
-  /** A part turned out to be a lie: no more of them are asked for. The reason is for the log. */
+  /** Reports a lie about ranges. No more parts are requested. The reason is for the log. */
   doubt(reason: string): void;
   /**
-   * Asks for `[start, end)`. What comes may be the whole; undefined when the origin was found lying about parts. Throws `ProxyError`: `generation_changed` when the origin has other bytes now.
+   * Requests `[start, end)`; the origin may send the whole instead. Undefined when the response is a lie about ranges, or no strong
+   * validator names the generation. Throws `ProxyError`: `generation_changed` when the origin has another version now.
    */
   fetchPart(start: number, end: number, errand: Errand, signal: AbortSignal): Promise<Part | undefined>;
-  /** Asks for the whole. Throws `ProxyError` as `fetchPart` does. */
+  /** Requests the whole. Throws `ProxyError` as `fetchPart` does. */
   fetchWhole(errand: Errand, signal: AbortSignal): Promise<Part>;
 }
 
-/** A response, and when it was asked for and came. */
+/** A response, and when its request was sent and its head arrived, in epoch milliseconds. */
 interface Received {
   readonly response: OriginResponse;
   readonly requestAt: number;
   readonly responseAt: number;
 }
 
-/** What a source is made with. */
+/** Options of a part source. */
 interface PartSourceOptions {
   readonly inquiry: Inquiry;
   readonly response: StoredResponse;
   /** The length of the whole where it is known. */
   readonly sizeBytes: number | undefined;
   readonly clock: Clock;
-  /** Whether what comes first is what the request waits for: nothing of the generation is coming yet. */
+  /** Whether the client's request waits for the first response, because nothing of the generation is arriving yet. */
   readonly isAwaited?: boolean;
 }
 
@@ -66,9 +67,9 @@ class OriginPartSource implements PartSource {
   readonly #options: PartSourceOptions;
   readonly #validator: string | undefined;
   readonly #isAdvertised: boolean;
-  /** Whether this very resource was sent whole where a part was asked for. */
+  /** Whether the origin sent the whole of this resource where a part was requested. */
   #gaveWhole = false;
-  /** Whether a part of this very resource was a lie. */
+  /** Whether the origin lied about a range of this resource. */
   #hasLied = false;
   #isAwaited: boolean;
 
@@ -127,7 +128,7 @@ class OriginPartSource implements PartSource {
     const { inquiry, clock } = this.#options;
     const { originFields, causedBy } = inquiry;
     const requestAt = clock.now();
-    // Later ones are for whoever reads then: they are no part of the trace of the request that was the first.
+    // Later requests are for other readers, too: they do not belong to the trace of the first client request.
     const isAwaited = this.#isAwaited;
     this.#isAwaited = false;
     const response = await inquiry.origin.fetch({
@@ -150,7 +151,7 @@ class OriginPartSource implements PartSource {
     const { status, fields, body } = response;
     if (status === 200) {
       const whole = this.#acceptWhole(received);
-      // Not where the version is another one: the whole is then what If-Range asks for.
+      // Not where the version differs, which has thrown: the whole is then the right answer to If-Range.
       rangeAbility.noteWhole();
       this.#gaveWhole = true;
       return whole;
@@ -190,14 +191,14 @@ class OriginPartSource implements PartSource {
     if (status !== 200) return this.#refuse(response);
     const version = this.#compare(response);
     if (version === 'other') throw this.#changed(response, 'another validator');
-    // What is there in part may lie behind what comes, and be read before the two can be compared (RFC 9111 §3.4).
-    if (version === 'unknown' && this.isProvable) throw this.#changed(response, 'no validator to tell it by');
-    if (version === 'unknown' && !this.#isSameForm(response)) throw this.#changed(response, 'another form');
+    // Present blocks may lie behind the arriving bytes, and would be read before the two can be compared (RFC 9111 §3.4).
+    if (version === 'unknown' && this.isProvable) throw this.#changed(response, 'no validator to identify it by');
+    if (version === 'unknown' && !this.#isSameForm(response)) throw this.#changed(response, 'other Content-* fields');
     const expected = this.#options.sizeBytes;
     if (expected !== undefined && sizeBytes !== undefined && sizeBytes !== expected) {
       throw this.#changed(response, `${sizeBytes} bytes instead of ${expected}`);
     }
-    // The end of a connection is no sure end: the length that is known is what has to come.
+    // A connection may also end because of a fault, so all bytes of the known length must arrive.
     if (framing === 'close' && expected === undefined && this.#options.inquiry.policy.closeDelimited === 'relay') {
       body.close();
       throw new ProxyError('origin_failed_rest', { detail: 'a body whose end is the end of its connection' });
@@ -208,13 +209,13 @@ class OriginPartSource implements PartSource {
     return { from: 0, end, body, isWhole: true, hasSureEnd: false, isProven, digest: undefined, head };
   }
 
-  /** Whether the head that clients have been sent may stand before these bytes too. */
+  /** Whether the head that clients have already received also describes these bytes. */
   #isSameForm({ fields }: OriginResponse): boolean {
     const known = this.#options.response.fields;
     return formFields.every((name) => fieldValue(fields, name) === fieldValue(known, name));
   }
 
-  /** By the validators, and by the digests of the whole where both state one (RFC 9530 §3). */
+  /** Compares the versions by their validators, and by the digests of the whole where both responses state one (RFC 9530 §3). */
   #compare(response: OriginResponse): 'same' | 'other' | 'unknown' {
     const now = this.#options.clock.now();
     const known = selectReprDigest(this.#options.response);
@@ -230,60 +231,60 @@ class OriginPartSource implements PartSource {
 
   #refuse({ status, body }: OriginResponse): never {
     body.close();
-    // Another 4xx is about the one who asks, and says nothing of the bytes.
+    // Any other 4xx or 5xx is about the request or the origin, and says nothing about the bytes.
     const isGone = status < 400 || status === 404 || status === 410;
     throw new ProxyError(isGone ? 'generation_changed' : 'origin_failed_rest', { detail: `status ${status}` });
   }
 }
 
-/** What says how the bytes of a representation are to be read (RFC 9110 §8). */
+/** Fields that say how the bytes of a representation are interpreted (RFC 9110 §8). */
 const formFields = ['content-type', 'content-encoding', 'content-language'];
 
 function headOf({ response, requestAt, responseAt }: Received): PartHead {
   return { fields: response.fields, requestAt, responseAt };
 }
 
-/** The Range that asks for a part of a representation: without an end where that is the end of the whole. */
+/** Formats the Range that requests a span; open-ended where the span ends with the whole, or the length is not known. */
 export function formatPart({ start, end }: Span, sizeBytes: number | undefined): string {
   const isToEnd = end >= (sizeBytes ?? end);
   return formatRange([isToEnd ? { kind: 'open', first: start } : { kind: 'closed', first: start, last: end - 1 }]);
 }
 
-/** The fields that came with a part, and when it was asked for and came. */
+/** The fields of a response, and when its request was sent and its head arrived, in epoch milliseconds. */
 export interface PartHead {
   readonly fields: Fields;
   readonly requestAt: number;
   readonly responseAt: number;
 }
 
-/** Bytes of a generation on their way. */
+/** A response that brings bytes of a generation: a part, or the whole. */
 export interface Part {
   /** The offset of the first byte. */
   readonly from: number;
-  /** Where the part ends (exclusive), as the origin promised; undefined when only its end will tell. */
+  /** The end of the part (exclusive), as the origin stated it; undefined when only the end of the body will show it. */
   readonly end: number | undefined;
   readonly body: BodyStream;
   /** Whether it is the whole representation. */
   readonly isWhole: boolean;
-  /** Whether a body that comes to an end before `end` is a lie: the end of a connection may be a transfer that broke off. */
+  /** Whether a body that ends before `end` is a lie about ranges. Not where the end of the connection may be a transfer that broke off. */
   readonly hasSureEnd: boolean;
-  /** Whether a strong validator says that these are bytes of this generation. Otherwise they are compared with what is there. */
+  /** Whether a strong validator proves that the bytes are of this generation. Otherwise they are compared with the present blocks. */
   readonly isProven: boolean;
-  /** What the hash of the part must come to, where the origin states it. */
+  /** The digest that the part must have; undefined where the origin states none. */
   readonly digest: Digest | undefined;
-  /** What is to replace the fields that came before (RFC 9111 §3.4); undefined where nothing proves that it belongs to them. */
+  /** The fields that replace the earlier ones (RFC 9111 §3.4); undefined where there are none, or nothing proves the same version. */
   readonly head: PartHead | undefined;
 }
 
-/** Bytes that come already when a generation is opened. */
+/** A part that the origin is already sending when a generation is opened. */
 export interface FirstPart extends Part {
   readonly errand: Errand;
 }
 
-/** Throws `ProxyError` `origin_digest_mismatch` when a part that has come to its end is not what its digest tells. */
+/** Throws `ProxyError` `origin_digest_mismatch` when the hash of a complete part differs from its digest. */
 export function verifyContent({ from, end, digest }: Part, hash: Hash | undefined): void {
   if (hash?.digest('hex') === digest?.hex) return;
   throw new ProxyError('origin_digest_mismatch', {
-    detail: `the content of bytes ${from}-${(end ?? 0) - 1} is another`,
+    detail: `the content of bytes ${from}-${(end ?? 0) - 1} has another digest`,
   });
 }

@@ -1,49 +1,49 @@
 /**
- * The readers of one generation: what each wants now, what it may still ask for, how it waits for bytes, and which failures
- * of transfers it is told of.
+ * Tracks the readers of one generation: the position of each, the spans that it may still ask for, how it waits for bytes, and
+ * which failed fills concern it.
  */
 
 import type { Span } from '../../bytes/span.ts';
 import type { ProxyError } from '../../http/proxy-error.ts';
 import type { ByteReader } from '../answer.ts';
 
-/** Who reads. */
+/** One reader of a generation, as fills and limits see it. */
 export interface Visitor {
-  /** The name of the client, for those who limit what one may cost. */
+  /** The name of the client, for limits per client. */
   readonly client: string;
-  /** How many transfers had failed when it came: those are no matter of its own. */
+  /** Number of fills that had failed when the reader attached. Those failures do not concern it. */
   readonly since: number;
-  /** Where and when it began to read an open-ended range (epoch milliseconds); undefined for every other reader. */
+  /** Offset and time (epoch milliseconds) at which it began to read an open-ended range; undefined for every other reader. */
   readonly open?: { readonly from: number; readonly at: number } | undefined;
 }
 
-/** Who will read. */
+/** A request that is about to read a generation. */
 export interface Seat extends Pick<Visitor, 'client'> {
-  /** Whether an open-ended range was asked for: its client may leave long before the end. */
+  /** Whether it asks for an open-ended range; its client may leave long before the end. */
   readonly isOpenEnded: boolean;
 }
 
-/** What a reader reads with, and who is told of it. */
+/** Creates byte sources for readers, and is notified of what readers do. */
 interface ReadSource {
-  /** Makes what one reader gets its bytes from. */
+  /** Creates the byte source of one reader. */
   readonly createReader: (visitor: Visitor) => ByteReader;
-  /** Told when somebody has come to `offset`, on the way to `end`. */
+  /** Called when a reader has reached `offset`; it reads up to `end` (exclusive). */
   readonly onMoved: (offset: number, end: number, visitor: Visitor) => void;
-  /** Told once for each reader and each seat, when it has left. */
+  /** Called once for each reader and each seat that has left. */
   readonly onLeft: () => void;
 }
 
 interface Reading {
   readonly client: string;
-  /** All that it may ask for; everything for a seat that has not been taken to read from. */
+  /** All spans that it may ask for, in order; for a seat, one span of everything. */
   readonly spans: readonly Span[];
-  /** The index of the span that it is at: those before it are over. */
+  /** Index of the current span; the spans before it are finished. */
   at: number;
-  /** The offset that was asked for last; undefined for a seat. */
+  /** The last requested offset, at first the start of the first span; undefined for a seat. */
   floor: number | undefined;
 }
 
-/** The readers of one generation, and the seats of those who will open it. */
+/** The readers of one generation, and the seats of the requests that will open it. */
 export class Readers {
   readonly #readings = new Set<Reading>();
   readonly #source: ReadSource;
@@ -56,22 +56,22 @@ export class Readers {
     return this.#readings.size;
   }
 
-  /** Takes a seat: what is asked for later begins anywhere. Gives the function that leaves it. */
+  /** Adds a seat, which may ask for bytes at any offset later. Returns the function that gives up the seat. */
   sit({ client }: Omit<Seat, 'isOpenEnded'>): () => void {
     const everything = { start: 0, end: Number.POSITIVE_INFINITY };
     return this.#enter({ client, spans: [everything], at: 0, floor: undefined });
   }
 
-  /** Adds a reader that asks for these spans in their order, and nothing else. `visitor` is passed on with what it reads. */
+  /** Adds a reader that asks only for these spans, in this order. `visitor` is passed to the read source. */
   add(spans: readonly Span[], visitor: Visitor): ByteReader {
     const { client } = visitor;
     const reading: Reading = { client, spans, at: 0, floor: spans[0]?.start ?? 0 };
     const reader = this.#source.createReader(visitor);
     const leave = this.#enter(reading);
-    let toldOffset: number | undefined;
+    let reportedOffset: number | undefined;
     const move = (offset: number, end: number) => {
-      if (offset === toldOffset) return;
-      toldOffset = offset;
+      if (offset === reportedOffset) return;
+      reportedOffset = offset;
       reading.at = indexOfSpan(reading, offset);
       reading.floor = offset;
       this.#source.onMoved(offset, end, visitor);
@@ -92,17 +92,17 @@ export class Readers {
     };
   }
 
-  /** Whether one of them may ask for some of these bytes. */
+  /** Checks whether a reader or seat may still ask for some of these bytes. */
   want(bytes: Span): boolean {
     return [...this.#readings].some((reading) => mayAskFor(reading, bytes));
   }
 
-  /** The clients of those who may ask for some of these bytes. */
+  /** Returns the clients of the readers and seats that may still ask for some of these bytes. */
   wanters(bytes: Span): readonly string[] {
     return [...this.#readings].filter((reading) => mayAskFor(reading, bytes)).map(({ client }) => client);
   }
 
-  /** The lowest offset, of `from` and more, that one of them may ask for next; undefined when there is no such reader. */
+  /** Returns the lowest offset, `from` or more, that a reader may ask for next; undefined when there is none. A seat counts as `from`. */
   lowest(from: number): number | undefined {
     let lowest: number | undefined;
     for (const { floor = from } of this.#readings) {
@@ -119,13 +119,13 @@ export class Readers {
   }
 }
 
-/** The index of the span that it is at when it asks for `offset`: no byte is in two of them. */
+/** The index of the span that holds `offset`, otherwise the current index. Spans do not overlap. */
 function indexOfSpan({ spans, at }: Reading, offset: number): number {
   const index = spans.findIndex(({ start, end }) => start <= offset && offset < end);
   return index === -1 ? at : index;
 }
 
-/** Whether some of these bytes are in what is left of its spans. */
+/** Whether some of these bytes are in the unread rest of its spans. */
 function mayAskFor({ spans, at, floor }: Reading, { start, end }: Span): boolean {
   return spans.some((span, place) => {
     if (place < at) return false;
@@ -134,13 +134,13 @@ function mayAskFor({ spans, at, floor }: Reading, { start, end }: Span): boolean
   });
 }
 
-/** Waits without polling: conditions are looked at again when the owner of the state says that it changed. */
+/** Waits for conditions without polling: the owner of the state calls `changed`, and all conditions are checked again. */
 export interface Waiters {
   /**
-   * Resolves once `isMet()` holds. Rejects with what `isMet` throws, or with the signal's reason when it is aborted before.
+   * Resolves once `isMet()` holds. Rejects with the error that `isMet` throws, or with the signal's reason when it aborts first.
    */
   wait(isMet: () => boolean, signal?: AbortSignal): Promise<void>;
-  /** Looks at every condition again. */
+  /** Checks every condition again. */
   changed(): void;
 }
 
@@ -149,7 +149,7 @@ export function createWaiters(): Waiters {
   return new WaiterSet();
 }
 
-/** What holds already costs its waiter no promise of its own. */
+/** Shared by all waits whose condition holds at once, so that they need no promise of their own. */
 const met = Promise.resolve();
 
 class WaiterSet implements Waiters {
@@ -196,39 +196,38 @@ interface Waiter {
   readonly isMet: () => boolean;
   readonly resolve: () => void;
   readonly reject: (reason: unknown) => void;
-  /** Told when it does not wait any more. */
+  /** Removes the abort listener once the condition has settled the wait. */
   readonly over: () => void;
 }
 
-/** How many are remembered: who waits for one that is older has been told. */
+/** Number of failures that are remembered. Older ones have reached the readers that waited for them. */
 const MAX_FAILURES = 64;
 
 interface Failure {
-  /** What the transfer would have brought. */
+  /** The bytes that the fill would have brought. */
   readonly span: Span;
   readonly error: ProxyError;
 }
 
-/** The failures of one generation, in their order. */
+/** The failed fills of one generation, in order. */
 export class Failures {
   readonly #latest: Failure[] = [];
   #count = 0;
 
-  /** How many there have been in all. */
+  /** Total number of failures, including forgotten ones. */
   get count(): number {
     return this.#count;
   }
 
-  /** Takes note of one. */
   add(failure: Failure): void {
     this.#latest.push(failure);
     this.#count += 1;
     if (this.#latest.length > MAX_FAILURES) this.#latest.shift();
   }
 
-  /** Why the byte at `offset` did not come, by a transfer that failed after the first `since` ones; undefined if it is not known. */
+  /** Returns the latest failure that prevented the byte at `offset`, without the first `since` failures; undefined where none is known. */
   find(offset: number, since: number): ProxyError | undefined {
-    const known = this.#latest.slice(Math.max(0, this.#latest.length - (this.#count - since)));
-    return known.findLast(({ span }) => span.start <= offset && offset < span.end)?.error;
+    const recent = this.#latest.slice(Math.max(0, this.#latest.length - (this.#count - since)));
+    return recent.findLast(({ span }) => span.start <= offset && offset < span.end)?.error;
   }
 }

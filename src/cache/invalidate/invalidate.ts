@@ -1,5 +1,5 @@
 /**
- * Invalidates stored responses and running fetches: after an unsafe method (RFC 9111 §4.4, RFC 9875), and when another process
+ * Invalidates stored responses and running flights: after an unsafe method (RFC 9111 §4.4, RFC 9875), and when another process
  * announces an invalidation.
  */
 
@@ -18,8 +18,8 @@ interface Invalid {
 }
 
 /**
- * Removes what the exchange has invalidated, and keeps what is running for it from being stored, here at once, and in all
- * processes when the promise resolves.
+ * Removes the entries that the response to an unsafe method invalidates, and keeps running flights for them from being stored or
+ * joined. Flights of this process are affected at once, all processes by the time the promise resolves.
  */
 export async function invalidate(
   { store, fleet }: Pick<ExchangeContext, 'store' | 'fleet'>,
@@ -40,7 +40,7 @@ export async function invalidate(
   if (fleet === noFleet || keys.length + tags.length === 0) return;
   const news = { kind: 'invalidated', keys, prefixes: [], tags } as const;
   await fleet.tell(news);
-  // What another process has stored before it heeded this; and what it has begun to complete since, when it heeds it again.
+  // Remove what another process stored before it applied the message. Then stop what it has begun to complete or validate since.
   await remove(store, { keys, tags });
   await fleet.tell(news);
 }
@@ -49,7 +49,7 @@ async function remove(store: Store, { keys, tags }: Invalid): Promise<void> {
   await Promise.all([...keys.map((key) => store.removeKey(key)), ...tags.map((tag) => store.removeTagged(tag))]);
 }
 
-/** Learns it. Resolves when nothing is given or stored any more that it forbids. */
+/** Applies a message of another process. Resolves when nothing that it forbids is served or stored any more. */
 export async function heed(
   { store }: Pick<ExchangeContext, 'store'>,
   flights: Flights,
@@ -61,8 +61,8 @@ export async function heed(
 }
 
 /**
- * Gives generations that are open here what another process has found out about them: by a HEAD, which needs no lease, or
- * because somebody has had them expired. They would be committed with what was known before otherwise.
+ * Gives open generations of this process the metadata that another process has replaced: after a HEAD, which needs no lease, or
+ * after a soft purge. Otherwise they would be committed with the old metadata.
  */
 async function refresh(
   store: Pick<ExchangeContext['store'], 'find'>,

@@ -1,4 +1,4 @@
-/** Purges for operators: removes or expires what is stored by key, prefix, pattern or tag, and whatever is being fetched for it. */
+/** Purges for operators: removes or expires entries by key, prefix, pattern or tag, and running flights for them. */
 
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../../http/clock.ts';
@@ -6,10 +6,7 @@ import type { EntryChoice, Store, StoredEntry } from '../../store/store.ts';
 import type { Flights } from '../collapse/flights.ts';
 import { type Fleet, hasPattern, type InvalidationMessage, type KeyPattern } from '../fleet.ts';
 
-/**
- * What is meant: all that is stored under these keys, under keys that begin like this or have one of these patterns, or with
- * these tags as the store knows them.
- */
+/** Selects all entries under these keys, under keys with one of these prefixes or patterns, or with one of these tags of the store. */
 export interface PurgeChoice {
   readonly keys: readonly string[];
   readonly prefixes: readonly string[];
@@ -17,32 +14,32 @@ export interface PurgeChoice {
   readonly patterns?: readonly KeyPattern[] | undefined;
 }
 
-/** What to purge. */
+/** The order of an operator: the choice, and how to purge it. */
 export interface CachePurge extends PurgeChoice {
-  /** `hard` removes it. `soft` ends its lifetime: it is validated before it is used again, and may be served if the origin fails. */
+  /** `hard` removes entries. `soft` expires them: they are validated before reuse, and may be served if the origin fails. */
   readonly mode: 'hard' | 'soft';
 }
 
-/** What is purged from. */
+/** The dependencies of a purge. */
 export interface PurgeContext {
   readonly store: Store;
   readonly fleet: Fleet;
   readonly clock: Clock;
 }
 
-/** Entries that are listed at once: many, because a store without an order of its keys looks through all of them for each page. */
+/** Entries per page of a listing. Large, because a store that does not sort its keys scans all of them for each page. */
 const PAGE_SIZE = 5000;
 
-/** Entries that are expired without letting others have their turn. */
+/** Entries that are expired within one turn of the event loop. */
 const SLICE = 100;
 
 /**
- * Purges, in all processes. Once the promise is resolved, no request that comes later gets a byte that was stored, or asked
- * for, before the call, unless a soft purge has had it validated since, or lets it be served because the origin fails.
- * Tells how much it was: entries, or, where a hard purge goes by prefix or tag, keys.
+ * Purges in all processes. Once the promise has resolved, no later request gets a byte that was stored or requested before the
+ * call. After a soft purge it may, once the entry has been validated, or because the origin fails. Returns the count: of entries,
+ * or, where a hard purge goes by prefix or tag, of keys.
  *
- * What runs is invalidated first, so that nothing comes into the store behind the back of what is removed then; and once
- * more at the end, because meanwhile somebody may have begun to complete or validate what was still stored.
+ * Running flights are invalidated first, so that they store nothing after the removal. They are invalidated again at the end,
+ * because meanwhile a request may have begun to complete or validate an entry that was still stored.
  */
 export async function purge(
   { store, fleet, clock }: PurgeContext,
@@ -60,8 +57,8 @@ export async function purge(
 }
 
 /**
- * Keeps what runs in this process for what was purged from being stored, or given to those who come later without being
- * validated. Resolves when nothing that began before can come into the store any more.
+ * Invalidates the flights of this process for a message: later requests do not join them, and they are not stored. For a soft
+ * purge they go on, but are validated before later requests get them. Resolves when no earlier flight can store anything invalid.
  */
 export function invalidateRunning(
   flights: Flights,
@@ -118,7 +115,7 @@ async function expire(
   return count;
 }
 
-/** The entries of a choice, page by page. */
+/** Yields the entries of a choice, page by page. */
 async function* pagesOf(store: Store, choice: EntryChoice): AsyncGenerator<readonly StoredEntry[], void> {
   let after: string | undefined;
   do {
@@ -128,13 +125,13 @@ async function* pagesOf(store: Store, choice: EntryChoice): AsyncGenerator<reado
   } while (after !== undefined);
 }
 
-/** Pinned generations, whose metadata cannot be replaced, are removed: they are stale by nature, and of use by that only. */
+/** Expires entries and returns their number. Removes pinned ones: their metadata cannot be replaced, and they are always stale. */
 async function expireEntries(store: Store, entries: readonly StoredEntry[], expiredAt: number): Promise<number> {
   let count = 0;
   for (const [index, entry] of entries.entries()) {
     const { metadata, pinnedUntil } = entry;
     if (index % SLICE === SLICE - 1) await setImmediate();
-    // It has been counted by another tag.
+    // Already expired and counted under another tag, prefix or pattern.
     if (metadata.expiredAt === expiredAt) continue;
     if (pinnedUntil !== undefined) await store.removeEntry(entry);
     else await store.replaceMetadata(entry, { ...metadata, expiredAt });

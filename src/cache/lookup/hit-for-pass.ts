@@ -1,16 +1,16 @@
 /**
- * What the cache remembers of keys besides what is stored, for a short time and a bounded number of keys: which responses
- * turned out not to be shareable, so that requests need not wait for each other (hit-for-pass); how often a key was asked
- * for (min-uses); and why the last response was not stored.
+ * Memories of keys besides the store, each for a bounded number of keys: which responses turned out not to be shareable, so that
+ * requests need not wait for each other (hit-for-pass); how often a key was requested (min-uses); and why the last response was
+ * not stored.
  */
 
 import { crc32 } from 'node:zlib';
 
-/** How long a key is remembered, in milliseconds; a resource that becomes storable is noticed after that. */
+/** How long a key is remembered, in milliseconds. A resource that becomes storable is noticed only after that. */
 const REMEMBERED_MS = 10_000;
 const MAX_KEYS = 10_000;
 
-/** Reasons that lie in the response and not in the request that it answers. */
+/** Reasons that lie in the response, not in the request: the next response will probably be refused too. */
 const reasonsOfResponse = new Set([
   'no-store',
   'private',
@@ -21,16 +21,16 @@ const reasonsOfResponse = new Set([
   'digest-mismatch',
 ]);
 
-/** Those for which another client may be answered otherwise. */
+/** Reasons that may hold for one client only: another client may get a storable response. */
 const reasonsOfClient = new Set(['no-store', 'private', 'set-cookie']);
 
-/** Why the requests of a key go to the origin each for itself: the responses are nothing for a store, or for one client. */
+/** Why each request of a key goes to the origin by itself: its responses cannot be stored, or each is for one client. */
 export type PassReason = 'unstorable' | 'personal';
 
-/** Remembers keys for a short time, a bounded number of them. */
+/** Remembers keys whose responses are not shared, for a short time and in a bounded number. */
 export class HitForPassKeys {
   readonly #known = new Map<string, { readonly until: number; readonly why: PassReason }>();
-  /** Until when each is remembered, in epoch milliseconds. */
+  /** Keys whose last response was for equal requests only, and until when each is remembered, in epoch milliseconds. */
   readonly #bound = new Map<string, number>();
 
   /** Remembers a key whose response was refused for this reason, if the next one will probably be refused too. */
@@ -38,7 +38,7 @@ export class HitForPassKeys {
     if (reasonsOfResponse.has(reason)) this.learn(key, reasonsOfClient.has(reason) ? 'personal' : 'unstorable', now);
   }
 
-  /** Remembers a key of which somebody else has found it out. */
+  /** Remembers a key for this reason, which another process may have found. */
   learn(key: string, why: PassReason, now: number): void {
     this.#known.delete(key);
     this.#known.set(key, { until: now + REMEMBERED_MS, why });
@@ -46,7 +46,7 @@ export class HitForPassKeys {
     if (this.#known.size > MAX_KEYS && oldest !== undefined) this.#known.delete(oldest);
   }
 
-  /** Undefined where they need not. */
+  /** Returns why the requests of a key go to the origin each by itself; undefined where they need not. */
   why(key: string, now: number): PassReason | undefined {
     const known = this.#known.get(key);
     if (known === undefined || known.until > now) return known?.why;
@@ -55,8 +55,8 @@ export class HitForPassKeys {
   }
 
   /**
-   * Remembers whether the last response for a key was for equal requests only, because it stated no lifetime: those that
-   * differ need not wait for each other then.
+   * Remembers whether the last response for a key was for equal requests only, because it did not state that it is for all.
+   * Requests that differ need not wait for each other then.
    */
   noteBound(key: string, isBound: boolean, now: number): void {
     this.#bound.delete(key);
@@ -66,7 +66,7 @@ export class HitForPassKeys {
     if (this.#bound.size > MAX_KEYS && oldest !== undefined) this.#bound.delete(oldest);
   }
 
-  /** Whether the responses for a key are for equal requests only, as far as the last one told. */
+  /** Checks whether the last response for a key was for equal requests only. */
   isBound(key: string, now: number): boolean {
     const until = this.#bound.get(key);
     if (until === undefined || until > now) return until !== undefined;
@@ -74,30 +74,29 @@ export class HitForPassKeys {
     return false;
   }
 
-  /** Whether the requests of a key go to the origin each for itself. */
+  /** Checks whether the requests of a key go to the origin each by itself. */
   has(key: string, now: number): boolean {
     return this.why(key, now) !== undefined;
   }
 }
 
-/** What the memory of uses is made with. */
 interface UseCountsOptions {
-  /** The most keys that are remembered; half as many different keys later, at the earliest, a key is forgotten. */
+  /** The largest number of keys. A key is forgotten after half as many other keys were used, at the earliest. */
   readonly maxKeys: number;
 }
 
-/** A bounded memory of uses. */
+/** Counts the recent uses of a bounded number of keys. */
 export interface UseCounts {
-  /** Notes a use of a key, and tells how many there were lately, this one included. */
+  /** Notes a use of a key. Returns the number of recent uses, this one included. */
   note(key: string): number;
-  /** How many uses of a key there were lately. */
+  /** Returns the number of recent uses of a key. */
   count(key: string): number;
 }
 
 /**
- * Creates an empty memory. It keeps two generations of counts: when the younger one is full it becomes the older one,
- * which is forgotten. A key is known by its CRC-32, so that long keys take no more room than short ones; two keys that
- * share one are counted together, which at worst stores one of them early.
+ * Creates an empty counter. It keeps two tables of counts: a full younger table replaces the older one. Keys are identified by
+ * their CRC-32, so that long keys take no more memory than short ones. Two keys with the same CRC-32 are counted together, which
+ * at worst stores one of them early.
  */
 export function createUseCounts({ maxKeys }: UseCountsOptions): UseCounts {
   const maxInGeneration = Math.max(1, Math.floor(maxKeys / 2));
@@ -121,15 +120,15 @@ export function createUseCounts({ maxKeys }: UseCountsOptions): UseCounts {
 
 /** A response that was not stored. */
 export interface NotStoredReason {
-  /** In the words of Cache-Status and the log. */
+  /** As in Cache-Status and the log. */
   readonly reason: string;
-  /** The status of the response, where one had come. */
+  /** The status of the response; undefined where none had arrived. */
   readonly status: number | undefined;
   /** Epoch milliseconds. */
   readonly at: number;
 }
 
-/** A bounded memory; the keys that were noted last stay longest. */
+/** Remembers why responses were not stored, for a bounded number of keys. The keys noted first are forgotten first. */
 export class NotStoredReasons {
   readonly #byKey = new Map<string, NotStoredReason>();
 
@@ -141,12 +140,12 @@ export class NotStoredReasons {
     if (this.#byKey.size > MAX_KEYS && oldest !== undefined) this.#byKey.delete(oldest);
   }
 
-  /** Forgets what was noted of a key, because a later response is being stored. */
+  /** Forgets the reason for a key, because a later response is being stored. */
   forget(key: string): void {
     this.#byKey.delete(key);
   }
 
-  /** What was noted last; undefined where nothing was, or a later response was stored. */
+  /** Returns the last reason for a key; undefined where there is none, or a later response was stored. */
   last(key: string): NotStoredReason | undefined {
     return this.#byKey.get(key);
   }

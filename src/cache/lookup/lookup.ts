@@ -1,11 +1,11 @@
 /**
- * Decides which stored response serves a request, and what follows where none does. It reads metadata only, and changes
- * nothing: a request that is answered and one that is explained take the same decisions (RFC 9111 §4).
+ * Decides which stored response serves a request, and what to do where none does (RFC 9111 §4). Reads metadata only, and changes
+ * nothing, so that answering and explaining a request use the same decisions.
  *
- * `planAnswer` chooses among the entries of a key; `decideNextStep` says whether the request is answered, refused, passed
- * or fetched. A response matches by Vary (RFC 9111 §4.1) and, where it does not state that it is for all, by what
- * identifies the client. A fragment is a stored part that cannot be combined with others, for want of a strong validator or
- * of a whole block: it answers requests for bytes inside of it (RFC 9111 §3.3).
+ * `planAnswer` chooses among the entries of a key; `decideNextStep` decides whether the request is answered, refused, passed or
+ * fetched. A response matches by Vary (RFC 9111 §4.1) and, where it does not state that it is for all, by the identity of the
+ * client. A fragment is a stored part that cannot be combined with others, because it has no strong validator or holds no whole
+ * block: it answers requests for bytes inside it (RFC 9111 §3.3).
  */
 
 import { hash } from 'node:crypto';
@@ -34,28 +34,28 @@ import {
 } from '../inquiry.ts';
 import type { PassReason } from './hit-for-pass.ts';
 
-/** What is to be done for a request. */
+/** The result of looking among the stored entries of a key. */
 export type Plan =
-  /** The entry may be used as it is, and is to be validated meanwhile where `isValidated` says so (RFC 5861 §3). */
+  /** The entry may be used as it is; it is validated in the background where `isValidated` is true (RFC 5861 §3). */
   | { readonly kind: 'hit'; readonly entry: StoredEntry; readonly ttlMs: number; readonly isValidated: boolean }
-  /** No representation matches, but a part that lies around what is wanted. */
+  /** No entry matches but a fragment that holds the first requested byte. */
   | ({ readonly kind: 'fragment' } & FoundFragment)
-  /** The entry has to be validated, or fetched anew where it has no validator. */
+  /** The entry must be validated, or fetched anew where it has no validator. */
   | {
       readonly kind: 'revalidate';
       readonly entry: StoredEntry;
       readonly reason: 'stale' | 'request';
-      /** Until when it may be served all the same if the origin fails, in epoch milliseconds; 0 for never. */
+      /** Until when the entry may be served if the origin fails, in epoch milliseconds; 0 for never. */
       readonly serveStaleUntil: number;
     }
-  /** Nothing stored matches. `apartBy` names what kept a response from it that is for equal requests only, if one was. */
+  /** No entry matches. `apartBy` is set where one would, were it not for equal requests only: the names that differ. */
   | {
       readonly kind: 'fill';
       readonly reason: 'uri-miss' | 'vary-miss';
       readonly apartBy?: readonly string[] | undefined;
     };
 
-/** Why a request is not for the cache; undefined where it is. */
+/** Returns why a request bypasses the cache; undefined where it does not. */
 export function decideBypass({
   request,
   policy,
@@ -64,11 +64,11 @@ export function decideBypass({
   if (request.method !== 'GET' && request.method !== 'HEAD') return 'method';
   if (request.body !== undefined) return 'bypass';
   const { noStore, onlyIfCached } = readRequestDirectives(request.fields, policy);
-  // Who wants a stored response or none gets no other, and so nothing to store (RFC 9111 §5.2.1.7).
+  // A request with only-if-cached brings no response that no-store could keep from being stored (RFC 9111 §5.2.1.7).
   return noStore && !onlyIfCached ? 'request' : undefined;
 }
 
-/** Decides from the stored entries of a key (the newest first) and the request that the origin would be sent. */
+/** Chooses among the stored entries of a key (newest first) for a request. `now` is in epoch milliseconds. */
 export function planAnswer(
   entries: readonly StoredEntry[],
   inquiry: Pick<Inquiry, 'request' | 'originFields' | 'policy'>,
@@ -78,7 +78,7 @@ export function planAnswer(
   const matching = entries.filter(({ metadata }) => !isFragment(metadata) && matcher.isFor(metadata));
   const reuseOf = ({ metadata }: StoredEntry) => decideReuse(new ReuseQuestion(inquiry, metadata, now));
   for (const pinned of matching.filter((candidate) => isResumed(candidate, inquiry, now))) {
-    // It is stale by nature: of no use where the response or the client forbids that.
+    // A pinned entry is always stale: useless where the response or the client forbids stale responses.
     const reuse = reuseOf(pinned);
     const mayUse = reuse.kind !== 'validate' || (reuse.reason === 'stale' && reuse.serveStaleUntil > 0);
     if (mayUse) return { kind: 'hit', entry: pinned, ttlMs: reuse.ttlMs, isValidated: false };
@@ -102,7 +102,7 @@ export function planAnswer(
 
 const noFields: Fields = [];
 
-/** What keeps the newest of the responses from this request that would be for it if they were for all. */
+/** Returns the differing names for the newest entry that matches in all but the client's identity. */
 function findApart(entries: readonly StoredEntry[], matcher: RequestMatcher): readonly string[] | undefined {
   const kept = entries.find(
     ({ metadata, pinnedUntil }) =>
@@ -111,7 +111,7 @@ function findApart(entries: readonly StoredEntry[], matcher: RequestMatcher): re
   return kept && matcher.apartBy(kept.metadata);
 }
 
-/** What is asked of the reuse of a response. The fields for the origin are made where the client has directives only. */
+/** The input for a reuse decision. Makes the fields for the origin only where the request has directives. */
 class ReuseQuestion implements ReuseInput {
   readonly stored: ReuseInput['stored'];
   readonly now: number;
@@ -138,7 +138,7 @@ class ReuseQuestion implements ReuseInput {
   }
 }
 
-/** Whether the request goes on with a pinned generation: by If-Range (RFC 9110 §13.1.5) or If-Match (§13.1.1). */
+/** Whether the request resumes a pinned generation: by If-Range (RFC 9110 §13.1.5) or If-Match (§13.1.1). */
 function isResumed(
   { pinnedUntil, isComplete, metadata }: StoredEntry,
   inquiry: Pick<Inquiry, 'request' | 'originFields'>,
@@ -152,7 +152,7 @@ function isResumed(
   return outcome.kind === 'proceed' && (outcome.range === 'apply' || !hasIfRange);
 }
 
-/** Whether an entry is of use: without a strong validator nothing can be added to what is there in part (RFC 9110 §15.3.7.3). */
+/** Checks whether an entry is complete, or can be completed: that takes a strong validator (RFC 9110 §15.3.7.3). */
 export function isUsable({ isComplete, metadata }: Pick<StoredEntry, 'isComplete' | 'metadata'>, now: number): boolean {
   return isComplete || (!isFragment(metadata) && strongValidator(metadata, now) !== undefined);
 }
@@ -160,28 +160,28 @@ export function isUsable({ isComplete, metadata }: Pick<StoredEntry, 'isComplete
 /** A plan that needs the origin. */
 export type FetchPlan = Extract<Plan, { kind: 'revalidate' | 'fill' }>;
 
-/** A plan that the store answers. */
+/** A plan that is answered from the store. */
 export type StoredPlan = Exclude<Plan, FetchPlan>;
 
-/** The way of a request. */
+/** The next step for a request. */
 type NextStep =
   | { readonly kind: 'stored'; readonly plan: StoredPlan }
-  /** Nothing stored may be used, and the client wants nothing else (RFC 9111 §5.2.1.7). */
+  /** No stored response may be used, and the client accepts no other (RFC 9111 §5.2.1.7). */
   | { readonly kind: 'refuse' }
-  /** To the origin, and back without being stored. */
+  /** Passed to the origin; the response is not stored. */
   | { readonly kind: 'pass'; readonly plan: FetchPlan; readonly reason: 'unshared' | 'few-uses' }
-  /** Where `isAlone`, nobody is waited for: the last response was for its client alone, and others may be for all. */
+  /** With `isAlone`, the request joins no flight: the last response was for one client, but the next may be for all. */
   | { readonly kind: 'fetch'; readonly plan: FetchPlan; readonly isAlone: boolean };
 
-/** What is known of a key besides what is stored; asked for where it counts only. */
+/** What is known of a key besides its entries; read only where it decides. */
 export interface KeyFacts {
-  /** Why the last response turned out not to be for sharing, if it did. */
+  /** Returns why the last response was not shareable; undefined where it was. */
   unshared(): PassReason | undefined;
-  /** How often it was asked for lately, this request included. */
+  /** Returns the number of recent uses of the key, this request included. */
   uses(): number;
 }
 
-/** Decides. */
+/** Decides the next step. `facts` are read only for a `fill` without only-if-cached. */
 export function decideNextStep(plan: Plan, inquiry: Inquiry, facts: KeyFacts): NextStep {
   if (plan.kind === 'hit' || plan.kind === 'fragment') return { kind: 'stored', plan };
   if (isOnlyIfCached(inquiry)) return { kind: 'refuse' };
@@ -192,26 +192,26 @@ export function decideNextStep(plan: Plan, inquiry: Inquiry, facts: KeyFacts): N
   return { kind: 'fetch', plan, isAlone };
 }
 
-/** Whether a key was asked for often enough to be stored. */
+/** Whether the response may be stored: its key was requested often enough. A HEAD is always admitted. */
 function isAdmitted({ request, policy }: Inquiry, facts: KeyFacts): boolean {
   return policy.storeAfterUses <= 1 || request.method !== 'GET' || facts.uses() >= policy.storeAfterUses;
 }
 
-/** What of an inquiry tells who asks, and for which variant. */
+/** The parts of an inquiry that identify the client and select the variant. */
 type MatchedRequest = Pick<Inquiry, 'request' | 'originFields' | 'policy'>;
 
-/** So many names are kept with a digest, and this many characters of each: clients choose them. */
+/** Limits on the names stored with a digest, and on the length of each in characters: clients choose both. */
 const MAX_NAMES = 16;
 const MAX_NAME_LENGTH = 64;
 
-/** 144 bits: nobody finds other values with the same digest. */
+/** Characters of base64url, 144 bits: other values with the same digest cannot be found. */
 const DIGEST_LENGTH = 24;
 
 const anonymous: StoredIdentity = { digest: '', names: [] };
 
 /**
- * A request as stored responses are chosen for it. What that takes is made when it is first needed: most stored responses
- * have a lifetime of their own and no Vary, and need none of it.
+ * Matches stored responses to one request. The fields and the identity are made when they are first needed: most stored
+ * responses state a lifetime and have no Vary, and need neither.
  */
 export class RequestMatcher {
   readonly #asking: MatchedRequest;
@@ -223,8 +223,8 @@ export class RequestMatcher {
   }
 
   /**
-   * Who asks. Fields that do not reach the origin cannot have decided its response, and do not count; the fields for the origin
-   * are made only where the client's own may tell something.
+   * The identity of the client. Only fields that reach the origin count, because others cannot affect its response. The fields
+   * for the origin are made only where the client's own fields may identify it.
    */
   get identity(): StoredIdentity {
     this.#identity ??= this.#identify();
@@ -232,14 +232,14 @@ export class RequestMatcher {
   }
 
   /**
-   * Whether a stored response may be given to this request: it was selected by the values that the request presents (RFC 9111
-   * §4.1), and is for all, or for those who ask as this one does.
+   * Checks whether a stored response may be given to this request: its variant matches (RFC 9111 §4.1), and it is for all or for
+   * requests with the same identity.
    */
   isFor(stored: StoredResponse): boolean {
     return this.isVariant(stored) && this.isSharedWith(stored);
   }
 
-  /** Whether a stored response was selected by the values that the request presents, whoever it is for. */
+  /** Checks whether the variant of a stored response matches the request, whatever its identity. */
   isVariant(stored: StoredResponse): boolean {
     const { key } = this.#asking.policy;
     const isSelected =
@@ -247,20 +247,20 @@ export class RequestMatcher {
     return !isSelected || matchesVariant(stored, this.#forOrigin, key);
   }
 
-  /** Whether a stored response is for all, or was asked for by an equal request. */
+  /** Checks whether a stored response is for all, or was requested with the same identity. */
   isSharedWith(stored: StoredResponse): boolean {
     return isForAll(stored, this.#asking.policy) || stored.identity?.digest === this.identity.digest;
   }
 
-  /** Whether another request asks as this one does. */
+  /** Checks whether another request has the same identity. */
   isEqualTo(other: RequestMatcher): boolean {
     return this.identity.digest === other.identity.digest;
   }
 
   /**
-   * The names of what tells this request from the one that a stored response was the answer to, where the response is not for
-   * all: `cookie:name` for a cookie. Empty where they are equal. Names that both have are told where no other ones are, because
-   * their values are not known any more.
+   * Returns the names of the fields and cookies (`cookie:name`) in which the identity of this request differs from that of a
+   * stored response; empty where the response is for all, or the identities are equal. Names that only one of the two has; where
+   * there are none, all names, because the stored values are unknown.
    */
   apartBy(stored: StoredResponse): readonly string[] {
     if (this.isSharedWith(stored)) return [];
@@ -271,11 +271,11 @@ export class RequestMatcher {
       ...theirs.filter((name) => !ours.includes(name)),
     ];
     if (onlyOne.length > 0) return onlyOne;
-    // Stored by an earlier version, or under other options, without a note of who asked.
+    // A response stored without an identity, by an earlier release or under other options.
     return ours.length > 0 ? ours : ['identity'];
   }
 
-  /** All that tells the request from the one that a stored response was the answer to. Empty where it may be given. */
+  /** Returns all names in which the request differs from that of a stored response. Empty where the response may be given. */
   differences(stored: StoredResponse): readonly string[] {
     const differing = variantDifferences(stored, this.#forOrigin, this.#asking.policy.key);
     return [...new Set([...differing, ...this.apartBy(stored)])];
@@ -289,7 +289,7 @@ export class RequestMatcher {
   #identify(): StoredIdentity {
     const { request, policy } = this.#asking;
     const { identityFields } = policy;
-    // All that is added on the way to the origin is about the way.
+    // The fields that Rangeway adds for the origin are neutral by default: they count only where the operator includes them.
     const mayIncludeOwn = identityFields.include.length > 0;
     if (!mayIncludeOwn && isAnonymous(request.fields, identityFields)) return anonymous;
     const parts = identityParts(this.#asking.originFields, identityFields);
@@ -302,37 +302,36 @@ export class RequestMatcher {
   }
 }
 
-/** Whether a stored response may be given to the request of an inquiry: see `RequestMatcher.isFor`. */
+/** Checks whether a stored response may be given to a request: see `RequestMatcher.isFor`. */
 export function isFor(response: StoredResponse, asking: MatchedRequest): boolean {
   return new RequestMatcher(asking).isFor(response);
 }
 
 /**
- * A response with a note of who has asked for it, where it does not say that it is for all, and has none yet. Only for the
- * response to this very request, or what a 304 to this request has validated.
+ * Returns the response with the identity of its request, where it has none yet and does not state that it is for all. Only for
+ * the response to this very request, or for one that a 304 to this request has validated.
  */
 export function withIdentity(response: StoredResponse, asking: MatchedRequest): StoredResponse {
   if (response.identity !== undefined || isForAll(response, asking.policy)) return response;
   return { ...response, identity: new RequestMatcher(asking).identity };
 }
 
-/** A fragment that answers a request. */
 interface FoundFragment {
   readonly entry: StoredEntry;
-  /** The bytes to send, as offsets in the whole; undefined for the response as it came. */
+  /** The bytes to send, as offsets in the whole; undefined for the whole fragment. */
   readonly span: Span | undefined;
   readonly ttlMs: number;
 }
 
-/** Whether a stored response is a part that stands by itself. */
+/** Checks whether a stored response is a fragment: a part that cannot be combined with others. */
 export function isFragment({ fragment }: StoredResponse): boolean {
   return fragment !== undefined;
 }
 
 /**
- * The fragment that answers a request: one that the same Range has led to, or one that holds the first byte of the range.
- * Where that one ends earlier, so does the answer: a 206 tells what it holds (RFC 9110 §15.3.7). Only while it is fresh,
- * and without conditions: there is nothing to evaluate them against.
+ * Finds the fragment that answers a request: one that the same Range brought, or one that holds the first byte of the range. The
+ * answer may end before the range does: a 206 states which bytes it holds (RFC 9110 §15.3.7). Only a fresh fragment is used, and
+ * only for a request without preconditions: they cannot be evaluated against a part.
  */
 function findFragment(
   entries: readonly StoredEntry[],
@@ -355,7 +354,7 @@ function findFragment(
   return undefined;
 }
 
-/** What of a fragment answers the request; undefined where nothing does, or it is no fragment. */
+/** Returns the span of a fragment that answers the request; undefined where none does, or the entry is no fragment. */
 function spanWithin(
   { metadata: { fragment }, sizeBytes }: StoredEntry,
   specs: readonly RangeSpec[],
@@ -369,10 +368,10 @@ function spanWithin(
   return { start: wanted.start, end: Math.min(wanted.end, end) };
 }
 
-/** Fields of the part that are not those of a part of it. */
+/** Fields of a fragment that do not hold for a part of it. */
 const fieldsOfFragment = new Set(['content-length', 'content-range', ...contentDigestFields]);
 
-/** Presents a part of a fragment as a 206 of its own, or the fragment as it came; `stored` is the fragment. */
+/** Returns a part of the fragment `stored` as a 206 of its own; the fragment itself where `span` is undefined. */
 export function presentWithin(stored: Representation, span: Span | undefined): Representation {
   const { response } = stored;
   const { fragment } = response;

@@ -1,6 +1,6 @@
 /**
- * Answers a request where another process may hold the lease of its key: under the lease here, or from the process that holds
- * it. When that process dies, the reader goes on elsewhere, behind the bytes that it was given.
+ * Answers a request where another process may hold the lease of its key: under the lease in this process, or through the holder.
+ * When the holder dies, the reader goes on elsewhere, after the bytes that it has already got.
  */
 
 import { createHash, type Hash } from 'node:crypto';
@@ -28,19 +28,18 @@ import {
 import { changedInquiry, fillFields, type Inquiry } from '../inquiry.ts';
 
 /**
- * So often the lease is asked for on behalf of one request: it passes on while it is asked for, and who has it dies. Then the
- * request goes to the origin for itself alone.
+ * How often one request tries to acquire the lease: the lease may move on meanwhile, or its holder may die. After that the request
+ * goes to the origin by itself.
  */
 const MAX_ROUNDS = 5;
 
 /**
- * Answers under a lease that has been waited for, which it gives back: with what is stored by now, or what a flight brings.
- * `given` is what the request has been given a part of, and is to go on with if that can be had. Undefined where the request
- * is to go its own way.
+ * Answers under a lease that the request has waited for, from the store or a flight; releases the lease. `given` names the version
+ * that the client already has a part of: it is continued if possible. Undefined where the request must go to the origin by itself.
  */
 type AnswerUnder = (lease: Lease, inquiry: Inquiry, given?: Version) => Promise<Answer | undefined>;
 
-/** The other processes, as requests meet them. */
+/** Answers requests through the lease of their key. */
 export class PeerFetch {
   readonly #context: ExchangeContext;
   readonly #answerUnder: AnswerUnder;
@@ -51,12 +50,12 @@ export class PeerFetch {
   }
 
   /**
-   * Where the lease is granted, what is stored is looked up anew: whoever had it may have stored what is wanted. A change of
-   * the store is told to all processes, and heeded by them, before the step that has caused it is over; the flight that has
-   * taken the step ends after it, and gives its lease back then. So whoever is granted it next finds all of it by
-   * `Store.find`, and needs not look past what it has in memory.
+   * Answers under the lease, or through its holder. Undefined where the request must go to the origin by itself. Rejects with
+   * `ProxyError`, or the signal's reason.
    *
-   * Undefined where the request is to go its own way. Rejects with `ProxyError`, or the signal's reason.
+   * When the lease is granted, the store is looked up again: the previous holder may have stored the response. `Store.find` returns
+   * it then, without bypassing the memory of this process: all processes apply a change of the store before the step that made it
+   * is over, and the flight that took the step ends, and releases the lease, only after that.
    */
   async ask(inquiry: Inquiry, first: Right | Promise<Right>, given?: Version): Promise<Answer | undefined> {
     const { key, request } = inquiry;
@@ -66,17 +65,17 @@ export class PeerFetch {
       const right = await this.#granted(asked, inquiry);
       if (right === undefined) return undefined;
       if (right.kind === 'ours') return await this.#answerUnder(right.lease, inquiry, given);
-      const held = await askHolder(right.holder, inquiry, given);
-      if (held !== undefined && held !== 'lost') {
-        this.#learn(key, held);
-        return held.answer && this.#continuing(held.answer, right.holder, inquiry);
+      const reply = await askHolder(right.holder, inquiry, given);
+      if (reply !== undefined && reply !== 'lost') {
+        this.#learn(key, reply);
+        return reply.answer && this.#continuing(reply.answer, right.holder, inquiry);
       }
-      lost = held === 'lost' ? right.holder : undefined;
+      lost = reply === 'lost' ? right.holder : undefined;
     }
     return undefined;
   }
 
-  /** Undefined where nobody can tell who has the lease: the one who keeps the table is gone. */
+  /** Undefined where the supervisor, which keeps the leases, cannot be asked. */
   async #granted(asked: Right | Promise<Right>, { request }: Inquiry): Promise<Right | undefined> {
     try {
       return await asked;
@@ -86,7 +85,7 @@ export class PeerFetch {
     }
   }
 
-  /** What has turned out there is known here too. */
+  /** Notes here what the holder has learnt about the key. */
   #learn(key: string, { answer, unshared, refusal }: PeerAnswer): void {
     const { unshared: keys, refusals, clock } = this.#context;
     if (unshared !== undefined) keys.learn(key, unshared, clock.now());
@@ -94,9 +93,9 @@ export class PeerFetch {
     else if (answer?.kind === 'representation') refusals.forget(key);
   }
 
-  /** An answer that outlives the process that gives it, as far as its bytes can be had elsewhere. */
+  /** Returns an answer that survives the loss of the holder, where its bytes can be had elsewhere. */
   #continuing(answer: Answer, holder: Holder, inquiry: Inquiry): Answer {
-    if (answer.kind === 'relay') return { ...answer, relay: severable(answer.relay) };
+    if (answer.kind === 'relay') return { ...answer, relay: withResetOnLoss(answer.relay) };
     const { fleet, clock } = this.#context;
     const { key, request } = inquiry;
     const { response } = answer.representation;
@@ -105,10 +104,10 @@ export class PeerFetch {
       const next = await this.ask(whole, fleet.acquire(key, request.signal, lost), given);
       if (next?.kind === 'representation') return next.representation;
       next?.relay.response.body.close();
-      // What is passed on is nothing to go on with: the store takes no more, or the origin says something else.
+      // A relay cannot continue the body: the store takes no more, or the origin sent another response.
       const isOther = next !== undefined && next.relay.response.status !== 200;
       throw new ProxyError(isOther ? 'origin_failed_rest' : 'bytes_gone', {
-        detail: 'it cannot be had from elsewhere',
+        detail: 'the process that fetched it is lost, and its bytes cannot be had elsewhere',
       });
     };
     return {
@@ -118,8 +117,8 @@ export class PeerFetch {
   }
 }
 
-/** What is passed on comes once: it breaks off with the process that it comes through. */
-function severable(relay: Relay): Relay {
+/** Turns the loss of the holder into `origin_reset`: the bytes of a relay come only once. */
+function withResetOnLoss(relay: Relay): Relay {
   const { body } = relay.response;
   const severed: BodyStream = {
     trailers: body.trailers,
@@ -129,14 +128,14 @@ function severable(relay: Relay): Relay {
         yield* body;
       } catch (thrown) {
         if (!(thrown instanceof HolderLost)) throw thrown;
-        throw new ProxyError('origin_reset', { detail: 'the process that has passed it on is lost' });
+        throw new ProxyError('origin_reset', { detail: 'the process that passed it on is lost' });
       }
     },
   };
   return { ...relay, response: { ...relay.response, body: severed } };
 }
 
-/** The question of one who has its head already: the part that it wants is a matter of its reader. */
+/** Returns the inquiry for the whole. The client has its head already; the reader opens the spans that it still needs. */
 function wholeOf(inquiry: Inquiry): Inquiry {
   const { request, originFields } = inquiry;
   return changedInquiry(inquiry, {
@@ -159,16 +158,16 @@ async function askHolder(
   }
 }
 
-/** Where to go on. */
+/** The means to go on when the holder is lost. */
 interface Continuation {
-  /** The process that gives it first. */
+  /** The process that the bytes come from at first. */
   readonly holder: Holder;
-  /** Has a representation from elsewhere, of this version if that can be had. Rejects with `ProxyError`, or the signal's reason. */
+  /** Gets a representation from elsewhere, of this version if possible. Rejects with `ProxyError`, or the signal's reason. */
   readonly elsewhere: (given: Version, lost: Holder) => Promise<Representation>;
   readonly clock: Pick<Clock, 'now'>;
 }
 
-/** Goes on elsewhere when the process that gives it is lost; fails where no other has the same bytes. */
+/** Creates a representation that goes on elsewhere when the holder is lost; reading fails where the same bytes cannot be had. */
 function createContinuedRepresentation(first: Representation, continuation: Continuation): Representation {
   return new ContinuedRepresentation(first, continuation);
 }
@@ -195,9 +194,9 @@ class ContinuedRepresentation implements Representation {
   }
 
   async open(spans: readonly Span[], signal: AbortSignal): Promise<ByteReader> {
-    const passed = new ReaderProgress(this.response, spans, this.#continuation.clock.now());
+    const progress = new Progress(this.response, spans, this.#continuation.clock.now());
     const reader = await this.#first.open(spans, signal).catch(throwAsGone);
-    return createContinuedReader(reader, passed, () => this.#goOn(passed, signal));
+    return createContinuedReader(reader, progress, () => this.#goOn(progress, signal));
   }
 
   whenPresent(end: number, signal: AbortSignal): Promise<boolean> {
@@ -208,19 +207,19 @@ class ContinuedRepresentation implements Representation {
     this.#first.close();
   }
 
-  /** Opens what is left of what was opened. */
-  async #goOn(passed: ReaderProgress, signal: AbortSignal): Promise<ByteReader> {
+  /** Opens the unread rest of the spans elsewhere. */
+  async #goOn(progress: Progress, signal: AbortSignal): Promise<ByteReader> {
     const { elsewhere, holder, clock } = this.#continuation;
     const given = representationVersion(this, clock.now());
     const next = await elsewhere(given, holder);
     const { sizeBytes = Number.POSITIVE_INFINITY } = next;
     try {
       const found = representationVersion(next, clock.now());
-      if (hasOtherLength(given, found)) throw broken('generation_changed');
+      if (hasOtherLength(given, found)) throw lossError('generation_changed');
       const reader = isSameVersion(given, found)
-        ? await next.open(passed.restWithin(sizeBytes), signal)
-        : await passed.openProven(next, signal, clock.now());
-      if (reader === undefined) throw broken('generation_changed');
+        ? await next.open(progress.restWithin(sizeBytes), signal)
+        : await progress.openProven(next, signal, clock.now());
+      if (reader === undefined) throw lossError('generation_changed');
       return readWithin(reader, sizeBytes);
     } finally {
       next.close();
@@ -228,24 +227,24 @@ class ContinuedRepresentation implements Representation {
   }
 }
 
-/** Reads on elsewhere when the process is lost that it is read from. */
-function createContinuedReader(first: ByteReader, passed: ReaderProgress, goOn: () => Promise<ByteReader>): ByteReader {
+/** Creates a reader that goes on elsewhere when the process that it reads from is lost. */
+function createContinuedReader(first: ByteReader, progress: Progress, goOn: () => Promise<ByteReader>): ByteReader {
   let reader = first;
   let isClosed = false;
   return {
-    peek: (offset, end) => passed.note(offset, reader.peek(offset, end)),
+    peek: (offset, end) => progress.note(offset, reader.peek(offset, end)),
     read: async (offset, end) => {
       try {
-        return passed.note(offset, await reader.read(offset, end));
+        return progress.note(offset, await reader.read(offset, end));
       } catch (thrown) {
         if (!(thrown instanceof HolderLost)) throw thrown;
         if (isClosed) throw new ProxyError('client_gone');
       }
       first.close();
-      passed.moveTo(offset);
+      progress.moveTo(offset);
       reader = await goOn();
       if (isClosed) reader.close();
-      return passed.note(offset, await reader.read(offset, end));
+      return progress.note(offset, await reader.read(offset, end));
     },
     close: () => {
       isClosed = true;
@@ -254,7 +253,7 @@ function createContinuedReader(first: ByteReader, passed: ReaderProgress, goOn: 
   };
 }
 
-/** The first one was perhaps opened before its length was known: it is read to its end, wherever that is. */
+/** Limits a reader to `sizeBytes`: the spans may have been opened before the length was known, without an end. */
 function readWithin(reader: ByteReader, sizeBytes: number): ByteReader {
   return {
     peek: (offset, end) => (offset < sizeBytes ? reader.peek(offset, Math.min(end, sizeBytes)) : undefined),
@@ -263,28 +262,28 @@ function readWithin(reader: ByteReader, sizeBytes: number): ByteReader {
   };
 }
 
-function broken(code: 'bytes_gone' | 'generation_changed'): ProxyError {
+function lossError(code: 'bytes_gone' | 'generation_changed'): ProxyError {
   return new ProxyError(code, { detail: 'the process that fetched it is lost' });
 }
 
-/** As long as no head was sent, the request can be answered anew. */
+/** Turns the loss of the holder into `bytes_gone`: no head has been sent, so the request can be answered again. */
 function throwAsGone(thrown: unknown): never {
-  throw thrown instanceof HolderLost ? broken('bytes_gone') : thrown;
+  throw thrown instanceof HolderLost ? lossError('bytes_gone') : thrown;
 }
 
-/** What says how the bytes of a representation are to be read (RFC 9110 §8). */
+/** Fields that define how the bytes of a representation are interpreted (RFC 9110 §8). */
 const formFields = ['content-type', 'content-encoding', 'content-language'];
 
-/** The way of one reader through the spans that it was opened for. */
-class ReaderProgress {
+/** The progress of one reader through the spans that it was opened for. */
+class Progress {
   readonly #response: StoredResponse;
   readonly #spans: readonly Span[];
-  /** Of all that was given; undefined where a strong validator names the bytes, which need not be compared then. */
+  /** SHA-256 of all bytes read so far; undefined where a strong validator identifies the bytes, so that none are compared. */
   readonly #hash: Hash | undefined;
-  #at = 0;
+  #index = 0;
   #offset: number;
-  /** What was given last: the next offset that is asked for tells how much of it was taken. */
-  #last: Uint8Array | undefined;
+  /** The last chunk returned. The next requested offset shows how much of it was used. */
+  #lastChunk: Uint8Array | undefined;
 
   /** `now` is in epoch milliseconds. */
   constructor(response: StoredResponse, spans: readonly Span[], now: number) {
@@ -294,40 +293,40 @@ class ReaderProgress {
     this.#hash = strongValidator(response, now) === undefined ? createHash('sha256') : undefined;
   }
 
-  /** Takes note of what is given at an offset, and gives it on. */
+  /** Notes the chunk that is returned for an offset, and returns it. */
   note(offset: number, chunk: Uint8Array | undefined): Uint8Array | undefined {
     this.moveTo(offset);
-    this.#last = chunk;
+    this.#lastChunk = chunk;
     return chunk;
   }
 
-  /** What is asked for next lies here: all before it was taken. */
+  /** Notes that the reader is at `offset`: all bytes before it were used. */
   moveTo(offset: number): void {
-    if (this.#last !== undefined) this.#hash?.update(this.#last.subarray(0, this.#taken(offset)));
-    this.#last = undefined;
-    while (!this.#isIn(offset) && this.#at < this.#spans.length - 1) this.#at += 1;
+    if (this.#lastChunk !== undefined) this.#hash?.update(this.#lastChunk.subarray(0, this.#taken(offset)));
+    this.#lastChunk = undefined;
+    while (!this.#isIn(offset) && this.#index < this.#spans.length - 1) this.#index += 1;
     this.#offset = offset;
   }
 
-  /** What is left to be given of a representation of this length. */
+  /** Returns the unread rest of the spans, for a representation of this length. */
   restWithin(sizeBytes: number): readonly Span[] {
-    const span = this.#spans[this.#at];
+    const span = this.#spans[this.#index];
     if (span === undefined) return [];
-    return [{ start: this.#offset, end: span.end }, ...this.#spans.slice(this.#at + 1)]
+    return [{ start: this.#offset, end: span.end }, ...this.#spans.slice(this.#index + 1)]
       .map(({ start, end }) => ({ start, end: Math.min(end, sizeBytes) }))
       .filter(({ start, end }) => start < end);
   }
 
   /**
-   * Opens the rest in a representation that no validator tells apart from this one, if what it has in place of what was given
-   * are the same bytes, as a transfer is taken up again from an origin that names nothing. Undefined where it is another one.
+   * Opens the rest in another representation that validators do not distinguish from this one. First compares its hash of the
+   * bytes that the client already has, as a fill does when it resumes without a validator. Undefined where they differ.
    */
   async openProven(next: Representation, signal: AbortSignal, now: number): Promise<ByteReader | undefined> {
     const { response } = next;
     const isOpen = compareVersions(this.#response, response, now) === 'unknown' && this.#isSameForm(response);
     if (this.#hash === undefined || !isOpen) return undefined;
     const rest = this.restWithin(next.sizeBytes ?? Number.POSITIVE_INFINITY);
-    const reader = await next.open([...this.#given, ...rest], signal);
+    const reader = await next.open([...this.#readSpans, ...rest], signal);
     try {
       if (await this.#isRepeatedBy(reader)) return reader;
     } catch (thrown) {
@@ -340,7 +339,7 @@ class ReaderProgress {
 
   async #isRepeatedBy(reader: ByteReader): Promise<boolean> {
     const hash = createHash('sha256');
-    for (const { start, end } of this.#given) {
+    for (const { start, end } of this.#readSpans) {
       for (let offset = start; offset < end; ) {
         const chunk = reader.peek(offset, end) ?? (await reader.read(offset, end));
         if (chunk === undefined) return false;
@@ -351,9 +350,9 @@ class ReaderProgress {
     return this.#hash?.copy().digest().equals(hash.digest()) === true;
   }
 
-  get #given(): readonly Span[] {
-    const span = this.#spans[this.#at];
-    const whole = this.#spans.slice(0, this.#at);
+  get #readSpans(): readonly Span[] {
+    const span = this.#spans[this.#index];
+    const whole = this.#spans.slice(0, this.#index);
     return span === undefined || this.#offset === span.start
       ? whole
       : [...whole, { start: span.start, end: this.#offset }];
@@ -366,13 +365,13 @@ class ReaderProgress {
     );
   }
 
-  /** How many bytes of what was given last were taken. */
+  /** The number of bytes of the last chunk that were used; Infinity for all of them. */
   #taken(offset: number): number {
     return this.#isIn(offset) && offset >= this.#offset ? offset - this.#offset : Number.POSITIVE_INFINITY;
   }
 
   #isIn(offset: number): boolean {
-    const span = this.#spans[this.#at];
+    const span = this.#spans[this.#index];
     return span !== undefined && span.start <= offset && offset < span.end;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Reads bytes at any offset out of blocks. Blocks are read before they are asked for, so that the disk works while the bytes
- * before them are being sent; all readers together share a budget for that.
+ * Reads bytes at any offset out of blocks. Blocks are read ahead, so that the disk works while earlier bytes are being sent. All
+ * readers share a budget for that.
  */
 
 import { type Span, spanOfBlock, spanSize } from '../../bytes/span.ts';
@@ -9,27 +9,27 @@ import type { BlockSource, StoredEntry } from '../../store/store.ts';
 /** How blocks are read ahead. */
 export interface ReadAheadRules {
   readonly blockSizeBytes: number;
-  /** What all readers together may have read ahead. Who gets nothing of it reads block by block. */
+  /** Bytes that all readers together may have read ahead. A reader that gets nothing of it reads block by block. */
   readonly budget: ByteBudget;
 }
 
-/** One reader has read at most so many blocks ahead. */
+/** The largest number of blocks that one reader has read ahead. */
 const MAX_DEPTH = 4;
 
-/** A block that was asked of the source before its turn. Its bytes count against the budget until it is let go of. */
+/** A block that is read ahead. Its bytes count against the budget until it is dropped. */
 interface Ahead {
   readonly sizeBytes: number;
   readonly reading: Promise<Uint8Array>;
   block: Uint8Array | undefined;
-  /** Whether its turn has come, or never will. */
+  /** Whether the block was dropped: its turn has come, or never will. */
   isOver: boolean;
 }
 
 /**
- * Reads one generation for one reader, and holds the block that it is at. While that one is being read or sent, the next
- * one is read; and one more at a time each time that the reader has had to wait for one of them: a reader that is slower
- * than the disk never has more than one. What is in memory anyway is neither read nor held, and nothing is read past a block
- * that is absent. A block that could not be read ahead is read again when its turn comes, and only then it fails.
+ * Reads one generation for one reader, and holds its current block. While that block is read or sent, the next one is read ahead.
+ * Each time the reader has to wait for a block that is read ahead, the depth grows by one: a reader slower than the disk keeps a
+ * depth of one. Blocks in memory are neither read nor held. Nothing is read past an absent block. A read-ahead that fails before
+ * its turn is dropped: the block is read again in its turn.
  */
 export class ReadAhead {
   readonly #source: BlockSource;
@@ -38,12 +38,12 @@ export class ReadAhead {
   readonly #mayRead: (index: number) => boolean;
   readonly #ahead = new Map<number, Ahead>();
   #current: { readonly index: number; readonly block: Uint8Array } | undefined;
-  /** The index that was asked for last. */
+  /** The index of the last requested block. */
   #position: number | undefined;
   #depth = 1;
   #isClosed = false;
 
-  /** `sizeBytes` is the length of the whole, Infinity where it is not known; `mayRead` tells whether a block is there now. */
+  /** `sizeBytes` is the length of the whole, Infinity where it is unknown; `mayRead` tells whether a block may be read ahead now. */
   constructor(
     source: BlockSource,
     sizeBytes: number,
@@ -56,7 +56,7 @@ export class ReadAhead {
     this.#mayRead = mayRead;
   }
 
-  /** Bytes from `offset` on that are in memory, at most to the end of their block; reads on up to `end` (exclusive). */
+  /** Returns bytes from `offset` that are in memory, at most to the end of their block; reads ahead up to `end` (exclusive). */
   peek(offset: number, end: number): Uint8Array | undefined {
     const index = this.#indexOf(offset);
     const block = this.#blockInMemory(index);
@@ -66,8 +66,8 @@ export class ReadAhead {
   }
 
   /**
-   * Bytes from `offset` on, at most to the end of their block; reads on up to `end` (exclusive). Throws `ProxyError`
-   * `bytes_gone`.
+   * Returns bytes from `offset`, at most to the end of their block; reads ahead up to `end` (exclusive). Rejects with
+   * `ProxyError` `bytes_gone`.
    */
   async read(offset: number, end: number): Promise<Uint8Array> {
     const index = this.#indexOf(offset);
@@ -76,12 +76,12 @@ export class ReadAhead {
     return this.#slice(block, index, offset, end);
   }
 
-  /** Takes note that the bytes at `offset` come from elsewhere; reads on up to `end` (exclusive). */
+  /** Notes that the bytes at `offset` come from elsewhere; reads ahead up to `end` (exclusive). */
   pass(offset: number, end: number): void {
     this.#readOn(this.#indexOf(offset), end);
   }
 
-  /** Lets go of everything. What is being read counts until it has been read. */
+  /** Drops all blocks. A block that is being read counts against the budget until it has been read. */
   close(): void {
     this.#isClosed = true;
     this.#current = undefined;
@@ -110,7 +110,7 @@ export class ReadAhead {
     if (!this.#isClosed) this.#current = { index, block };
   }
 
-  /** Asks for the blocks after this one, as far as they are there and hold bytes before `end`; lets go of all others. */
+  /** Reads the next blocks ahead, as far as they hold bytes before `end` and may be read. Drops those that are not ahead any more. */
   #readOn(index: number, end: number): void {
     if (this.#isClosed) return;
     if (index !== this.#position && index - 1 !== this.#position) this.#depth = 1;
@@ -124,7 +124,7 @@ export class ReadAhead {
     }
   }
 
-  /** Asks for a block before its turn; false when the budget does not allow it. */
+  /** Starts to read a block ahead; false when the budget does not allow it. */
   #ask(index: number): boolean {
     const { blockSizeBytes, budget } = this.#rules;
     const sizeBytes = spanSize(spanOfBlock(index, blockSizeBytes, this.#sizeBytes));
@@ -161,7 +161,7 @@ export class ReadAhead {
   }
 }
 
-/** More bytes than these, where they are not in memory, are not read in the same tick: others wait for their turn. */
+/** Spans longer than this, in bytes, are not read from disk in the same tick: that would hold up other requests. */
 export const MAX_NOW_BYTES = 256 * 1024;
 
 /** The part of a block that lies in `[offset, end)`, without a copy. */
@@ -177,7 +177,7 @@ function sliceOfBlock(
   return block.subarray(offset - blockStart, Math.min(end - blockStart, block.length));
 }
 
-/** All bytes of a span, chunk by chunk from wherever `peek` has them; undefined where it has none of some. */
+/** Returns all bytes of a span as the chunks that `peek` returns; undefined where it lacks some of them. */
 export function chunksOf(
   { start, end }: Span,
   peek: (offset: number, end: number) => Uint8Array | undefined,
@@ -192,7 +192,7 @@ export function chunksOf(
   return chunks;
 }
 
-/** All bytes of a span of an entry that can be had in the same tick; undefined where some of them cannot. */
+/** Returns all bytes of a span of an entry in the same tick; undefined where some of them would have to be waited for. */
 export function bytesAtOnce(
   entry: Pick<StoredEntry, 'peekBlock' | 'readNow'>,
   blockSizeBytes: number,
@@ -208,7 +208,7 @@ export function bytesAtOnce(
   return chunks;
 }
 
-/** Bytes from `offset` on that this process has in memory, at most to the end of their block. */
+/** Returns bytes from `offset` that are in the memory of this process, at most to the end of their block. */
 export function peekKeptBytes(
   entry: Pick<StoredEntry, 'peekBlock'>,
   blockSizeBytes: number,
@@ -220,7 +220,7 @@ export function peekKeptBytes(
   return block && sliceOfBlock(block, index, blockSizeBytes, offset, end);
 }
 
-/** Bytes from `offset` on that an entry has in the same tick, at most to the end of their block: in memory, or nearly so. */
+/** Returns bytes from `offset` in the same tick, at most to the end of their block: from memory, or by `StoredEntry.readNow`. */
 export function peekBytes(
   entry: Pick<StoredEntry, 'peekBlock' | 'readNow'>,
   blockSizeBytes: number,
@@ -231,7 +231,7 @@ export function peekBytes(
   return kept ?? (end - offset > MAX_NOW_BYTES ? undefined : entry.readNow?.(offset, end));
 }
 
-/** A number of bytes that many share: what one takes, the others cannot have until it is given back. */
+/** A shared budget of bytes. Bytes that are taken are unavailable to others until they are given back. */
 export class ByteBudget {
   readonly #maxBytes: number;
   #takenBytes = 0;
@@ -240,19 +240,18 @@ export class ByteBudget {
     this.#maxBytes = maxBytes;
   }
 
-  /** What is taken now, in bytes. */
   get takenBytes(): number {
     return this.#takenBytes;
   }
 
-  /** Takes so many bytes, or none of them where there are fewer left; tells whether it did. */
+  /** Takes bytes, or none where fewer are left; returns whether it took them. */
   take(bytes: number): boolean {
     if (this.#takenBytes + bytes > this.#maxBytes) return false;
     this.#takenBytes += bytes;
     return true;
   }
 
-  /** Gives back what was taken. */
+  /** Gives back bytes that were taken. */
   giveBack(bytes: number): void {
     this.#takenBytes -= bytes;
   }

@@ -1,6 +1,6 @@
 /**
- * A stored entry as a representation that delivery reads. Where a block turns out to be damaged while it is read, the rest is
- * read on from elsewhere. `read-ahead.ts` reads the blocks.
+ * Presents a stored entry to delivery as a representation. When a block turns out to be damaged, the rest is read through a reader
+ * that fetches the block again. `read-ahead.ts` reads the blocks.
  */
 
 import type { Span } from '../../bytes/span.ts';
@@ -10,10 +10,10 @@ import type { EntryReader, StoredEntry } from '../../store/store.ts';
 import type { ByteReader, Representation } from '../answer.ts';
 import { MAX_NOW_BYTES, peekBytes, peekKeptBytes, ReadAhead, type ReadAheadRules } from './read-ahead.ts';
 
-/** Opens the rest of the same bytes anew, when a block of them has turned out to be damaged. Rejects with `ProxyError`. */
+/** Opens the rest of the same bytes through another reader, because a block is damaged. Rejects with `ProxyError`. */
 export type Mend = (rest: readonly Span[]) => Promise<ByteReader>;
 
-/** Presents an entry to delivery. */
+/** Creates a representation of a stored entry. */
 export function createStoredRepresentation(entry: StoredEntry, rules: ReadAheadRules, mend: Mend): Representation {
   return new StoredRepresentation(entry, rules, mend);
 }
@@ -60,7 +60,7 @@ class StoredRepresentation implements Representation {
     const source = await this.#entry.open();
     const reader = new StoredReader(source, this.sizeBytes, spans, this.#rules, this.#mend);
     try {
-      // Damage that is found where reading begins is found while another answer can be given.
+      // Find damage at the first byte now, while another answer is still possible.
       const [first] = spans;
       if (first !== undefined && !this.#isSoundAt(first)) await reader.begin(first);
       return reader;
@@ -70,7 +70,7 @@ class StoredRepresentation implements Representation {
     }
   }
 
-  /** Whether the first byte was found sound lately: most likely it is moved, and need not be read. */
+  /** Whether the first byte can be moved, and so was checked lately: most likely the span is moved, and need not be read. */
   #isSoundAt({ start, end }: Span): boolean {
     return start < end && start < this.sizeBytes && this.canMove({ start, end: start + 1 });
   }
@@ -82,19 +82,16 @@ class StoredRepresentation implements Representation {
   close(): void {}
 }
 
-/**
- * Reads a stored entry: what is in memory, or can be read in the same tick, without waiting. Reads on from elsewhere when what is
- * stored turns out to be damaged.
- */
+/** Reads a stored entry; without waiting where bytes are in memory or can be read in the same tick. Goes on elsewhere after damage. */
 class StoredReader implements ByteReader {
   readonly #source: EntryReader;
   readonly #sizeBytes: number;
   readonly #spans: readonly Span[];
   readonly #blocks: ReadAhead;
   readonly #mend: Mend;
-  /** What was read when it was opened, until it is asked for. */
+  /** The bytes that `begin` has read, until they are requested. */
   #first: { readonly offset: number; readonly bytes: Uint8Array } | undefined;
-  /** Whether bytes had to be waited for; only then they are read ahead. */
+  /** Whether the last bytes had to be waited for. Blocks are read ahead only then, or where the source has no `readNow`. */
   #hasWaited = false;
   #mended: ByteReader | undefined;
   #isClosed = false;
@@ -108,7 +105,7 @@ class StoredReader implements ByteReader {
     this.#blocks = new ReadAhead(source, sizeBytes, rules, mayReadAhead);
   }
 
-  /** Reads the first bytes, and holds what is read in the same tick. Throws `ProxyError` `bytes_gone`. */
+  /** Reads the first bytes, and holds them if they were read in the same tick. Throws `ProxyError`, as `read` does. */
   async begin({ start, end }: Span): Promise<void> {
     const bytes = this.peek(start, end);
     if (bytes !== undefined) this.#first = { offset: start, bytes };

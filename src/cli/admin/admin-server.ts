@@ -33,17 +33,17 @@ import {
   parseAdminPlace,
 } from './flags.ts';
 
-/** Where the listener of a server is that was started with a token, where no socket is found. */
+/** The default admin listener. It is asked where a token is given and no socket is found. */
 const portPlace = 'http://127.0.0.1:9180';
 
 const placeVariable = 'RANGEWAY_ADMIN';
 const tokenVariable = 'RANGEWAY_ADMIN_TOKEN';
 
 /**
- * The server that the flags name, by the place of its listener, its configuration file or the directory of its store; or the
- * environment where they do not. Without that: the server of this user whose admin socket is found, and of several the one
- * that serves the URLs that the command is about (`asked`). The token is read from its source. Prints why where there is none.
- * Never rejects.
+ * Chooses the server that the flags name, by its admin listener, its configuration file or its store directory. Without such a
+ * flag the environment names it. Without both it is the server of this user whose admin socket is found; of several, the only
+ * one that serves the URLs of the command (`asked`). Reads the token from its source. Prints the reason where there is no
+ * server. Never rejects.
  */
 export async function chooseAdminServer(
   flags: AdminFlags,
@@ -73,10 +73,10 @@ export async function chooseAdminServer(
   return none(io, reason, exitCode.misused);
 }
 
-/** The server with this configuration file, by the rule by which it chooses its socket. */
+/** Returns the server of a configuration file. The rules for its admin socket are those of the server. */
 async function serverOfFile(file: string, io: CliIo): Promise<AdminServer | NoServer> {
   const alone = await resolveConfig(undefined, { config: file });
-  // A file without routes is for a server whose origin stands on its command line.
+  // A file without routes belongs to a server that has its origin from the command line.
   const resolved = alone.kind === 'ok' ? alone : await resolveConfig('http://origin.invalid', { config: file });
   if (resolved.kind === 'refused') {
     for (const line of alone.kind === 'refused' ? alone.lines : []) io.stderr.write(`${line}\n`);
@@ -119,7 +119,7 @@ async function findServer(flags: AdminFlags, io: CliIo, asked: readonly string[]
   return none(io, printable(reason), exitCode.misused);
 }
 
-/** The addresses that a server serves; none where it does not tell. */
+/** Resolves with the addresses that a server serves; with none where it does not answer. */
 async function readAddresses(path: string): Promise<readonly string[]> {
   const question = { method: 'GET', path: '/api/v1/status', wants: 'addresses', timeoutMs: 5_000 } as const;
   const reply = await askAdmin(socketServer(path), question);
@@ -127,7 +127,7 @@ async function readAddresses(path: string): Promise<readonly string[]> {
   return Array.isArray(addresses) ? addresses.map(String) : [];
 }
 
-/** A socket of this user's own asks for no token, and gets none. */
+/** An admin socket of this user needs no token, so none is sent. */
 function socketServer(path: string): AdminServer {
   return { kind: 'server', place: { kind: 'unix', path }, token: undefined };
 }
@@ -135,7 +135,7 @@ function socketServer(path: string): AdminServer {
 async function withToken(place: AdminPlace, { token }: AdminFlags, io: CliIo): Promise<AdminServer | NoServer> {
   const { [tokenVariable]: tokenThere = '' } = io.env;
   const source = secretSource.safeParse(token ?? `env:${tokenVariable}`);
-  // What was given is not repeated: it may be the token itself.
+  // The message does not repeat the value: it may be the token itself.
   if (!source.success) return none(io, '--token: expected "env:NAME" or "file:PATH"', exitCode.misused);
   if (token === undefined && tokenThere === '') return { kind: 'server', place, token: undefined };
   try {
@@ -158,9 +158,9 @@ function groundOf({ env }: CliIo): SocketGround {
 const PATIENCE_MS = 2_000;
 
 /**
- * The paths of those that a server listens on: in the directories of stores that are where they are by default, in those of
- * temporary stores, and in the directories for the sockets of all others. Places that other users can write, such as the
- * directory for temporary files, count only as far as a directory in them is this user's own.
+ * Returns the paths of admin sockets on which a server listens. It looks in the default store directories, in temporary store
+ * directories, and in the runtime directories. Temporary and runtime directories count only where they belong to this user and
+ * no other user can write to them.
  */
 async function findAdminSockets(ground: SocketGround, home: string): Promise<readonly string[]> {
   const { environment, temporary, userId } = ground;
@@ -183,7 +183,7 @@ async function findAdminSockets(ground: SocketGround, home: string): Promise<rea
   return [...new Set(paths)].filter((_, index) => live[index]);
 }
 
-/** Whether a server of this user listens on a socket; for root, of any user. */
+/** Checks whether a server of this user listens on a socket. For root the server may be any user's. */
 async function isLive(path: string, userId: number | undefined): Promise<boolean> {
   const found = await lstat(path).catch(() => undefined);
   const isSocket = found?.isSocket() === true;
@@ -191,7 +191,7 @@ async function isLive(path: string, userId: number | undefined): Promise<boolean
   return await canConnect(path);
 }
 
-/** Whether a server listens on a Unix socket and this user may connect to it. */
+/** Checks whether a server listens on a Unix socket and this user may connect to it. */
 export function canConnect(path: string): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>();
   const socket = connect({ path, timeout: PATIENCE_MS });
@@ -216,22 +216,22 @@ interface AdminQuestion {
   readonly path: string;
   /** Sent as JSON. */
   readonly body?: object;
-  /** A member that the answer has, if it is one of Rangeway. */
+  /** A member that the answer must have: an answer without it is not from a Rangeway. Undefined where a 204 is expected. */
   readonly wants?: string;
-  /** How long the answer may take, in milliseconds; undefined where it takes as long as it takes. */
+  /** How long the answer may take, in milliseconds; undefined sets no limit. */
   readonly timeoutMs?: number;
 }
 
-/** What came of it. */
+/** The outcome of a request. `detail` is a message for people. */
 export type AdminReply =
   /** The JSON of the answer; undefined where it has none. */
   | { readonly kind: 'answered'; readonly value: unknown }
-  /** Rangeway has said no, in its own words. */
+  /** Rangeway refused the request; `detail` says why. */
   | { readonly kind: 'refused'; readonly status: number; readonly detail: string }
-  /** There was no answer of a Rangeway; the detail is for people. */
+  /** No Rangeway answered. */
   | { readonly kind: 'failed'; readonly detail: string };
 
-/** Asks. Never rejects. */
+/** Sends a request to the admin API and reads the answer. Never rejects. */
 export async function askAdmin(server: AdminServer, question: AdminQuestion): Promise<AdminReply> {
   try {
     const message = await send(server, question);
@@ -242,7 +242,7 @@ export async function askAdmin(server: AdminServer, question: AdminQuestion): Pr
   }
 }
 
-/** Prints why there is no answer to go on with; gives the exit code. */
+/** Prints why a request failed or was refused; returns the exit code. */
 export function failWith(io: CliIo, reply: Exclude<AdminReply, { readonly kind: 'answered' }>): number {
   return fail(io, printable(reply.detail), exitCode.failed);
 }
@@ -296,7 +296,7 @@ function parseObject(text: string): object {
   }
 }
 
-/** What it says, and what helps. */
+/** Returns the detail of a refusal; for 401, how to name the right token. */
 function describeRefusal(status: number, detail: string, { place, token }: AdminServer): string {
   if (status !== 401) return detail;
   return token === undefined
@@ -316,7 +316,7 @@ function describeFailure(thrown: unknown, server: AdminServer, { timeoutMs = 0 }
   const where = formatAdminPlace(place);
   if (name === 'TimeoutError' || name === 'AbortError') return `no answer from ${where} in ${timeoutMs / 1000} s`;
   if (code === 'ECONNREFUSED' || (code === 'ENOENT' && place.kind === 'unix')) {
-    return `nobody listens at ${where}: ${howToStart}`;
+    return `no server listens at ${where}: ${howToStart}`;
   }
   if (code === 'EACCES' && place.kind === 'unix')
     return `no permission for ${where}: it is for the user that runs Rangeway`;
@@ -325,10 +325,10 @@ function describeFailure(thrown: unknown, server: AdminServer, { timeoutMs = 0 }
   return `${where} cannot be asked: ${message.split('\n', 1)[0]}`;
 }
 
-/** No answer is longer; in characters. */
+/** The longest answer that is read, in characters. */
 const MAX_LENGTH = 64 * 1024 * 1024;
 
-/** Reads it to its end. Throws where it is too long, or breaks off. */
+/** Reads an answer to its end. Throws where it is too long, or breaks off. */
 async function readText(message: Readable): Promise<string> {
   let text = '';
   message.setEncoding('utf8');

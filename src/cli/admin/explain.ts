@@ -19,7 +19,7 @@ import type { ExplainFlags } from './flags.ts';
 
 const TIMEOUT_MS = 30_000;
 
-/** The form that is known here. */
+/** The version of the explanation format that this command can print. */
 const KNOWN_VERSION = 1;
 
 /** Explains a request for a URL or a path; resolves with the exit code. */
@@ -36,25 +36,25 @@ export async function explain(url: string, flags: ExplainFlags, io: CliIo): Prom
     timeoutMs: TIMEOUT_MS,
   });
   if (reply.kind !== 'answered') return failWith(io, reply);
-  const told = reply.value as ExplainReply;
-  if (told.kind === 'answered') {
-    const how = told.status < 400 ? 'would be answered without the cache' : 'would be refused';
-    return fail(io, printable(`the request ${how}: ${told.status} ${told.detail}`), exitCode.failed);
+  const answer = reply.value as ExplainReply;
+  if (answer.kind === 'answered') {
+    const how = answer.status < 400 ? 'would be answered without the cache' : 'would be refused';
+    return fail(io, printable(`the request ${how}: ${answer.status} ${answer.detail}`), exitCode.failed);
   }
-  const { explanation } = told;
+  const { explanation } = answer;
   const version: number = explanation.version;
   if (version !== KNOWN_VERSION) {
-    const reason = `the answer is of form ${version}, and this rangeway knows form ${KNOWN_VERSION} only`;
+    const reason = `the server explains in format ${version}, and this rangeway knows only format ${KNOWN_VERSION}`;
     return fail(io, reason, exitCode.failed);
   }
   io.stdout.write(json ? `${printableJson(explanation)}\n` : formatExplanation(explanation));
   return exitCode.done;
 }
 
-/** So many runs of bytes are printed. */
+/** The most runs of bytes that are printed in one line. */
 const MAX_RUNS = 8;
 
-/** The text, with a line feed at its end. */
+/** Formats an explanation as sections of text; the last line ends with a line feed. */
 export function formatExplanation(explanation: Explanation): string {
   const { method, uri, chosen, plan, flights } = explanation;
   const sections: Section[] = [
@@ -93,7 +93,7 @@ function responseLines({ decision, plan, chosen }: Explanation): string[] {
   const { status, spans, isMultipart } = plan;
   if (status === undefined && spans.length === 0) {
     const isArriving = decision.kind === 'join' && chosen !== undefined;
-    return [isArriving ? 'known when more of it has come' : 'known when the origin has answered'];
+    return [isArriving ? 'known when more of it has arrived' : 'known when the origin has answered'];
   }
   const whole = chosen?.fragment?.wholeBytes ?? chosen?.sizeBytes;
   const bytes = spans.reduce((sum, { start, end }) => sum + end - start, 0);
@@ -118,8 +118,8 @@ const pieceNames = { here: 'here', 'in-flight': 'in flight', origin: 'to fetch' 
 
 function askedLines(asked: readonly string[]): string[] {
   if (asked.length === 0) return [];
-  const told = asked.slice(0, MAX_RUNS).map((range) => (range === 'whole' ? 'the whole' : range));
-  return [`the origin would be asked for ${told.join(', ')}${asked.length > told.length ? ' and more' : ''}`];
+  const shown = asked.slice(0, MAX_RUNS).map((range) => (range === 'whole' ? 'the whole' : range));
+  return [`the origin would be asked for ${shown.join(', ')}${asked.length > shown.length ? ' and more' : ''}`];
 }
 
 function storedLines({ entries, entryCount }: Explanation): string[] {
@@ -130,7 +130,7 @@ function storedLines({ entries, entryCount }: Explanation): string[] {
 
 function entryLine(entry: EntryExplanation): string {
   const { generation, status, sizeBytes, isComplete, isFragment, differs, isUsable, isChosen, pinnedUntil } = entry;
-  const extent = isFragment ? 'a part by itself' : isComplete ? 'complete' : 'in part';
+  const extent = isFragment ? 'a fragment' : isComplete ? 'complete' : 'in part';
   const notes = [
     isChosen ? 'this one' : undefined,
     pinnedUntil === undefined ? undefined : 'replaced, kept for clients that resume',
@@ -153,20 +153,20 @@ function chosenSections(chosen: ChosenExplanation): Section[] {
     {
       label: 'state',
       lines: [
-        ...(isInvalid ? ['the origin has let it be known that it has changed'] : []),
+        ...(isInvalid ? ['a later response has shown that it changed at the origin'] : []),
         ...(expiredAt === undefined ? [] : ['its lifetime was ended by a soft purge']),
       ],
     },
   ];
 }
 
-/** For whom a response is: a lifetime that the origin states is for all. */
+/** Says which clients share a response. A stated lifetime lets all clients share it. */
 function sharedLine({ boundTo }: ChosenExplanation): string {
   if (boundTo === undefined) return 'with all clients';
   const names = boundTo.map(wireName).join(', ');
   return names === ''
-    ? 'with anonymous clients: no lifetime is stated that permits more'
-    : `with requests that have the same ${names}: no lifetime is stated that permits more`;
+    ? 'with anonymous clients only: no stated lifetime permits more'
+    : `with requests that have the same ${names} only: no stated lifetime permits more`;
 }
 
 function freshnessLines({ freshness }: ChosenExplanation): string[] {
@@ -190,8 +190,8 @@ const lifetimeSources: Readonly<Record<string, string>> = {
   expires: 'Expires',
   default: 'the operator gives it (cache.defaultTtlSeconds, cache.defaultTtlByStatus)',
   heuristic: 'a tenth of the time since Last-Modified',
-  'range-reuse': 'nobody gives one, and ranges reuse it (cache.rangeReuseSeconds)',
-  none: 'nobody gives one',
+  'range-reuse': 'none is stated, and ranges reuse it (cache.rangeReuseSeconds)',
+  none: 'none is stated',
 };
 
 function staleLine({ whileRevalidateMs, ifErrorMs, forbiddenBy }: ChosenExplanation['freshness']['stale']): string {
@@ -261,12 +261,12 @@ function fieldsText(fields: Fields): string {
   return fields.map(([name, value]) => `${wireName(name)}: ${value}`).join(', ');
 }
 
-/** Cookies of the key are named as such. */
+/** Returns the name as it is printed. A cookie of the key is shown as `cookie NAME`. */
 function wireName(name: string): string {
   return name.startsWith('cookie:') ? `cookie ${name.slice('cookie:'.length)}` : wireFieldName(name);
 }
 
-/** Positions as Range has them, the last one included. */
+/** Formats a span as Range does, with an inclusive last position. */
 function wireSpan({ start, end }: { readonly start: number; readonly end: number }): string {
   return `${start}-${end - 1}`;
 }
@@ -275,36 +275,36 @@ function runsText<T extends { readonly start: number; readonly end: number }>(
   runs: readonly T[],
   prefix: (run: T) => string = () => '',
 ): string {
-  const told = runs.slice(0, MAX_RUNS).map((run) => `${prefix(run)}${wireSpan(run)}`);
-  return told.join(', ') + (runs.length > told.length ? ', …' : '');
+  const shown = runs.slice(0, MAX_RUNS).map((run) => `${prefix(run)}${wireSpan(run)}`);
+  return shown.join(', ') + (runs.length > shown.length ? ', …' : '');
 }
 
-/** By kind and reason, or by kind alone. */
+/** Sentences by the kind and reason of a decision, or by its kind alone. */
 const decisions: Readonly<Record<string, string>> = {
   'hit fresh': 'what is stored is fresh',
-  'hit fragment': 'a stored part holds what is wanted',
+  'hit fragment': 'a stored fragment holds the bytes of the request',
   'hit pinned': 'a replaced version is kept for clients that resume',
   'stale pinned': 'a replaced version is kept for clients that resume',
-  'stale request': 'what is stored is stale, and the request takes it so',
+  'stale request': 'what is stored is stale, and the request accepts that',
   'stale-while-revalidate': 'what is stored is stale, and is validated while it is served',
   complete: 'what is stored holds a part of what is wanted; the rest is fetched',
   join: 'another request has asked the origin already, and this one waits for it',
   'revalidate stale': 'what is stored is stale',
   'revalidate invalid': 'what is stored is known to have changed at the origin',
-  'revalidate response': 'what is stored wants the origin to be asked each time',
-  'revalidate request': 'the request wants the origin to be asked',
+  'revalidate response': 'what is stored must be validated before each use',
+  'revalidate request': 'the request demands a validation',
   'fill uri-miss': 'nothing is stored under this key',
   'fill vary-miss': 'nothing that is stored under this key can be used for this request',
   'pass method': 'no stored response answers this method',
   'pass bypass': 'the route sends it past the cache',
-  'pass request': 'the request forbids to store its response',
-  'pass unshared': 'a moment ago the response turned out not to be for sharing',
-  'pass few-uses': 'it was not asked for often enough to be stored',
-  'pass store-unavailable': 'what is stored is held by others who read it',
-  refuse: 'the request wants a stored response only, and none may be used',
+  'pass request': 'the request forbids storing its response',
+  'pass unshared': 'a recent response could not be shared, so requests pass for a while (hit-for-pass)',
+  'pass few-uses': 'it was not requested often enough to be stored',
+  'pass store-unavailable': 'what is stored is incomplete, and other readers hold it open',
+  refuse: 'the request accepts only a stored response, and none may be used',
 };
 
-/** Why a decision was taken. */
+/** Returns the sentence for a decision, with the directive that caused it. */
 function describeDecision({ kind, reason, directive }: Decision): string {
   const sentence = decisions[`${kind} ${reason}`] ?? decisions[kind] ?? reason;
   return directive === undefined ? sentence : `${sentence} (${directive})`;
@@ -315,8 +315,8 @@ const refusals: Readonly<Record<string, string>> = {
   bypass: 'the route sends such requests past the cache',
   'close-delimited':
     'the end of its connection is its end, and the route does not store such responses (origin.closeDelimited)',
-  'digest-mismatch': 'its bytes were not those that its digest tells',
-  'few-uses': 'it was not asked for often enough (cache.storeAfterUses)',
+  'digest-mismatch': 'its bytes do not match its digest',
+  'few-uses': 'it was not requested often enough (cache.storeAfterUses)',
   generation_changed: 'it changed at the origin while it was transferred',
   method: 'no stored response answers this method',
   'no-freshness': 'it could never be reused: it has neither a lifetime nor a validator',
@@ -334,32 +334,32 @@ const refusals: Readonly<Record<string, string>> = {
   'lease-unavailable': 'another worker was fetching it, and could not be reached',
   'set-cookie': 'it has Set-Cookie (cache.setCookie)',
   status: 'its status is not stored',
-  stopped: 'nobody waited for it any more',
-  'store-unavailable': 'the store took no more',
-  unread: 'it came while a stale one was served, and nobody waited for it (fill)',
+  stopped: 'no client waited for it any more',
+  'store-unavailable': 'the store could not take it',
+  unread: 'it arrived in a background revalidation, and no client waited for it (fill)',
   'too-large': 'it is larger than the store takes (store.maxObjectSizeBytes)',
   'vary-star': 'it has Vary: *',
 };
 
-/** Why a response was not stored. */
+/** Returns the sentence for the reason why a response was not stored; an unknown reason is returned as it is. */
 export function describeRefusal(reason: string): string {
   return refusals[reason] ?? reason;
 }
 
 const ignored: Readonly<Record<string, string>> = {
-  condition: 'a condition decides before it',
+  condition: 'a precondition decides first',
   'costs-more-than-whole': 'its parts would cost more than the whole',
   'if-range': 'If-Range does not hold',
   malformed: 'it is malformed',
-  method: 'it means something for GET only',
-  repeated: 'it is there more than once',
-  status: 'it means something for a 200 only',
+  method: 'it applies to GET only',
+  repeated: 'it occurs more than once',
+  status: 'it applies to a 200 only',
   'too-long': 'it is too long',
   'too-many': 'it has too many ranges',
   'unknown-unit': 'its unit is unknown',
 };
 
-/** What becomes of a Range field. */
+/** Says whether a Range field is obeyed, or why it is ignored. */
 function describeRange({ isObeyed, reason = '' }: RangeReading): string {
   if (isObeyed === undefined) return 'obeyed where the response allows it';
   return isObeyed ? 'obeyed' : `ignored: ${ignored[reason] ?? reason}`;
@@ -367,10 +367,10 @@ function describeRange({ isObeyed, reason = '' }: RangeReading): string {
 
 const staleBans: Readonly<Record<string, string>> = {
   request: 'the request (no-cache)',
-  invalid: 'what the origin has let be known of it',
+  invalid: 'a later response, which showed a change at the origin',
 };
 
-/** What forbids to serve a response stale. */
+/** Names what forbids serving a response stale. */
 function describeStaleBan(ban: string): string {
   return staleBans[ban] ?? ban;
 }

@@ -1,4 +1,4 @@
-/** The flags of commands for a running server: its admin listener and token, URLs, ranges and fields of a request. */
+/** Parses the flags of commands for a running server: its admin listener, and the URL, range and fields of a request. */
 
 import { InvalidArgumentError } from 'commander';
 import { formatListenAddress, parseListenPlace } from '../../config/address.ts';
@@ -7,31 +7,31 @@ import { isLoopback } from '../../config/listener-schema.ts';
 /** The flags that all commands for a running Rangeway have. */
 export interface AdminFlags {
   readonly admin?: string | undefined;
-  /** Where the token is, never the token. */
+  /** Where the token is (`env:NAME` or `file:PATH`), never the token itself. */
   readonly token?: string | undefined;
   /** The configuration file of the server. */
   readonly config?: string | undefined;
-  /** The directory of its store. */
+  /** The store directory of the server. */
   readonly dir?: string | undefined;
 }
 
 /** Where an admin listener is. */
 export type AdminPlace = { readonly kind: 'url'; readonly url: URL } | { readonly kind: 'unix'; readonly path: string };
 
-/** Whom to ask. */
+/** The server that a command asks. */
 export interface AdminServer {
   readonly kind: 'server';
   readonly place: AdminPlace;
   readonly token: string | undefined;
 }
 
-/** Nobody to ask; why was printed. */
+/** No server was found. The reason was printed. */
 export interface NoServer {
   readonly kind: 'none';
   readonly exitCode: number;
 }
 
-/** A URL, `[host:]port`, or `unix:PATH`; undefined for other text. */
+/** Parses a URL, `[host:]port`, or `unix:PATH`. Returns undefined for other text. */
 export function parseAdminPlace(text: string): AdminPlace | undefined {
   if (/^https?:\/\//i.test(text)) return parseAdminUrl(text);
   const place = parseListenPlace(text);
@@ -40,12 +40,12 @@ export function parseAdminPlace(text: string): AdminPlace | undefined {
   return { kind: 'url', url: new URL(`http://${formatListenAddress(place)}`) };
 }
 
-/** The place for people. */
+/** Formats the place for messages. */
 export function formatAdminPlace(place: AdminPlace): string {
   return place.kind === 'unix' ? `unix:${place.path}` : place.url.href.replace(/\/$/, '');
 }
 
-/** A path in it goes before every path, for those who have put a server before the listener. */
+/** A path in the URL is put before every path of the API, for a proxy in front of the listener. */
 function parseAdminUrl(text: string): AdminPlace | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const hasMore =
@@ -53,33 +53,33 @@ function parseAdminUrl(text: string): AdminPlace | undefined {
   return hasMore ? undefined : { kind: 'url', url };
 }
 
-/** The flags as given. */
+/** The flags of `rangeway explain`. */
 export interface ExplainFlags extends AdminFlags {
   /** The value of Range. */
   readonly range?: string | undefined;
   readonly header?: readonly (readonly [name: string, value: string])[] | undefined;
-  /** The method that is meant. */
+  /** The method of the request; GET by default. */
   readonly request?: string | undefined;
-  /** The address of the client that would ask. */
+  /** The client address to assume. */
   readonly client?: string | undefined;
   readonly json?: boolean | undefined;
 }
 
-/** The URL of a running Rangeway; http where it names no scheme. Undefined for other text. */
+/** Parses an http or https URL; the scheme is http where the text has none. Returns undefined for other text. */
 export function parseUrl(text: string): URL | undefined {
   const full = /^[a-z][a-z0-9+.-]*:\/\//i.test(text) ? text : `http://${text}`;
   const url = URL.canParse(full) ? new URL(full) : undefined;
   return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : undefined;
 }
 
-/** The value of Range for a range as curl writes it: `0-99`, `-100`, or with its unit. */
+/** Returns the value of Range for a range as curl writes it: `0-99`, `-100`, or with its unit. */
 export function parseRangeFlag(text: string): string {
   // `-r=0-99` is read as the range `=0-99`.
   const range = text.replace(/^=/, '');
   return range.includes('=') ? range : `bytes=${range}`;
 }
 
-/** A field as curl writes it, `Name: value`; undefined for other text. */
+/** Parses a field as curl writes it, `Name: value`. Returns undefined for other text. */
 export function parseHeaderFlag(text: string): readonly [name: string, value: string] | undefined {
   const [, name, value] = /^([!#$%&'*+.^_`|~\w-]+):[ \t]*(.*?)[ \t]*$/.exec(text) ?? [];
   // A field value holds no control characters but tabs (RFC 9110 §5.5).
@@ -89,22 +89,22 @@ export function parseHeaderFlag(text: string): readonly [name: string, value: st
 
 type Fields = readonly (readonly [name: string, value: string])[];
 
-/** One more field, after those before. Throws `InvalidArgumentError` for what is none. */
+/** Appends a field to those before it. Throws `InvalidArgumentError` where the text is not `Name: value`. */
 export function collectHeader(text: string, before: Fields = []): Fields {
   const field = parseHeaderFlag(text);
   if (field === undefined) throw new InvalidArgumentError("Expected 'Name: value'.");
   return [...before, field];
 }
 
-/** The URL as it was written, with `http://` before it where it names no scheme, or a path alone; undefined for what is neither. */
+/** Returns a path as it is, and a URL with `http://` before it where it has no scheme. Returns undefined for other text. */
 export function withScheme(text: string): string | undefined {
-  // What a path alone is completed by, the server knows. With two slashes it would be an authority.
+  // The server completes a path. Two slashes at its start would begin an authority.
   if (text.startsWith('/')) return text.startsWith('//') ? undefined : text;
   if (parseUrl(text) === undefined) return undefined;
   return /^https?:\/\//i.test(text) ? text : `http://${text}`;
 }
 
-/** Whether clients on this machine reach a URL at one of these addresses, such as `http://127.0.0.1:8080`. */
+/** Checks whether clients on this machine reach a URL at one of the addresses, such as `http://127.0.0.1:8080`. */
 export function isServedAt(text: string, addresses: readonly string[]): boolean {
   const url = text.startsWith('/') ? undefined : parseUrl(text);
   return url !== undefined && addresses.some((address) => URL.canParse(address) && isSamePlace(url, new URL(address)));
@@ -113,8 +113,8 @@ export function isServedAt(text: string, addresses: readonly string[]): boolean 
 function isSamePlace(url: URL, served: URL): boolean {
   if (served.protocol !== url.protocol || served.port !== url.port) return false;
   if (served.hostname === url.hostname) return true;
-  if (isEverywhere.test(served.hostname)) return isLoopback(url.hostname.replace(/^\[(.*)\]$/, '$1'));
+  if (wildcardHost.test(served.hostname)) return isLoopback(url.hostname.replace(/^\[(.*)\]$/, '$1'));
   return url.hostname === 'localhost' && /^(?:127\.0\.0\.1|\[::1\])$/.test(served.hostname);
 }
 
-const isEverywhere = /^(?:0\.0\.0\.0|\[::\])$/;
+const wildcardHost = /^(?:0\.0\.0\.0|\[::\])$/;

@@ -11,21 +11,21 @@ export interface LsFlags extends AdminFlags {
   readonly host?: string | undefined;
   readonly tag?: string | undefined;
   readonly json?: boolean | undefined;
-  /** The most entries that are printed. */
+  /** The most entries that are printed; 1000 by default. */
   readonly limit?: number | undefined;
 }
 
-/** Parameters of the API. */
+/** Query parameters of the API. */
 type Search = Readonly<Record<string, string>>;
 
 const DEFAULT_LIMIT = 1000;
 
-/** The most that is asked for at once. */
+/** The most entries of one API request. */
 const PAGE = 500;
 
 const TIMEOUT_MS = 60_000;
 
-/** Lists; resolves with the exit code. `now` tells epoch milliseconds. */
+/** Lists entries; resolves with the exit code. `now` returns epoch milliseconds. */
 export async function ls(prefix: string | undefined, flags: LsFlags, io: CliIo, now: () => number): Promise<number> {
   const search = readSearch(prefix, flags);
   if (typeof search === 'string') return fail(io, search, exitCode.misused);
@@ -49,7 +49,7 @@ export async function ls(prefix: string | undefined, flags: LsFlags, io: CliIo, 
   return exitCode.done;
 }
 
-/** Page after page, until there are no more, or as many entries as wanted, or no answer. */
+/** Yields replies page by page, until the last page, `limit` entries, or a reply that is not an answer. */
 async function* pages(server: AdminServer, search: Search, limit: number): AsyncGenerator<AdminReply, void> {
   let after: string | undefined;
   for (let left = limit; left > 0; ) {
@@ -66,10 +66,10 @@ async function* pages(server: AdminServer, search: Search, limit: number): Async
   }
 }
 
-/** The parameters of the API, or what is wrong. */
+/** Returns the query parameters, or what is wrong with the flags. */
 function readSearch(prefix: string | undefined, { host, tag }: LsFlags): Search | string {
-  const given = [prefix, host, tag].filter((each) => each !== undefined);
-  if (given.length > 1) return 'a URL, --host and --tag exclude each other';
+  const selectors = [prefix, host, tag].filter((each) => each !== undefined);
+  if (selectors.length > 1) return 'a URL, --host and --tag exclude each other';
   if (host !== undefined) return { host };
   if (tag !== undefined) return { tag };
   if (prefix === undefined) return {};
@@ -79,7 +79,7 @@ function readSearch(prefix: string | undefined, { host, tag }: LsFlags): Search 
     : { prefix: url };
 }
 
-/** How many bytes of an entry are there; undefined where it has gone meanwhile. */
+/** Resolves with the stored bytes of an entry; undefined where it is gone meanwhile, or the request fails. */
 async function presentOf(entry: EntryStatus, server: AdminServer): Promise<number | undefined> {
   if (entry.isComplete) return entry.sizeBytes;
   const query = new URLSearchParams({ key: entry.key });
@@ -88,15 +88,14 @@ async function presentOf(entry: EntryStatus, server: AdminServer): Promise<numbe
   return reply.kind === 'answered' ? (reply.value as EntryDetails).presentBytes : undefined;
 }
 
-/** Widths of the columns before the URI, which are told before all rows are known. */
+/** Widths of the columns before the URI. They are fixed, because rows are printed before all of them are known. */
 const WIDTHS = [8, 8, 7, 12] as const;
 
-/** The names of the columns. */
 function formatTableHead(): string {
   return formatRow(['SIZE', 'PRESENT', 'STATUS', 'AGE'], 'URI');
 }
 
-/** The line of an entry; `presentBytes` is undefined where that is not known any more. `now` is in epoch milliseconds. */
+/** Formats the line of an entry. `presentBytes` is undefined where it is unknown. `now` is in epoch milliseconds. */
 function formatEntry(entry: EntryStatus, presentBytes: number | undefined, now: number): string {
   const { sizeBytes, status, responseAt, uri, tags, isInvalid, pinnedUntil } = entry;
   const age = duration(Math.max(0, now - responseAt));
@@ -106,11 +105,11 @@ function formatEntry(entry: EntryStatus, presentBytes: number | undefined, now: 
     ...(tags.length === 0 ? [] : [`tags ${tags.join(' ')}`]),
   ];
   const present = presentText(entry, presentBytes);
-  const told = notes.length === 0 ? '' : `  (${notes.join(', ')})`;
-  return formatRow([sizeText(sizeBytes), present, String(status), age], `${uri}${told}`);
+  const remarks = notes.length === 0 ? '' : `  (${notes.join(', ')})`;
+  return formatRow([sizeText(sizeBytes), present, String(status), age], `${uri}${remarks}`);
 }
 
-/** Never "100%" of what is not whole, nor "0%" of what has begun. */
+/** Formats the stored share. An incomplete entry never shows "100%", and one with stored bytes never "0%". */
 function presentText({ isComplete, sizeBytes }: EntryStatus, presentBytes: number | undefined): string {
   if (isComplete) return 'all';
   if (presentBytes === undefined || sizeBytes === 0) return '?';

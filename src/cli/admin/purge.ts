@@ -1,4 +1,4 @@
-/** `rangeway purge`: has a running Rangeway remove what is stored, or end its lifetime. */
+/** `rangeway purge`: makes a running Rangeway remove stored responses, or end their lifetime (`--soft`). */
 
 import { type CliIo, exitCode, fail } from '../io.ts';
 import { printable } from '../text-sections.ts';
@@ -7,18 +7,18 @@ import { type AdminFlags, type AdminServer, withScheme } from './flags.ts';
 
 /** The flags of the command. */
 export interface PurgeFlags extends AdminFlags {
-  /** Whether the URLs are beginnings of URLs. */
+  /** Whether the URLs are prefixes. */
   readonly prefix?: boolean | undefined;
   readonly host?: string | undefined;
   readonly tag?: string | undefined;
   readonly group?: string | undefined;
-  /** Of the group. */
+  /** The origin of the group, such as `https://example.org`. */
   readonly origin?: string | undefined;
   readonly all?: boolean | undefined;
   readonly soft?: boolean | undefined;
 }
 
-/** What is to be purged: a request of the API, and its name for people. */
+/** One purge. `search` holds members of the API request; `name` is printed. */
 interface Order {
   readonly search: Readonly<Record<string, string | true>>;
   readonly name: string;
@@ -30,7 +30,7 @@ type Orders =
 
 const TIMEOUT_MS = 120_000;
 
-/** Purges; resolves with the exit code. */
+/** Purges by the URLs and flags; resolves with the exit code. */
 export async function purge(urls: readonly string[], flags: PurgeFlags, io: CliIo): Promise<number> {
   const read = readOrders(urls, flags);
   if (read.kind === 'refused') return fail(io, read.reason, exitCode.misused);
@@ -54,23 +54,23 @@ async function purgeOne(order: Order, mode: 'hard' | 'soft', server: AdminServer
   });
   if (reply.kind !== 'answered') return failWith(io, reply);
   const { entries } = reply.value as { readonly entries: number };
-  const told = entries === 0 ? 'nothing was stored' : `${entries} ${mode === 'soft' ? 'expired' : 'removed'}`;
-  io.stdout.write(printable(`${order.name}: ${told}\n`));
+  const result = entries === 0 ? 'nothing was stored' : `${entries} ${mode === 'soft' ? 'expired' : 'removed'}`;
+  io.stdout.write(printable(`${order.name}: ${result}\n`));
   return exitCode.done;
 }
 
-/** One of the ways to say what is meant, and no second one: a purge of more than was meant cannot be undone. */
+/** Accepts exactly one way to select entries: purging too much cannot be undone. */
 function readOrders(urls: readonly string[], flags: PurgeFlags): Orders {
   const { prefix, host, tag, group, origin, all } = flags;
-  const given = [
+  const selectors = [
     ...(urls.length > 0 ? ['URLs'] : []),
     ...(host === undefined ? [] : ['--host']),
     ...(tag === undefined ? [] : ['--tag']),
     ...(group === undefined ? [] : ['--group']),
     ...(all === true ? ['--all'] : []),
   ];
-  if (given.length > 1) return refuse(`${given.join(' and ')} exclude each other: say one of them at a time`);
-  if (given.length === 0) return refuse('say what: URLs, or --host, --tag, --group with --origin, or --all');
+  if (selectors.length > 1) return refuse(`${selectors.join(' and ')} exclude each other: say one of them at a time`);
+  if (selectors.length === 0) return refuse('say what: URLs, or --host, --tag, --group with --origin, or --all');
   if (prefix === true && urls.length === 0) return refuse('--prefix goes with URLs');
   if ((group === undefined) !== (origin === undefined)) return refuse('--group and --origin go together');
   if (all === true) return { kind: 'ok', orders: [{ search: { all: true }, name: 'everything' }] };

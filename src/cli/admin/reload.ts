@@ -1,14 +1,14 @@
-/** `rangeway reload`: has a running Rangeway read its configuration again. */
+/** `rangeway reload`: makes a running Rangeway read its configuration again. */
 
 import { type CliIo, exitCode } from '../io.ts';
 import { printable } from '../text-sections.ts';
 import { askAdmin, chooseAdminServer, failWith } from './admin-server.ts';
 import type { AdminFlags } from './flags.ts';
 
-/** All workers have to be ready for it. */
+/** Long, because the reply waits until all workers are ready for the new configuration. */
 const TIMEOUT_MS = 120_000;
 
-/** Reloads; resolves with the exit code, which is 0 only when the new configuration is in use. */
+/** Reloads the configuration; resolves with the exit code, which is 0 only when the new configuration is in use. */
 export async function reload(flags: AdminFlags, io: CliIo): Promise<number> {
   const server = await chooseAdminServer(flags, io);
   if (server.kind === 'none') return server.exitCode;
@@ -24,7 +24,7 @@ export async function reload(flags: AdminFlags, io: CliIo): Promise<number> {
       return exitCode.done;
     case 'refused':
       if (reply.status !== 422) return failWith(io, reply);
-      // As `rangeway check` prints them: one problem a line, each with its place.
+      // As `rangeway check` prints problems: one a line, each with its path.
       io.stderr.write(`${printable(reply.detail)}\n`);
       return exitCode.misused;
     case 'failed':

@@ -1,4 +1,4 @@
-/** `rangeway warm`: has a running server fetch URLs before clients ask for them. */
+/** `rangeway warm`: makes a running server fetch URLs before clients ask for them. */
 
 import type { WarmReport } from '../../admin/operations.ts';
 import { type CliIo, exitCode, fail } from '../io.ts';
@@ -12,21 +12,21 @@ export interface WarmFlags extends AdminFlags {
   readonly header?: readonly (readonly [name: string, value: string])[] | undefined;
 }
 
-/** So many are under way at a time. */
+/** How many requests to the API are under way at a time, each for one URL. */
 const PARALLEL = 4;
 
-/** What has come of them so far. */
+/** The results so far. */
 interface Tally {
   done: number;
   failed: number;
   bytes: number;
-  /** Set where there is nobody to ask any more. */
+  /** Set when the server can be asked for no further URL. */
   isOver: boolean;
 }
 
 /**
- * Warms the URLs, or with `-` those of standard input, one a line; blank lines and those that begin with `#` are none. Resolves
- * with the exit code: 1 where one has failed.
+ * Warms the URLs, or with `-` those of standard input: one a line, without blank lines and lines that begin with `#`. Resolves
+ * with the exit code: 1 where a URL failed or the server could not be asked.
  */
 export async function warm(
   urls: readonly string[],
@@ -86,7 +86,7 @@ async function warmOne(text: string, { server, fields, tally, io }: Work): Promi
     for (const report of results) tell(report, tally, io);
     return;
   }
-  // Who is not there, or wants a token, is and does so for all URLs: it is said once.
+  // A failed connection, 401 and 403 concern all URLs. The reason is printed once.
   const concernsAll = reply.kind === 'failed' || reply.status === 401 || reply.status === 403;
   if (!concernsAll) return giveUp(`${url}: ${reply.detail}`);
   if (!tally.isOver) complain(io, reply.detail);
@@ -101,8 +101,8 @@ function tell({ url, status, cacheStatus, bytes, error }: WarmReport, tally: Tal
   }
   tally.done += 1;
   tally.bytes += bytes;
-  const told = cacheStatus === undefined ? '' : `  ${cacheStatus}`;
-  io.stdout.write(`${oneLine(`${status}  ${sizeText(bytes).padEnd(7)}  ${url}${told}`)}\n`);
+  const note = cacheStatus === undefined ? '' : `  ${cacheStatus}`;
+  io.stdout.write(`${oneLine(`${status}  ${sizeText(bytes).padEnd(7)}  ${url}${note}`)}\n`);
 }
 
 function complain(io: CliIo, reason: string): void {
@@ -117,7 +117,7 @@ async function* listed(urls: readonly string[]): AsyncGenerator<string, void> {
   yield* urls;
 }
 
-/** The lines without white space around them; blank ones, and those that begin with `#`, are left out. */
+/** Yields the lines, trimmed. Skips blank lines and lines that begin with `#`. */
 export async function* readLines(input: AsyncIterable<string | Uint8Array>): AsyncGenerator<string, void> {
   const decoder = new TextDecoder();
   let rest = '';
@@ -125,12 +125,12 @@ export async function* readLines(input: AsyncIterable<string | Uint8Array>): Asy
     rest += typeof chunk === 'string' ? chunk : decoder.decode(chunk, { stream: true });
     const lines = rest.split('\n');
     rest = lines.pop() ?? '';
-    yield* lines.map((line) => line.trim()).filter(isMeant);
+    yield* lines.map((line) => line.trim()).filter(holdsUrl);
   }
   const last = (rest + decoder.decode()).trim();
-  if (isMeant(last)) yield last;
+  if (holdsUrl(last)) yield last;
 }
 
-function isMeant(line: string): boolean {
+function holdsUrl(line: string): boolean {
   return line !== '' && !line.startsWith('#');
 }

@@ -19,10 +19,10 @@ import { type CliIo, exitCode, openStopRequest } from '../io.ts';
 import { describeStartFailure, formatProblem } from '../serve.ts';
 import { isPagesOwn, type LegacyOrigin, openLegacyOrigin, trials, withAddresses } from './legacy-origin.ts';
 
-/** The page and its video; three folders above this file, as source and when built. */
+/** The directory of the page and its video. This file is three folders below the package, as source and when built. */
 const assets = fileURLToPath(new URL('../../../assets/demo/', import.meta.url));
 
-/** Slow enough that one sees a file arrive: some 5 s for the video, 40 s for the download. */
+/** Slow enough to watch a file arrive: some 5 s for the video, 40 s for the download. */
 const bytesPerSecond = 400_000;
 
 const firstPort = 8080;
@@ -36,13 +36,13 @@ const clock: Clock = {
   },
 };
 
-/** What the demo is asked for. */
+/** The options of the demo. */
 interface DemoOptions {
   /** `[host:]port`; without it the first free port of 127.0.0.1 from 8080 on. */
   readonly listen?: string | undefined;
 }
 
-/** Runs the demo until a signal stops it; resolves with the exit code. What it stores is gone when it ends. */
+/** Runs the demo until a signal stops it; resolves with the exit code. Its store is removed at the end. */
 export async function runDemo({ listen }: DemoOptions, io: CliIo): Promise<number> {
   using stop = openStopRequest(io);
   await using held = new AsyncDisposableStack();
@@ -63,7 +63,7 @@ export async function runDemo({ listen }: DemoOptions, io: CliIo): Promise<numbe
   io.stdout.write(formatInvitation(addresses, io.stdout.hasColors?.() ?? false));
   await stop.requested;
   await held.disposeAsync();
-  io.stdout.write('\nStopped; nothing of it is left.\n');
+  io.stdout.write('\nStopped; its store was removed.\n');
   return exitCode.done;
 }
 
@@ -71,7 +71,7 @@ type Started =
   | { readonly kind: 'ok'; readonly server: RunningServer }
   | { readonly kind: 'refused'; readonly line: string; readonly code: number };
 
-/** Starts where it was asked to, or else on the first port that is free. */
+/** Starts at `listen`, or without it on the first free port. */
 async function startOnFreePort(
   listen: string | undefined,
   configure: (address: string) => LoadedConfig,
@@ -102,7 +102,7 @@ function isPortTaken(error: unknown): boolean {
   return ('code' in error && error.code === 'EADDRINUSE') || isPortTaken(error.cause);
 }
 
-/** Writes each request to the terminal and to every open page, except those that the page makes to learn of them. */
+/** Writes each request to the terminal and to every open page, except the page's own requests. */
 function tellRequests(origin: LegacyOrigin, io: CliIo): Emit {
   const log = createLog({ level: 'info', format: 'pretty', stream: io.stdout, now: systemClock.now });
   const totals = new Map<string, { requests: number; bytes: number }>();
@@ -118,7 +118,7 @@ function tellRequests(origin: LegacyOrigin, io: CliIo): Emit {
   };
 }
 
-/** The text, its last line ended; with `colors` the lines to copy stand out. */
+/** Formats the text, which ends with a line feed. With `colors` the lines to copy are coloured. */
 function formatInvitation(addresses: { readonly origin: string; readonly rangeway: string }, colors: boolean): string {
   const paint = (text: string): string => (colors ? styleText('cyan', text, { validateStream: false }) : text);
   const invitation = [
@@ -131,7 +131,7 @@ function formatInvitation(addresses: { readonly origin: string; readonly rangewa
       `  ${withAddresses(shows, addresses)}`,
     ]),
     '',
-    'Ctrl-C stops both. What they are asked:',
+    'Ctrl-C stops both. Requests to Rangeway:',
     '',
   ];
   return `${invitation.join('\n')}\n`;

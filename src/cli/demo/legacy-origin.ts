@@ -1,6 +1,6 @@
 /**
- * The origin of the demo: an old server that sends whole files only, at the pace of a slow link, knows no Range and no
- * conditional requests, and sends neither Accept-Ranges nor ETag. It also serves the page of the demo and its news feed.
+ * The origin of the demo: an old server that sends whole files only, at the pace of a slow link. It knows neither Range nor
+ * conditional requests, and sends neither Accept-Ranges nor ETag. It also serves the page of the demo and its event stream.
  */
 
 import { once } from 'node:events';
@@ -13,39 +13,39 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { Clock } from '../../http/clock.ts';
 
-/** Where the page learns about the demo, and where it hears news of it; neither counts as a request. */
+/** The demo page's own requests: facts about the demo, and its event stream. Neither is counted. */
 const aboutPath = '/demo.json';
 const newsPath = '/demo-events';
 
-/** Whether a target is one of the page's own, by which it learns what the rest is doing. */
+/** Checks whether a target is one of the demo page's own requests. */
 export function isPagesOwn(target: string): boolean {
   return target === aboutPath || target === newsPath;
 }
 
-/** Older by far than any fresh clone, so that a cache may take the files for fresh for a while (RFC 9111 §4.2.2). */
+/** Long before any clone of the repository, so that a cache may treat the files as fresh for a while (RFC 9111 §4.2.2). */
 const lastModified = 'Wed, 01 Jan 2020 00:00:00 GMT';
 
 const newsEveryMs = 250;
-/** A stream of news is never silent for longer than this many rounds, lest somebody take it for dead. */
+/** After so many rounds without a change the statistics are sent all the same, so that the stream does not look dead. */
 const quietRounds = 40;
 
-/** How often the body of one file was asked for, and what of it was sent. */
+/** The requests for the body of one file, and the bytes sent. */
 interface FileStats {
   readonly requests: number;
   /** Requests that had a Range field, which was ignored. */
   readonly rangeRequests: number;
-  /** Bytes of body handed to connections, of all requests together and of the latest alone. */
+  /** Bytes of body handed to connections: of all requests, and of the latest one. */
   readonly bytes: number;
   readonly latestBytes: number;
-  /** The size of the whole, where the server tells it. */
+  /** Size of the file; undefined where the server states no length. */
   readonly sizeBytes: number | undefined;
 }
 
-/** What the server was asked for so far; requests for a head alone do not count. */
+/** The requests so far; HEAD does not count. */
 export interface LegacyStats {
   readonly requests: number;
   readonly bytes: number;
-  /** By path; a file is here once it was asked for. */
+  /** By path; only files that were requested. */
   readonly files: Readonly<Record<string, FileStats>>;
 }
 
@@ -63,9 +63,9 @@ export interface LegacyOrigin {
   /** Its address, such as `http://127.0.0.1:40123`. */
   readonly url: string;
   stats(): LegacyStats;
-  /** Tells every open page something, and the latest of it also those that are opened later; `data` becomes JSON. */
+  /** Sends an event to every open page; pages that are opened later get the latest events too. `data` becomes JSON. */
   publish(name: string, data: unknown): void;
-  /** Ends the streams of news, cuts the other connections, and stops listening. */
+  /** Ends the event streams, cuts the other connections, and stops listening. */
   close(): Promise<void>;
 }
 
@@ -142,7 +142,7 @@ async function sendFile(
   }
 }
 
-/** Counts requests and bytes. `begin` counts a request for a file and gives what counts the bytes of its response. */
+/** Counts requests and bytes. `begin` counts a request for a file and returns the function that counts its response's bytes. */
 function createTally(): {
   begin(path: string, file: LegacyFile, request: IncomingMessage): (bytes: number) => void;
   stats(): LegacyStats;
@@ -172,21 +172,21 @@ function createTally(): {
   };
 }
 
-/** Publishes the numbers whenever they have changed. Gives what ends it. */
+/** Publishes the statistics when they have changed, and after `quietRounds` rounds. Returns the function that stops this. */
 function repeatNews(
   clock: Clock,
   stats: () => LegacyStats,
   publish: (name: string, data: unknown) => void,
 ): () => void {
-  let told = '';
+  let lastText = '';
   let quiet = 0;
   let cancel = (): void => {};
   const round = (): void => {
     const now = stats();
     const text = JSON.stringify(now);
-    quiet = text === told ? quiet + 1 : 0;
+    quiet = text === lastText ? quiet + 1 : 0;
     if (quiet % quietRounds === 0) publish('stats', now);
-    told = text;
+    lastText = text;
     cancel = clock.after(newsEveryMs, round);
   };
   round();
@@ -207,18 +207,18 @@ const mediaTypes: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
 };
 
-/** One file as an old server knows it. */
+/** One file of the server. */
 interface LegacyFile {
   readonly mediaType: string;
-  /** What its Content-Length says; a file without one is sent in chunks and has no validator either. */
+  /** Content-Length; a file without one is sent in chunks and has no validator either. */
   readonly sizeBytes: number | undefined;
-  /** All its bytes from the first on: there is no other way to read it. */
+  /** Reads the file from its first byte; it cannot be read from elsewhere. */
   open(): AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
 }
 
 /**
- * The files by path: those of the directory whose media type is known, `/` for its index.html, `/download.bin` and
- * `/report.csv`. Throws when the directory cannot be read.
+ * Returns the files by path: those of the directory whose media type is known, with `/` for its index.html, and
+ * `/download.bin` and `/report.csv`. Throws when the directory cannot be read.
  */
 async function openLegacyFiles(dir: string): Promise<ReadonlyMap<string, LegacyFile>> {
   const files = new Map<string, LegacyFile>([
@@ -235,7 +235,7 @@ async function openLegacyFiles(dir: string): Promise<ReadonlyMap<string, LegacyF
   return files;
 }
 
-/** Bytes that look random, and are the same each time. */
+/** Yields bytes that look random, and are the same each time. */
 function* downloadChunks(): Generator<Uint8Array, void, undefined> {
   for (let start = 0; start < downloadBytes; start += chunkBytes) {
     const words = new Uint32Array(chunkBytes / 4);
@@ -255,23 +255,23 @@ function* reportChunks(): Generator<Uint8Array, void, undefined> {
   }
 }
 
-/** How many bytes pass in one piece; small enough that a fill is seen to grow. */
+/** How many bytes are sent at a time; few enough to watch a fill grow. */
 const pieceBytes = 16 * 1024;
 
 /** How fast bytes may pass. */
 interface Pace {
   readonly bytesPerSecond: number;
-  /** What may pass at once after a rest. */
+  /** How many bytes may pass at once after a pause. */
   readonly burstBytes: number;
 }
 
-/** Counts what passes against a pace. */
+/** Holds bytes to a pace. */
 export interface TokenBucket {
-  /** Takes bytes, on credit where there are too few, and tells for how many milliseconds to wait before they pass. */
+  /** Takes bytes, on credit where too few are left. Returns how many milliseconds to wait before they pass. */
   take(bytes: number): number;
 }
 
-/** A bucket that starts full. */
+/** Creates a bucket that starts full. */
 export function createTokenBucket(pace: Pace, clock: Clock): TokenBucket {
   let tokens = pace.burstBytes;
   let countedAt = clock.now();
@@ -285,7 +285,7 @@ export function createTokenBucket(pace: Pace, clock: Clock): TokenBucket {
   };
 }
 
-/** The same bytes at the pace of a bucket. Nothing is read ahead: a reader that rests makes the body rest. */
+/** Yields the bytes of a body at the pace of a bucket. Nothing is read ahead: a reader that pauses makes the body pause. */
 export async function* paceBody(
   body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   bucket: TokenBucket,
@@ -301,22 +301,22 @@ export async function* paceBody(
   }
 }
 
-/** How many messages are kept for those who come later. */
+/** How many messages are kept for later subscribers. */
 const keptMessages = 100;
 
-/** A stream of messages to all who listen. */
+/** An event stream to all subscribers. */
 interface LiveFeed {
   /** Answers a request with the stream, which begins with this message and the messages that were kept. */
   subscribe(response: ServerResponse, name: string, data: unknown): void;
-  /** Sends a message to every subscriber; `data` becomes JSON. One that is too slow for it misses it. */
+  /** Sends a message to every subscriber; `data` becomes JSON. A subscriber that reads too slowly misses it. */
   publish(name: string, data: unknown): void;
-  /** Publishes a message, and keeps it among the latest for those who come later. */
+  /** Publishes a message, and keeps it among the latest for later subscribers. */
   publishAndKeep(name: string, data: unknown): void;
   /** Ends every stream. */
   end(): void;
 }
 
-/** A feed without subscribers. */
+/** Creates a feed without subscribers. */
 function createLiveFeed(): LiveFeed {
   const subscribers = new Set<ServerResponse>();
   const kept: string[] = [];
@@ -355,7 +355,7 @@ interface Trial {
   readonly shows: string;
 }
 
-/** In the order in which they tell the story. */
+/** In the order in which they are shown. */
 export const trials: readonly Trial[] = [
   {
     title: 'Ask the origin for the last 100 bytes',
@@ -366,7 +366,7 @@ export const trials: readonly Trial[] = [
     title: 'Ask Rangeway for the same',
     command: 'curl -s -o /dev/null -D - -r -100 {rangeway}/range-test.mp4',
     shows:
-      'It answers 206 with those 100 bytes: after some 5 s the first time, for the origin sends the whole; then at once, and Cache-Status says hit.',
+      'It answers 206 with those 100 bytes: after some 5 s the first time, because the origin sends the whole file; then at once, and Cache-Status says hit.',
   },
   {
     title: 'Ask for two ranges of a file that comes without a length',
@@ -380,7 +380,7 @@ export const trials: readonly Trial[] = [
   },
 ];
 
-/** A text with the addresses filled in; an address is one like `http://127.0.0.1:8080`. */
+/** Fills the addresses, such as `http://127.0.0.1:8080`, into a text. */
 export function withAddresses(text: string, addresses: { readonly origin: string; readonly rangeway: string }): string {
   return text.replaceAll('{origin}', addresses.origin).replaceAll('{rangeway}', addresses.rangeway);
 }

@@ -1,6 +1,6 @@
 /**
- * What the answers of an origin show: ranges, validators, freshness, Vary, cookies, TLS and HTTP/2; what is missing, and what
- * Rangeway does about it.
+ * Turns the answers of an origin into findings about ranges, validators, freshness, Vary, cookies, TLS and HTTP/2. A finding
+ * says what is missing, and what Rangeway does about it.
  */
 
 import { fieldLines, fieldValue, hasField, wireFieldName } from '../../http/fields.ts';
@@ -23,10 +23,10 @@ interface Connection {
   readonly isVerified: boolean;
 }
 
-/** What the operator decided about caching, as far as it is told of. */
+/** The options of a route's cache that findings depend on. */
 type CachingPolicy = StoringPolicy & { readonly identityFields: IdentityRules };
 
-/** Everything that was found. Of another answer than 200 there is little to tell. */
+/** Returns all findings. A status other than 200 yields only a few. */
 export function findAll(observations: Observations, policy: CachingPolicy, connection: Connection): readonly Finding[] {
   const reached = [tlsFinding(connection), ...http2Findings(observations)];
   if (observations.whole.status !== 200) return [answerFinding(observations), ...reached];
@@ -84,9 +84,9 @@ function lengthFinding({ whole }: Observations): Finding {
         topic,
         found: 'unknown',
         isLack: true,
-        fact: 'not told beforehand (chunked)',
+        fact: 'not stated beforehand (chunked)',
         remedy:
-          'answers ranges that name their last byte as soon as they are there; others wait for the length, which is known once it is stored',
+          'answers a range with a last byte as soon as its bytes have arrived; other ranges wait for the length, which is known once the body is stored',
         options: ['fill.lengthWaitSeconds'],
       };
     case 'close':
@@ -95,9 +95,9 @@ function lengthFinding({ whole }: Observations): Finding {
           topic,
           found: 'truncated',
           isLack: true,
-          fact: 'not told at all: the connection ends it, and TLS is closed without close_notify, so that nobody can see a cut',
+          fact: 'not stated at all: the connection ends it, and TLS is closed without close_notify, so a truncation cannot be seen',
           remedy:
-            'cuts its clients off where it ends so, and stores nothing; "relay" passes such responses on as whole',
+            'cuts clients off where a body ends like this, and stores nothing; "relay" passes such responses on as complete',
           options: ['origin.closeDelimited'],
         };
       }
@@ -105,9 +105,9 @@ function lengthFinding({ whole }: Observations): Finding {
         topic,
         found: 'unsure',
         isLack: true,
-        fact: 'not told beforehand: the end of the connection ends it',
+        fact: 'not stated beforehand: the end of the connection ends it',
         remedy:
-          'stores it where the connection was closed in order, and not where it broke off; answers ranges that name their last byte as soon as they are there; others wait for the length, which is known once it is stored',
+          'stores it where the connection was closed in order, not where it broke off; answers a range with a last byte as soon as its bytes have arrived; other ranges wait for the length, which is known once the body is stored',
         options: ['origin.closeDelimited', 'fill.lengthWaitSeconds'],
       };
   }
@@ -116,16 +116,16 @@ function lengthFinding({ whole }: Observations): Finding {
 function digestFindings({ whole }: Observations): Finding[] {
   const topic = 'digest';
   if (selectReprDigest(whole) !== undefined) {
-    return [{ topic, found: 'yes', isLack: false, fact: 'yes: what is stored is compared with it' }];
+    return [{ topic, found: 'yes', isLack: false, fact: 'yes: the stored body is compared with it' }];
   }
   return [
     {
       topic,
       found: 'none',
-      // Hardly any origin has one, and nothing is lost by it.
+      // Few origins send one, and nothing is lost without it.
       isLack: false,
       fact: 'none (Repr-Digest, RFC 9530)',
-      remedy: 'keeps a checksum of every block of its own; clients get the SHA-256 of the whole where they want it',
+      remedy: 'keeps its own checksum of every block; with "digest" clients also get the SHA-256 of the whole',
       options: ['cache.digest'],
     },
   ];
@@ -136,7 +136,7 @@ function tlsFinding({ isEncrypted, isVerified }: Connection): Finding {
   if (!isEncrypted) return { topic, found: 'none', isLack: false, fact: 'none' };
   if (isVerified) return { topic, found: 'verified', isLack: false, fact: 'yes, its certificate is verified' };
   const fact = 'yes; its certificate was not verified (--insecure)';
-  const remedy = 'takes no such certificate unless a file with its authority is named';
+  const remedy = 'refuses such a certificate unless a file with its authority is configured';
   return { topic, found: 'unverified', isLack: true, fact, remedy, options: ['origin.caFile'] };
 }
 
@@ -168,19 +168,18 @@ export interface Finding {
     | 'digest'
     | 'tls'
     | 'http2';
-  /** What was found, in a word for programs. */
+  /** The result as a word for programs. */
   readonly found: string;
-  /** Whether something is missing that a client, or a cache, would want. */
+  /** Whether the origin lacks something that clients or caches need. */
   readonly isLack: boolean;
-  /** What was found, for people. */
+  /** The result for people. */
   readonly fact: string;
-  /** What Rangeway does about it, for people. */
+  /** What Rangeway does about it, for people: the rest of a sentence that begins with "Rangeway". */
   readonly remedy?: string;
   /** The options that matter, by their paths within a route. */
   readonly options?: readonly string[];
 }
 
-/** Everything about ranges. */
 function findRanges(observations: Observations): Finding[] {
   const { firstByte, lastByte, otherVersion } = observations;
   if (firstByte === undefined) return [];
@@ -203,19 +202,19 @@ function rangesFinding(reply: Reply, whole: Answer): Finding {
       isLack: true,
       fact: `none: asked for one byte it sends the whole (200)${although}`,
       remedy:
-        'fetches the whole once and answers every range from it, as soon as its bytes are there; a transfer that breaks off is taken up again from the start, and compared with what had come',
+        'fetches the whole once and answers every range from it as soon as its bytes have arrived; a transfer that breaks off starts again from the first byte, and is compared with the bytes that had arrived',
       options: ['origin.ranges', 'fill'],
     };
   }
   if (reply.kind === 'answer' && reply.status === 416 && isEmpty(reply)) {
-    return { topic, found: 'empty', isLack: false, fact: 'not known: there is nothing in it; probe a larger one' };
+    return { topic, found: 'empty', isLack: false, fact: 'not known: the body is empty; probe a larger one' };
   }
   return {
     topic,
     found: 'failing',
     isLack: true,
     fact: `asked for one byte, ${describeReply(reply)}${although}`,
-    remedy: 'asks for no parts with "never", fetches the whole once and answers every range from it',
+    remedy: 'with "never" asks for no parts, fetches the whole once and answers every range from it',
     options: ['origin.ranges'],
   };
 }
@@ -236,7 +235,7 @@ function partFinding(answer: Answer): Finding {
     found: 'wrong',
     isLack: true,
     fact: `wrong: asked for the first byte, it sends a 206 with ${contentRangeText(answer)}`,
-    remedy: 'checks every part, and asks for wholes for a while when one is wrong; "never" spares the attempt',
+    remedy: 'checks every part, and asks for whole bodies for a while when one is wrong; "never" avoids the attempt',
     options: ['origin.ranges'],
   };
 }
@@ -247,16 +246,16 @@ function suffixFinding(reply: Reply): Finding {
     reply.kind === 'answer' ? parseContentRange(fieldValue(reply.fields, 'content-range') ?? '') : undefined;
   const isLast = range !== undefined && range.span.end - range.span.start === 1 && range.span.end === range.sizeBytes;
   if (isLast && reply.kind === 'answer' && reply.status === 206) {
-    return { topic, found: 'yes', isLack: false, fact: 'yes: it sends the last byte to who asks for it (bytes=-1)' };
+    return { topic, found: 'yes', isLack: false, fact: 'yes: it sends the last byte when asked for it (bytes=-1)' };
   }
-  const told =
+  const what =
     reply.kind === 'answer' && reply.status === 206 ? `it sends ${contentRangeText(reply)}` : describeReply(reply);
   return {
     topic,
     found: 'no',
     isLack: true,
-    fact: `asked for the last byte (bytes=-1), ${told}`,
-    remedy: 'checks what comes, and answers such ranges from what is stored once the length is known',
+    fact: `asked for the last byte (bytes=-1), ${what}`,
+    remedy: 'checks the answer, and answers such ranges from the store once the length is known',
     options: ['origin.ranges'],
   };
 }
@@ -269,7 +268,7 @@ function ifRangeFinding(reply: Reply): Finding {
       found: 'ignored',
       isLack: true,
       fact: 'asked for a byte of another version (If-Range), it sends one of this version (206)',
-      remedy: 'compares the validator of every part with that of what is stored, and never puts two versions together',
+      remedy: 'compares the validator of every part with the stored one, and never combines two versions',
     };
   }
   if (reply.kind === 'answer' && reply.status === 200) {
@@ -285,7 +284,7 @@ function ifRangeFinding(reply: Reply): Finding {
   };
 }
 
-/** What came, as the end of a sentence about the origin. */
+/** Describes a reply, as the end of a sentence about the origin. */
 function describeReply(reply: Reply): string {
   return reply.kind === 'answer' ? `it answers ${reply.status}` : `it fails: ${reply.detail}`;
 }
@@ -299,7 +298,7 @@ function isEmpty({ fields }: Answer): boolean {
   return /^bytes \*\/0$/.test(fieldValue(fields, 'content-range') ?? '');
 }
 
-/** The validators, and whether they are of use. */
+/** Says which validators the origin sends, and whether it honours them. */
 function findValidators({ whole, conditional }: Observations): Finding[] {
   const validator = validatorFinding(whole);
   if (conditional === undefined) return [validator];
@@ -315,7 +314,7 @@ function findValidators({ whole, conditional }: Observations): Finding[] {
       found: isWhole ? 'ignored' : 'failing',
       isLack: true,
       fact: `asked whether it has changed, ${isWhole ? 'it sends the whole again (200)' : describeReply(conditional)}`,
-      remedy: 'fetches it anew each time it is stale; longer lifetimes spare that',
+      remedy: 'fetches it again each time it is stale; longer lifetimes avoid that',
       options: ['cache.defaultTtlSeconds', 'cache.overrideTtlByStatus'],
     },
   ];
@@ -327,19 +326,19 @@ function validatorFinding(whole: Answer): Finding {
   const entityTag = effectiveEntityTag(whole);
   const lastModified = fieldValue(whole.fields, 'last-modified');
   const parsed = entityTag === undefined ? undefined : parseEntityTag(entityTag);
-  const told = [
+  const sent = [
     ...(entityTag === undefined ? [] : [`ETag ${entityTag}`]),
     ...(lastModified === undefined ? [] : [`Last-Modified ${lastModified}`]),
   ].join(', ');
-  if (strong !== undefined) return { topic, found: 'strong', isLack: false, fact: `strong: ${told}` };
+  if (strong !== undefined) return { topic, found: 'strong', isLack: false, fact: `strong: ${sent}` };
   if (parsed === undefined && lastModified === undefined) {
     return {
       topic,
       found: 'none',
       isLack: true,
-      fact: entityTag === undefined ? 'none: neither ETag nor Last-Modified' : `none: ${told} is no entity tag`,
+      fact: entityTag === undefined ? 'none: neither ETag nor Last-Modified' : `none: ${sent} is no entity tag`,
       remedy:
-        'gives what it has stored a strong ETag of its own, which stays when the same bytes come again; parts cannot be combined, so the whole is fetched',
+        'gives the stored response a strong ETag of its own, which stays when the same bytes arrive again; parts cannot be combined, so the whole is fetched',
       options: ['cache.ownEntityTags'],
     };
   }
@@ -347,13 +346,13 @@ function validatorFinding(whole: Answer): Finding {
     topic,
     found: 'weak',
     isLack: true,
-    fact: `weak: ${told}; parts cannot be combined by it`,
+    fact: `weak: ${sent}; parts cannot be combined by it`,
     remedy: 'fetches the whole; with "whenWeak" clients get a strong ETag of its own, to resume and combine ranges',
     options: ['cache.ownEntityTags'],
   };
 }
 
-/** Whether it may be stored, and how long it is fresh. */
+/** Says how long the response is fresh, or why it is not stored. */
 function findCaching({ whole }: Observations, policy: StoringPolicy): Finding[] {
   const control = readCacheControl(whole.fields, policy);
   const freshness = freshnessLifetime(whole, policy, control);
@@ -377,13 +376,13 @@ function freshnessFinding(whole: Answer, { lifetimeMs, source }: Freshness, fiel
   const options = ['cache.overrideTtlByStatus', 'cache.staleWhileRevalidateSeconds'];
   if (isExplicit(source)) {
     const from = wireFieldName(lifetimeField(source, { field }) ?? field);
-    const told = source === 'expires' ? from : `${source} in ${from}`;
-    if (leftMs > 0) return { topic, found: source, isLack: false, fact: `${duration(lifetimeMs)}: ${told}` };
+    const basis = source === 'expires' ? from : `${source} in ${from}`;
+    if (leftMs > 0) return { topic, found: source, isLack: false, fact: `${duration(lifetimeMs)}: ${basis}` };
     return {
       topic,
       found: 'stale',
       isLack: true,
-      fact: `stale when it comes: ${duration(lifetimeMs)} by ${told}`,
+      fact: `stale on arrival: ${duration(lifetimeMs)} by ${basis}`,
       remedy: 'stores it, and asks the origin each time whether it has changed',
       options,
     };
@@ -393,7 +392,7 @@ function freshnessFinding(whole: Answer, { lifetimeMs, source }: Freshness, fiel
       topic,
       found: source,
       isLack: true,
-      fact: `not said; a guess from Last-Modified: ${duration(lifetimeMs)}`,
+      fact: `not stated; a guess from Last-Modified: ${duration(lifetimeMs)}`,
       remedy: 'takes a tenth of the time since it was modified, a day at most',
       options: ['cache.defaultTtlSeconds'],
     };
@@ -402,13 +401,13 @@ function freshnessFinding(whole: Answer, { lifetimeMs, source }: Freshness, fiel
     topic,
     found: 'none',
     isLack: true,
-    fact: 'not said, and nothing to guess it from',
+    fact: 'not stated, and nothing to guess it from',
     remedy: 'asks the origin again for each plain request; ranges reuse what is stored for a minute',
     options: ['cache.defaultTtlSeconds', 'cache.rangeReuseSeconds'],
   };
 }
 
-/** What tells stored responses of one URL apart. */
+/** Says which request fields select among the responses of one URL. */
 function findVariants({ whole, encoded }: Observations): Finding[] {
   const converted = encoded?.kind === 'answer' ? encoded : undefined;
   const encoding = converted && fieldValue(converted.fields, 'content-encoding');
@@ -419,7 +418,7 @@ function findVariants({ whole, encoded }: Observations): Finding[] {
 
 function varyFinding(names: readonly string[], encoding: string | undefined): Finding {
   const topic = 'vary';
-  const told = `Vary: ${names.map(wireFieldName).join(', ')}`;
+  const text = `Vary: ${names.map(wireFieldName).join(', ')}`;
   if (names.includes('*')) {
     return { topic, found: 'any', isLack: true, fact: 'Vary: *', remedy: 'passes it on each time, and stores nothing' };
   }
@@ -428,8 +427,8 @@ function varyFinding(names: readonly string[], encoding: string | undefined): Fi
       topic,
       found: 'unsaid',
       isLack: true,
-      fact: `it sends ${encoding} to who accepts that, and does not say so in Vary`,
-      remedy: 'keeps what is encoded for those alone who have sent the same Accept-Encoding',
+      fact: `it sends ${encoding} to clients that accept it, and does not say so in Vary`,
+      remedy: 'gives the encoded response only to requests with the same Accept-Encoding',
       options: ['cache.acceptEncoding'],
     };
   }
@@ -439,17 +438,17 @@ function varyFinding(names: readonly string[], encoding: string | undefined): Fi
       topic,
       found: 'many',
       isLack: true,
-      fact: `${told}: nearly every client has a copy of its own`,
-      remedy: 'stores them apart, as it must; better take these fields out of Vary at the origin, or out of requests',
+      fact: `${text}: nearly every client has a copy of its own`,
+      remedy: 'stores each variant; better remove these fields from Vary at the origin, or from the requests',
       options: ['fields.toOrigin'],
     };
   }
-  if (names.length === 0) return { topic, found: 'none', isLack: false, fact: 'none: one response for everybody' };
+  if (names.length === 0) return { topic, found: 'none', isLack: false, fact: 'none: one response for all clients' };
   const options = names.includes('accept-encoding') ? { options: ['cache.acceptEncoding'] } : {};
-  return { topic, found: 'some', isLack: false, fact: told, ...options };
+  return { topic, found: 'some', isLack: false, fact: text, ...options };
 }
 
-/** With whom a response is shared that is stored: with all, where it states so, and otherwise with equal requests. */
+/** Says which requests share the stored response: all where it states a lifetime, otherwise only equal ones. */
 function findSharing(
   { whole }: Observations,
   policy: StoringPolicy & { readonly identityFields: IdentityRules },
@@ -467,10 +466,10 @@ function findSharing(
       topic,
       found: 'equals',
       isLack: names.length > 0,
-      fact: 'it states no lifetime that permits sharing, and may be for the client that asked',
+      fact: 'it states no lifetime that permits sharing, and may be meant for one client',
       remedy:
         names.length === 0
-          ? 'shares it among clients that send nothing that tells who they are, and keeps others apart by their cookies and unknown fields'
+          ? 'shares it among anonymous clients, and keeps others apart by their cookies and unknown fields'
           : `gives it only to requests with the same ${asked}`,
       options: ['cache.identityFields', 'cache.defaultTtlSeconds'],
     },
@@ -481,7 +480,7 @@ function wirePartName(name: string): string {
   return name.startsWith('cookie:') ? `cookie ${name.slice('cookie:'.length)}` : wireFieldName(name);
 }
 
-/** Cookies that everybody would get. */
+/** Says what Rangeway does with Set-Cookie: from the store, all clients would get it. */
 function findCookies({ whole }: Observations, policy: StoringPolicy): Finding[] {
   if (!hasField(whole.fields, 'set-cookie')) return [];
   const count = fieldLines(whole.fields, 'set-cookie').length;
@@ -490,10 +489,10 @@ function findCookies({ whole }: Observations, policy: StoringPolicy): Finding[] 
   const decision = decideStoring({ request: { method: 'GET', fields: whole.asked }, response: whole, policy });
   if (decision.kind === 'store') {
     const remedy =
-      'stores it as it is, because it has a lifetime of its own: everybody gets the cookie; "strip" stores it without';
+      'stores it as it is, because it states a lifetime: every client gets the cookie; "strip" stores it without';
     return [{ topic: 'cookies', found: 'shared', isLack: true, fact, remedy, options }];
   }
   if (decision.reason !== 'set-cookie') return [{ topic: 'cookies', found: 'relayed', isLack: false, fact }];
-  const remedy = 'does not store it: a cookie is for one client; "strip" stores what has a lifetime without the cookie';
+  const remedy = 'does not store it: a cookie is for one client; "strip" stores it without, where it states a lifetime';
   return [{ topic: 'cookies', found: 'relayed', isLack: true, fact, remedy, options }];
 }

@@ -1,4 +1,4 @@
-/** `rangeway probe`: asks an origin what it can do, and tells what it lacks and what Rangeway would do about that. */
+/** `rangeway probe`: asks an origin what it can do, and prints what it lacks and what Rangeway would do about that. */
 
 import { checkConfig } from '../../config/load.ts';
 import type { Problem } from '../../config/problems.ts';
@@ -18,7 +18,7 @@ export interface ProbeFlags {
   readonly json?: boolean | undefined;
 }
 
-/** What is to be asked, and of whom. */
+/** The origin, and the target to ask it for. */
 interface Place {
   /** As in a configuration. */
   readonly originUrl: string;
@@ -26,14 +26,14 @@ interface Place {
   readonly target: string;
 }
 
-/** The form that `--json` prints. */
+/** The version of the format that `--json` prints. */
 const VERSION = 1;
 
-/** How long one answer may take, and all of them. */
+/** How long one answer may take, and all answers together. */
 const ANSWER_SECONDS = 15;
 const ALL_MS = 60_000;
 
-/** Probes; resolves with the exit code. `now` tells epoch milliseconds. */
+/** Probes an origin; resolves with the exit code. `now` returns epoch milliseconds. */
 export async function probe(
   origin: string,
   path: string | undefined,
@@ -69,12 +69,12 @@ export async function probe(
   return found.whole.status === 200 ? exitCode.done : exitCode.failed;
 }
 
-/** Without a path, what the URL names is asked for; with one, the URL is that of the origin, whose path goes before. */
+/** Without `path`, `origin` names the resource to ask for. With it, `origin` is a base URL. Undefined where `path` is no path. */
 function readPlace(origin: string, path: string | undefined): Place | undefined {
   if (path !== undefined && !/^\/[^\s#]*$/.test(path)) return undefined;
   const url = URL.canParse(origin) ? new URL(origin) : undefined;
   const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:';
-  // What is no URL of an origin is for the check to tell.
+  // The check of the route reports what is no URL of an origin.
   if (url === undefined || !(isHttp || url.protocol === 'unix:')) return { originUrl: origin, target: path ?? '/' };
   if (isHttp && path === undefined && url.username === '' && url.password === '') {
     return { originUrl: url.origin, target: url.pathname + url.search };
@@ -87,7 +87,7 @@ type CheckedRoute =
   | { readonly kind: 'ok'; readonly route: RouteConfig }
   | { readonly kind: 'invalid'; readonly problems: readonly Problem[] };
 
-/** The route that this origin would have, every option at its default, but asked only once and soon given up. */
+/** Returns the route of this origin with default options, but without retries and with short timeouts. */
 function routeFor({ url, insecureTls }: { readonly url: string; readonly insecureTls: boolean }): CheckedRoute {
   const origin = {
     url,
@@ -129,16 +129,16 @@ function jsonText({ originUrl, target }: Place, { whole }: Observations, finding
 function formatFindings({ originUrl, target }: Place, findings: readonly Finding[]): string {
   const sections = findings.map(sectionOf);
   const lacks = findings.filter(({ isLack }) => isLack).map(({ topic }) => topicNames[topic]);
-  const sum = lacks.length === 0 ? 'nothing is wanting' : `wanting: ${lacks.join(', ')}`;
+  const sum = lacks.length === 0 ? 'nothing is missing' : `missing: ${lacks.join(', ')}`;
   return printable(
     `GET ${target} of ${originUrl}\n\n${formatSections(sections)}\n${formatSections([{ label: 'in short', lines: [sum] }])}`,
   );
 }
 
 function sectionOf({ topic, fact, remedy, options = [] }: Finding): Section {
-  const told = options.length === 0 ? '' : ` (${options.join(', ')})`;
-  if (remedy === undefined) return { label: topicNames[topic], lines: [`${fact}${told}`] };
-  return { label: topicNames[topic], lines: [fact, `Rangeway ${remedy}${told}`] };
+  const hint = options.length === 0 ? '' : ` (${options.join(', ')})`;
+  if (remedy === undefined) return { label: topicNames[topic], lines: [`${fact}${hint}`] };
+  return { label: topicNames[topic], lines: [fact, `Rangeway ${remedy}${hint}`] };
 }
 
 const topicNames: Readonly<Record<Finding['topic'], string>> = {

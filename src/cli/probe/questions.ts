@@ -1,6 +1,6 @@
 /**
- * Asks an origin what it can do, by as few requests as that takes. Of what it sends the heads are read, and of a body that ends
- * with its connection the beginning, for how that ends.
+ * Asks an origin what it can do, with few requests. Only the heads of responses are read. The exception is a body that the
+ * connection delimits: its beginning is read, to see how the connection ends.
  */
 
 import { type Fields, hasField } from '../../http/fields.ts';
@@ -19,9 +19,9 @@ export interface Answer {
   /** The protocol version as Via writes it. */
   readonly version: string;
   readonly framing: Framing;
-  /** Of the body, where its framing tells it. */
+  /** Length of the body; undefined where its framing does not state it. */
   readonly sizeBytes: number | undefined;
-  /** The error code that a body broke off with which ends with its connection; undefined where it did not, as far as it was read. */
+  /** Error code with which a close-delimited body broke off; undefined where the bytes that were read did not break off. */
   readonly brokenBy?: string | undefined;
   /** Epoch milliseconds. */
   readonly requestAt: number;
@@ -31,25 +31,25 @@ export interface Answer {
 /** Why there was no response. */
 export interface Failure {
   readonly kind: 'failure';
-  /** A code of the table in http/proxy-error, and for people what is behind it. */
+  /** A code of the table in http/proxy-error; `detail` explains it to people. */
   readonly code: string;
   readonly detail: string;
 }
 
-/** What came of one request. */
+/** The outcome of one request. */
 export type Reply = Answer | Failure;
 
-/** What came of all; undefined is what there was no sense in asking. */
+/** The outcomes of all requests; undefined where a request would have made no sense. */
 export interface Observations {
-  /** GET, without anything that selects or converts. */
+  /** GET, without Range, conditions and Accept-Encoding. */
   readonly whole: Answer;
   readonly head?: Reply;
   /** `Range: bytes=0-0` and `bytes=-1`. */
   readonly firstByte?: Reply;
   readonly lastByte?: Reply;
-  /** GET on condition that it has changed, by the validators that it sent. */
+  /** Conditional GET with the validators of `whole`. */
   readonly conditional?: Reply;
-  /** A range of another version than it has (If-Range): what comes must be the whole. */
+  /** A range with an If-Range that does not match: the origin must send the whole. */
   readonly otherVersion?: Reply;
   /** GET that accepts compressed content. */
   readonly encoded?: Reply;
@@ -57,36 +57,36 @@ export interface Observations {
   readonly http2?: Reply;
 }
 
-/** Whom to ask, and for what. */
+/** The origin to ask, and the request to vary. */
 export interface Inquiry {
   readonly origin: Origin;
-  /** The same origin, spoken to over HTTP/2 where it has it; undefined where there is no TLS. */
+  /** The same origin, over HTTP/2 where it supports that; undefined without TLS. */
   readonly http2Origin: Origin | undefined;
   /** Origin-form: path and query. */
   readonly target: string;
-  /** What every request has, in lower case, Host among it. */
+  /** The fields of every request, Host among them; names in lower case. */
   readonly fields: Fields;
   /** Epoch milliseconds. */
   readonly now: () => number;
-  /** Ends everything. */
+  /** Aborts all requests. */
   readonly signal: AbortSignal;
 }
 
-/** The validators of versions that no origin has. */
+/** Validators that match no version of any origin. */
 const NO_VERSION = '"rangeway-probe"';
 const LONG_AGO = 'Thu, 01 Jan 1970 00:00:01 GMT';
 
-/** Asks one after the other. Resolves with the failure where not even the first request is answered; never rejects. */
+/** Sends the requests one after the other. Resolves with the failure where the first one is not answered. Never rejects. */
 export async function observeOrigin(inquiry: Inquiry): Promise<Observations | Failure> {
   const whole = await ask(inquiry, 'GET', [], true);
   if (whole.kind === 'failure') return whole;
   const http2 = inquiry.http2Origin && (await ask({ ...inquiry, origin: inquiry.http2Origin }, 'GET'));
-  const told = http2 === undefined ? {} : { http2 };
-  // Of an error or a redirect there is nothing more to learn.
-  if (whole.status !== 200) return { whole, ...told };
+  const h2 = http2 === undefined ? {} : { http2 };
+  // Further requests show nothing about an error or a redirect.
+  if (whole.status !== 200) return { whole, ...h2 };
   const head = await ask(inquiry, 'HEAD');
   const encoded = await ask(inquiry, 'GET', [['accept-encoding', 'gzip, br']]);
-  return { whole, ...told, head, encoded, ...(await askConditional(inquiry, whole)), ...(await askRanges(inquiry)) };
+  return { whole, ...h2, head, encoded, ...(await askConditional(inquiry, whole)), ...(await askRanges(inquiry)) };
 }
 
 async function askConditional(inquiry: Inquiry, whole: Answer): Promise<Pick<Observations, 'conditional'>> {
@@ -105,13 +105,13 @@ async function askRanges(inquiry: Inquiry): Promise<Pick<Observations, 'firstByt
   return { firstByte, lastByte, otherVersion };
 }
 
-/** Of the kind that the origin sends itself: some know dates only. */
+/** Returns a validator of the kind that the origin sends: some origins compare dates only. */
 function otherVersionOf({ fields }: Answer): string {
   const isDated = !hasField(fields, 'etag') && hasField(fields, 'last-modified');
   return isDated ? LONG_AGO : NO_VERSION;
 }
 
-/** `isEndRead`: see `brokenBy`. */
+/** Sends one request. With `isEndRead`, `brokenBy` is filled in. */
 async function ask(inquiry: Inquiry, method: 'GET' | 'HEAD', added: Fields = [], isEndRead = false): Promise<Reply> {
   const { origin, target, fields, now, signal } = inquiry;
   const asked = [...fields, ...added];
@@ -141,7 +141,7 @@ async function ask(inquiry: Inquiry, method: 'GET' | 'HEAD', added: Fields = [],
   }
 }
 
-/** No more than this is read of a body for its end. */
+/** The most bytes of a body that are read to see how it ends. */
 const MAX_READ_BYTES = 64 * 1024;
 
 async function findBreak(body: BodyStream): Promise<string | undefined> {

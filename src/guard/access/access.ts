@@ -1,7 +1,7 @@
 /**
- * Which requests may pass: by the address of the client, and by the credentials of the route. Says which of the credentials that a
- * request shows is right, takes them out of the request, and refuses with the right status and challenge (RFC 9110 §11.6).
- * Responses behind credentials, and Rangeway's own errors, are kept out of the caches in front of this one. Read this file first.
+ * Checks which requests may pass: by the address of the client, and by the credentials of the route. Finds the valid credentials of
+ * a request, removes them from it, and refuses with the right status and challenge (RFC 9110 §11.6). Keeps responses behind
+ * credentials, and Rangeway's own errors, out of the caches in front of this one. Read this file first, then `authorization.ts`.
  */
 
 import { type Field, type Fields, fieldLines, fieldValue, trimWhitespace } from '../../http/fields.ts';
@@ -20,17 +20,17 @@ export interface Access {
   /** Whether every client passes, and no response changes. */
   readonly isOpen: boolean;
   /**
-   * The user of a client that may pass, by its lines of Authorization and X-API-Key; undefined where `checkAddress` and
-   * `checkCredentials` have to decide. Absent where more of a request than that may let it pass.
+   * Checks a client by its lines of Authorization and X-API-Key; returns its user, or undefined where `checkAddress` and
+   * `checkCredentials` must decide. Absent where the route accepts other credentials than tokens, or forwards them.
    */
   readonly passAtOnce:
     | ((client: Pick<Client, 'address'>, credentials: Fields) => { readonly user: string | undefined } | undefined)
     | undefined;
-  /** Throws `ProxyError`: `client_forbidden`. */
+  /** Throws `ProxyError` `client_forbidden` for an address that may not pass. */
   checkAddress(client: Client): void;
   /**
-   * Throws, or rejects with, `ProxyError`: `credentials_required`, `credentials_refused`, `key_refused`,
-   * `signature_refused`; `malformed_request`; `too_many_requests` and `credentials_unchecked`, where passwords wait to be
+   * Checks credentials. Throws, or rejects with, `ProxyError`: `credentials_required`, `credentials_refused`, `key_refused`,
+   * `signature_refused`; `malformed_request`; `too_many_requests` and `credentials_unchecked`, where too many passwords wait to be
    * checked; `client_gone`.
    */
   checkCredentials(
@@ -38,24 +38,24 @@ export interface Access {
     routed: Routed,
     client: Client,
   ): PassedCredentials | Promise<PassedCredentials>;
-  /** A response of the route with what keeps it from those who have not passed. */
+  /** Returns a response of the route with the fields that keep shared caches from giving it to clients that have not passed. */
   present(response: ProxyResponse): ProxyResponse;
 }
 
-/** What a route asks of those who come. */
+/** The access rules of a route. */
 export interface AccessRules {
-  /** Only these addresses may pass; undefined lets all. */
+  /** Only these addresses may pass; undefined admits all. */
   readonly allow: PeerList | undefined;
-  /** These may not, whatever `allow` says; undefined forbids none. */
+  /** These addresses may not pass, whatever `allow` says; undefined forbids none. */
   readonly deny: PeerList | undefined;
-  /** Undefined asks for none. */
+  /** Undefined where the route requires none. */
   readonly credentials: CredentialRules | undefined;
 }
 
 /**
- * Creates the checks. A client whose address nobody tells, such as the peer of a Unix socket, passes where there is no list
- * of those who may. Where credentials are asked for, responses are for the client's own cache only; addresses change
- * nothing about that, for a cache between here and the client may be one of them.
+ * Creates the checks. A client without a known address, such as the peer of a Unix socket, passes where there is no `allow` list.
+ * Where credentials are required, responses are for the client's own cache only. Address rules do not restrict caches: a cache
+ * between here and the client may have one of the allowed addresses.
  */
 export function createAccess({ allow, deny, credentials }: AccessRules): Access {
   const isForbidden = (address: string) => deny?.(address) === true || allow?.(address) === false;
@@ -74,24 +74,24 @@ export function createAccess({ allow, deny, credentials }: AccessRules): Access 
   };
 }
 
-/** A request that may pass. */
+/** A request that passes. */
 export interface PassedCredentials {
-  /** Without the credentials that were for us, unless the origin is to get them. */
+  /** Without the credentials that were for Rangeway, unless the origin gets them. */
   readonly request: ProxyRequest;
-  /** Where it goes: without the signature of its URL. */
+  /** The destination, without the signature of the URL. */
   readonly routed: Routed;
-  /** The name that its credentials belong to. */
+  /** The name that the credentials belong to; undefined where none are required. */
   readonly user: string | undefined;
 }
 
-/** The kinds of credentials that a route takes; of these a request needs one that is right. */
+/** The kinds of credentials that a route accepts. A request needs valid ones of one kind. */
 export interface CredentialRules {
   readonly realm: string;
   readonly basic: BasicCheck | undefined;
   readonly bearer: TokenTable | undefined;
   readonly apiKey: TokenTable | undefined;
   readonly signedUrls: SignatureCheck | undefined;
-  /** Whether the origin gets what was asked for here. */
+  /** Whether the origin gets the credentials too. */
   readonly areForwarded: boolean;
 }
 
@@ -104,22 +104,22 @@ type CredentialCheck = (
 
 const apiKeyField = 'x-api-key';
 
-/** A signed URL is a pass for reading (RFC 9110 §9.2.1). */
+/** A signed URL only permits reading (RFC 9110 §9.2.1). */
 const signedMethods: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
-/** What a request shows of the kinds that its route takes. */
+/** The credentials of a request, of the kinds that its route accepts. */
 interface Evidence {
-  /** The token of a Bearer; empty where it has none. */
+  /** The token of Bearer; empty where there is none after the scheme. */
   readonly bearer: string | undefined;
-  /** `malformed` is what can be nobody's. */
+  /** `malformed` where they cannot be parsed, so that they belong to no user. */
   readonly basic: BasicCredentials | 'malformed' | undefined;
   readonly apiKey: string | undefined;
   readonly signature: SignatureReading;
 }
 
 /**
- * Creates a check. All but passwords that were not right lately is decided in the same tick. A request that shows several
- * kinds passes by any of them; `malformed_request` is for one that shows the same kind twice.
+ * Creates a check. It decides in the same tick, except about passwords that are not remembered as right. A request with several
+ * kinds passes by any of them. Throws `malformed_request` for two lines of Authorization or of X-API-Key.
  */
 export function createCredentialCheck(rules: CredentialRules): CredentialCheck {
   return (request, routed, client) => {
@@ -145,8 +145,8 @@ export function createCredentialCheck(rules: CredentialRules): CredentialCheck {
 }
 
 /**
- * Creates a check of tokens alone, by the lines of Authorization and X-API-Key: it tells the user of a right one, and undefined
- * where `createCredentialCheck` has to decide. Undefined where a request may show something else.
+ * Creates a check of tokens alone, by the lines of Authorization and X-API-Key. It returns the user of a valid token, and undefined
+ * where `createCredentialCheck` must decide. There is no such check where the route accepts other kinds, or forwards credentials.
  */
 function createTokenCheck(
   rules: CredentialRules,
@@ -198,10 +198,7 @@ function kindsShown({ bearer, basic, apiKey }: Evidence): Omit<Shown, 'signature
   return { hasBearer: bearer !== undefined, hasOther: basic !== undefined || apiKey !== undefined };
 }
 
-/**
- * What is shown in a place that this route takes credentials from is for us, right or wrong, and goes no further.
- * Authorization of another scheme is the origin's.
- */
+/** Removes all credentials of the kinds that the route accepts, valid or not. Authorization of another scheme is for the origin. */
 function pass(
   request: ProxyRequest,
   routed: Routed,
@@ -225,16 +222,16 @@ function pass(
   };
 }
 
-/** What a refused request has shown. */
+/** The credentials of a refused request. */
 interface Shown {
   readonly hasBearer: boolean;
   /** Basic, or an API key. */
   readonly hasOther: boolean;
-  /** Why the signature of its URL is no pass; undefined where it has none. */
+  /** Why the signature of the URL is not valid; undefined where there is none. */
   readonly signatureRefusal: string | undefined;
 }
 
-/** What a route takes; a kind that it does not is undefined. */
+/** The kinds that a route accepts; the others are undefined. */
 interface AcceptedSchemes {
   readonly realm: string;
   readonly basic: unknown;
@@ -243,9 +240,9 @@ interface AcceptedSchemes {
 }
 
 /**
- * The refusal. 401 has to name a scheme by which a client could do better (RFC 9110 §15.5.2, §11.6.1), so it is for routes
- * that take Basic or Bearer. There is no scheme for API keys and signed URLs: routes that take only these say 403, and so
- * do all to a URL whose signature is not valid, where nothing else was shown. A client learns no more than that.
+ * Creates the refusal. A 401 must name a scheme that the client could use (RFC 9110 §15.5.2, §11.6.1), so it is for routes that
+ * accept Basic or Bearer. API keys and signed URLs have no scheme: routes that accept only these answer 403. Every route answers
+ * 403 to a signature that is not valid, where the request has no other credentials. The client learns no more than that.
  */
 function credentialsRefusal({ hasBearer, hasOther, signatureRefusal }: Shown, taken: AcceptedSchemes): ProxyError {
   const detail = signatureRefusal === undefined ? {} : { detail: `signature: ${signatureRefusal}` };
@@ -258,8 +255,8 @@ function credentialsRefusal({ hasBearer, hasOther, signatureRefusal }: Shown, ta
 }
 
 /**
- * One challenge in each line, because clients have been seen that read no list. A token that was shown is called invalid
- * (RFC 6750 §3.1); a request that shows none is told of no error (§3). `realm` needs no escapes.
+ * One challenge per line, because some clients do not parse lists. A Bearer token that was sent is called invalid (RFC 6750 §3.1);
+ * a request without one gets no error code (§3). `realm` needs no escapes.
  */
 function challenges({ realm, basic, bearer }: AcceptedSchemes, hasBearer: boolean): Field[] {
   const lines: Field[] = [];
@@ -269,23 +266,23 @@ function challenges({ realm, basic, bearer }: AcceptedSchemes, hasBearer: boolea
   return lines;
 }
 
-/** What would let a shared cache keep a response, or is said by `private` alone. */
+/** Directives that would let a shared cache store a response, and those that a plain `private` replaces. */
 const replacedDirectives: ReadonlySet<string> = new Set(['public', 'private', 's-maxage']);
 
-/** What nginx and others obey before Cache-Control, besides the fields of RFC 9213. */
+/** Fields that nginx and other caches obey before Cache-Control, besides the fields of RFC 9213. */
 const fieldsOfOthers: ReadonlySet<string> = new Set(['surrogate-control', 'x-accel-expires', 'edge-control']);
 
 /**
- * The response for one client alone (RFC 9111 §5.2.2.7). The origin knows nothing of the credentials, and calls public what
- * is so to all who pass; a cache between here and the client would take it at its word, and give the response to those who
- * have not passed (§3.5 lets `public` and `s-maxage` do that even after Authorization). Who asks for the credentials is the
- * origin server of what they are for (RFC 9110 §3.7), and says so. Fields for the caches of others (RFC 9213) are left out,
- * because they would take its place. Lifetimes stay, for the client's own cache.
+ * Returns the response for one client alone, as `private` (RFC 9111 §5.2.2.7). The origin does not know of the credentials, and may
+ * call a response public that is so only for clients that pass. A cache between here and the client would believe it, and give the
+ * response to clients that have not passed (§3.5 permits that for `public` and `s-maxage` even after Authorization). Rangeway is the
+ * origin server for the credentials that it requires (RFC 9110 §3.7), so it may say `private`. Fields for other caches (RFC 9213)
+ * are removed, because they would override it. Lifetimes stay, for the client's own cache.
  */
 export function forOneClient(response: ProxyResponse): ProxyResponse {
   const members = fieldLines(response.fields, 'cache-control').flatMap(splitMembers);
   const kept = members.filter((member) => member !== '' && !isReplaced(member));
-  // First, so that nothing malformed stands before it.
+  // First, so that no malformed member stands before it.
   const control = ['private', ...kept].join(', ');
   return { ...response, fields: [...withoutCaching(response.fields), ['cache-control', control]] };
 }
@@ -295,7 +292,7 @@ function isReplaced(member: string): boolean {
   return replacedDirectives.has(trimWhitespace(name).toLowerCase());
 }
 
-/** An error of our own for this one request, whatever the operator's rules say of caching: they mean what is at the origin. */
+/** Returns an error of our own as `no-store`, whatever the operator's field rules say: they mean responses of the origin. */
 export function forOneRequest(response: ProxyResponse): ProxyResponse {
   return { ...response, fields: [...withoutCaching(response.fields), ['cache-control', 'no-store']] };
 }

@@ -1,17 +1,17 @@
 /**
- * The Authorization field (RFC 9110 §11.6.2) with the credentials of Basic (RFC 7617); bearer tokens and API keys; and the lists of
- * names and secrets that operators write, one `name:secret` in a line.
+ * Parses Authorization (RFC 9110 §11.6.2) with the credentials of Basic (RFC 7617), and the lists of names and secrets that
+ * operators write, one `name:secret` per line. Looks up bearer tokens and API keys.
  */
 
 import { createHmac } from 'node:crypto';
 import { type Fields, fieldLines } from '../../http/fields.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 
-/** What follows a scheme. */
+/** The credentials of an Authorization field. */
 export interface Credentials {
   /** In lower case (RFC 9110 §11.1). */
   readonly scheme: string;
-  /** Empty where the field has none, or none of that form. */
+  /** Empty where no token68 follows the scheme. */
   readonly token68: string;
 }
 
@@ -22,18 +22,18 @@ export interface BasicCredentials {
   readonly password: string;
 }
 
-/** Longer credentials are none of ours, and are looked at no further. */
+/** The maximum length of credentials, in characters; longer ones are not parsed, because they cannot be valid here. */
 const maxCredentialsLength = 4096;
 
-/** RFC 9110 §11.4, §11.2. Other recipients take the field for several by its commas; here it is for one. */
+/** RFC 9110 §11.4, §11.2. The field holds one set of credentials; it is not split at commas, as some recipients do. */
 const credentialsForm = /^([!#$%&'*+.^_`|~\w-]+)(?: +([A-Za-z0-9._~+/-]+=*))?$/;
 const schemeForm = /^[!#$%&'*+.^_`|~\w-]+(?= |$)/;
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * The credentials of a request; undefined where it has none. Throws `ProxyError` (`malformed_request`) for more than one
- * Authorization: the field is no list, and somebody else might read the other one (RFC 9110 §5.3).
+ * Parses the credentials of a request; undefined where it has none. Throws `ProxyError` (`malformed_request`) for more than one line
+ * of Authorization: the field is not a list, and another recipient might read the other line (RFC 9110 §5.3).
  */
 export function readAuthorization(fields: Fields): Credentials | undefined {
   const value = singleLine(fields, 'authorization');
@@ -42,7 +42,7 @@ export function readAuthorization(fields: Fields): Credentials | undefined {
   return { scheme: (scheme ?? schemeForm.exec(value)?.[0] ?? '').toLowerCase(), token68 };
 }
 
-/** The value of a field that has one line at most. Throws `ProxyError` (`malformed_request`) for more. */
+/** Returns the value of a field that may have one line; undefined without one. Throws `ProxyError` (`malformed_request`) for more. */
 export function singleLine(fields: Fields, name: string): string | undefined {
   const [value, ...more] = fieldLines(fields, name);
   if (more.length > 0) throw new ProxyError('malformed_request', { detail: `more than one ${name}` });
@@ -50,8 +50,8 @@ export function singleLine(fields: Fields, name: string): string | undefined {
 }
 
 /**
- * The name and the password in the token of Basic (RFC 7617 §2): UTF-8 in Base64, written as an encoder writes it; the first
- * colon ends the name. Undefined for anything else, for control characters, and where one of them is empty.
+ * Parses the token of Basic (RFC 7617 §2): name and password in UTF-8, in canonical Base64; the first colon ends the name. Undefined
+ * for anything else, for control characters, and for an empty name or password.
  */
 export function parseBasic(token68: string): BasicCredentials | undefined {
   const bytes = Buffer.from(token68, 'base64');
@@ -70,24 +70,24 @@ function decodeUtf8(bytes: Uint8Array): string | undefined {
   }
 }
 
-/** Finds the name that a token belongs to. */
+/** Returns the name that a token belongs to; undefined for an unknown token. */
 export type TokenTable = (token: string) => string | undefined;
 
-/** Shorter ones could be guessed. */
+/** In characters: shorter tokens could be guessed. */
 const minTokenLength = 16;
 const maxTokenLength = 2048;
 
-/** Of a bearer token (RFC 6750 §2.1): it could not be sent otherwise. */
+/** Checks the form of a bearer token (RFC 6750 §2.1): another token could not be sent. */
 export const bearerRule: SecretRule = ({ secret }) =>
   lengthFault(secret, 'token') ??
   (/^[A-Za-z0-9._~+/-]+=*$/.test(secret) ? undefined : 'the token has characters that no bearer token may have');
 
-/** Of an API key: what is sent in a field whole. */
+/** Checks the form of an API key, which is the whole value of a field. */
 export const apiKeyRule: SecretRule = ({ secret }) =>
   lengthFault(secret, 'key') ??
   (/^[\x21-\x7e]+$/.test(secret) ? undefined : 'the key has characters other than visible ASCII');
 
-/** The line of a token that an earlier line has already, and that line; one token cannot belong to two names. */
+/** Returns the first `line` whose token an earlier line (`before`) has too: a token must belong to one name. Undefined without one. */
 export function findSharedToken(
   entries: readonly NamedSecret[],
 ): { readonly line: number; readonly before: number } | undefined {
@@ -101,8 +101,8 @@ export function findSharedToken(
 }
 
 /**
- * Creates a table. Tokens are looked up by their HMAC under a key of this table, which nobody else knows: how long it takes
- * to compare such values tells nothing about the token that was asked for, nor about those that there are. `key` is random.
+ * Creates a table. Tokens are looked up by their HMAC under a random `key` that is secret to this table. The time of such a look-up
+ * reveals nothing about the token that was sent, nor about the tokens in the table.
  */
 export function createTokenTable(entries: readonly NamedSecret[], key: Uint8Array): TokenTable {
   const digestOf = (token: string): string => createHmac('sha256', key).update(token).digest('base64');
@@ -120,16 +120,16 @@ export interface NamedSecret {
   /** In Unicode's composed form (NFC). */
   readonly name: string;
   readonly secret: string;
-  /** The number of its line, from 1. */
+  /** The line number, from 1. */
   readonly line: number;
 }
 
-/** A list, or why it is none, in words that have nothing of a secret in them. */
+/** A list, or why the text is not one; the reason reveals nothing of a secret. */
 type NamedSecretsReading =
   | { readonly kind: 'list'; readonly secrets: readonly NamedSecret[] }
   | { readonly kind: 'refused'; readonly reason: string };
 
-/** What the secrets of a list have to be; `reason` follows "has a fault in line 3: " and holds no secret. */
+/** Checks a line of a list; returns its fault or undefined. The fault follows "has a fault in line 3: ", and reveals no secret. */
 export type SecretRule = (entry: NamedSecret) => string | undefined;
 
 const maxNameLength = 255;
@@ -137,15 +137,14 @@ const maxNameLength = 255;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const controlCharacter = /[\u0000-\u001f\u007f-\u009f]/;
 
-/** Whether a text has characters that no name and no password may have (RFC 7617 §2). */
+/** Checks whether a text has characters that names and passwords must not have (RFC 7617 §2). */
 export function hasControlCharacter(text: string): boolean {
   return controlCharacter.test(text);
 }
 
 /**
- * Reads a list. Blank lines, and lines that begin with `#`, are nothing; a line ends with LF or CRLF. The first colon ends
- * the name. No two lines have the same name. White space around either is a mistake that could not be seen later, so it is
- * one now.
+ * Parses a list. A line ends with LF or CRLF; blank lines and lines that begin with `#` are ignored. The first colon ends the name.
+ * No two lines may have the same name. White space around a name or a secret is refused, because it would be hard to notice later.
  */
 export function parseNamedSecrets(text: string, rule: SecretRule): NamedSecretsReading {
   const secrets = new Map<string, NamedSecret>();

@@ -1,6 +1,6 @@
 /**
- * Names and passwords (RFC 7617). Passwords are kept as scrypt hashes (RFC 7914) in the PHC string format. A check takes a thread
- * and much memory, so a few run at a time, some may wait, and right ones are remembered for a while.
+ * Checks names and passwords (RFC 7617). Passwords are stored as scrypt hashes (RFC 7914) in the PHC string format. A check takes a
+ * thread and much memory: only a few run at a time, some may wait, and the most recent right passwords are remembered.
  */
 
 import { createHmac, scrypt, timingSafeEqual } from 'node:crypto';
@@ -10,39 +10,39 @@ import { type Client, clientName } from '../client.ts';
 import { ConcurrencyCounts } from '../limits/rate-limit.ts';
 import type { BasicCredentials } from './authorization.ts';
 
-/** Who asks, and whether the answer is still wanted. */
+/** A client that waits for a check, and whether it still does. */
 type WaitingClient = Pick<PasswordCheck, 'client' | 'isWanted'>;
 
 /**
- * Tells the name that credentials belong to, or undefined for those that are wrong: at once for those that were right before,
- * otherwise by a promise, which rejects as `PasswordChecks` do.
+ * Returns the name that credentials belong to, or undefined for wrong ones: at once where they are remembered as right, otherwise as
+ * a promise, which rejects as `PasswordChecks` do.
  */
 export type BasicCheck = (
   credentials: BasicCredentials,
   asker: WaitingClient,
 ) => string | undefined | Promise<string | undefined>;
 
-/** What a check is made of. */
+/** The parts of a check. */
 interface BasicCheckParts {
   /** By name. */
   readonly hashes: ReadonlyMap<string, PasswordHash>;
   readonly checks: PasswordChecks;
-  /** Random bytes: the key of what is remembered. */
+  /** Random bytes: the HMAC key for remembered pairs. */
   readonly key: Uint8Array;
 }
 
-/** How many pairs of a name and a password are remembered as right. */
+/** The number of pairs of a name and a password that are remembered as right. */
 const maxRemembered = 10_000;
 
-/** A check under way, and those who wait for it. */
+/** A check under way, and the clients that wait for it. */
 interface UnderWay {
   readonly result: Promise<string | undefined>;
   readonly askers: WaitingClient[];
 }
 
 /**
- * Creates a check. A pair is remembered by its HMAC only, and only once it was right. Those who come with the same pair while
- * it is checked wait for the same check: a page, or a player, opens many connections at once.
+ * Creates a check. A pair is remembered only by its HMAC, and only when it was right. Requests with a pair that is being checked wait
+ * for the same check: a page, or a player, opens many connections at once.
  */
 export function createBasicCheck({ hashes, checks, key }: BasicCheckParts): BasicCheck {
   const decoys = [...hashes.values()];
@@ -56,7 +56,7 @@ export function createBasicCheck({ hashes, checks, key }: BasicCheckParts): Basi
   ): Promise<string | undefined> => {
     const [{ client }] = askers as [WaitingClient];
     const known = hashes.get(name);
-    // An unknown name costs what some known one costs, and always the same one.
+    // An unknown name costs as much as a known name, always the same one.
     const hash = known ?? decoys[digestOf(name).readUInt32LE(0) % decoys.length];
     if (hash === undefined) return undefined;
     const isWanted = () => askers.some((asker) => asker.isWanted());
@@ -65,7 +65,7 @@ export function createBasicCheck({ hashes, checks, key }: BasicCheckParts): Basi
   };
 
   return (credentials, asker) => {
-    // There are no control characters in either.
+    // Neither part contains control characters, so \0 separates them.
     const pair = digestOf(`${credentials.name}\0${credentials.password}`).toString('base64');
     const name = remembered.get(pair);
     if (name !== undefined) return name;
@@ -86,35 +86,35 @@ export function createBasicCheck({ hashes, checks, key }: BasicCheckParts): Basi
   };
 }
 
-/** How much is checked. */
+/** The limits of password checks. */
 export interface PasswordCheckLimits {
-  /** Checks at a time; each takes a thread of Node's pool, which files are read with too. */
+  /** Checks at a time. Each takes a thread of Node's pool, which also reads files. */
   readonly concurrent: number;
-  /** Checks that wait or are under way, of all clients. */
+  /** Checks that wait or run, of all clients. */
   readonly total: number;
-  /** The same of one client. */
+  /** Checks that wait or run, of one client. */
   readonly perClient: number;
 }
 
-/** One password, and what it is compared with. */
+/** A password, and the hash that it is compared with. */
 export interface PasswordCheck {
   readonly password: string;
   readonly hash: PasswordHash;
   readonly client: Client;
-  /** Whether somebody still waits for it. */
+  /** Returns whether a client still waits for the result. */
   readonly isWanted: () => boolean;
 }
 
 /**
- * Tells whether a password is right; false for one that nobody waits for any more. Rejects with `ProxyError` where too much
- * waits: `too_many_requests` for what this client has sent, `credentials_unchecked` for what all have.
+ * Checks a password; false also where no client waits for the result any more. Rejects with `ProxyError` where too many checks wait
+ * or run: `too_many_requests` by the limit of the client, `credentials_unchecked` by the limit of all clients.
  */
 type PasswordChecks = (check: PasswordCheck) => Promise<boolean>;
 
-/** How many seconds a client is told to wait; by then all that waits now has been checked, or nearly. */
+/** Retry-After, in seconds. By then all or nearly all checks that wait now are done. */
 const retryAfterSeconds = '5';
 
-/** Creates the checks. There is one of these in a process, as there is one pool of threads. */
+/** Creates the checks. A process has one instance, because it has one pool of threads. */
 export function createPasswordChecks(limits: PasswordCheckLimits): PasswordChecks {
   const places = new ConcurrencyCounts();
   const waiting: (() => void)[] = [];
@@ -125,7 +125,7 @@ export function createPasswordChecks(limits: PasswordCheckLimits): PasswordCheck
       running += 1;
       return;
     }
-    // Whoever ends hands its turn over.
+    // Called by a check that ends and hands over its turn.
     await new Promise<void>((resolve) => waiting.push(resolve));
   };
   const end = (): void => {
@@ -156,7 +156,7 @@ function refusal(code: 'too_many_requests' | 'credentials_unchecked'): ProxyErro
   });
 }
 
-/** What a hash costs: N is 2^`ln`. Memory is 128·N·r bytes, work is in proportion to N·r·p. */
+/** The cost of a hash: N is 2^`ln`. Memory is 128·N·r bytes; work is proportional to N·r·p. */
 interface HashCost {
   readonly ln: number;
   readonly r: number;
@@ -169,7 +169,7 @@ interface PasswordHash extends HashCost {
   readonly digest: Uint8Array;
 }
 
-/** A hash, or why a text is none that is used here; the reason has nothing of the text in it. */
+/** A hash, or why a text is not an accepted one; the reason reveals nothing of the text. */
 type PasswordHashReading =
   | { readonly kind: 'hash'; readonly hash: PasswordHash }
   | { readonly kind: 'refused'; readonly reason: string };
@@ -177,22 +177,22 @@ type PasswordHashReading =
 /** 32 MiB, and about a fifth of a second on one core. */
 export const defaultCost: HashCost = { ln: 15, r: 8, p: 3 };
 
-/** How many bytes of salt a new hash has. */
+/** The size of the salt of a new hash, in bytes. */
 export const saltBytes = 16;
 
 const digestBytes = 32;
 
-/** A file of hashes must not be able to take all memory, nor a thread for long; nor be so cheap that it protects nothing. */
+/** A configured hash must not take all memory, nor a thread for long. It must not be so cheap that it protects nothing. */
 const bounds = { ln: [10, 20], r: [1, 32], p: [1, 16] } as const;
 const maxMemoryBytes = 128 * 1024 * 1024;
 const maxWork = 2 ** 22;
 
 const form = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{22,86})$/;
 
-/** How the hashes of other programs begin. */
+/** The beginnings of hashes of other kinds. */
 const otherForms = /^(?:\$2[abxy]?\$|\$apr1\$|\$argon2|\$[156y]\$|\{)/;
 
-/** Reads `$scrypt$ln=15,r=8,p=3$salt$digest`, the last two in Base64 without padding. */
+/** Parses `$scrypt$ln=15,r=8,p=3$salt$digest`, salt and digest in Base64 without padding. */
 export function parsePasswordHash(text: string): PasswordHashReading {
   const [, ln, r, p, salt, digest] = form.exec(text) ?? [];
   if (digest === undefined || salt === undefined) return refused(otherForms.test(text) ? otherHash : noHash);
@@ -213,19 +213,19 @@ export function parsePasswordHash(text: string): PasswordHashReading {
   return { kind: 'hash', hash };
 }
 
-/** The hash of a password with this salt, in the form that `parsePasswordHash` reads. */
+/** Hashes a password with this salt; returns the form that `parsePasswordHash` reads. */
 export async function formatPasswordHash(password: string, salt: Uint8Array, cost = defaultCost): Promise<string> {
   const digest = await derive(password, salt, digestBytes, cost);
   return `$scrypt$ln=${cost.ln},r=${cost.r},p=${cost.p}$${base64(salt)}$${base64(digest)}`;
 }
 
-/** Whether this is the password. Takes a thread of the pool, and the same time for each password. */
+/** Checks a password against a hash. Takes a thread of the pool, and the same time for every password. */
 export async function isPassword(password: string, hash: PasswordHash): Promise<boolean> {
   const digest = await derive(password, hash.salt, hash.digest.length, hash);
   return timingSafeEqual(digest, hash.digest);
 }
 
-/** The composed form (NFC) is what RFC 7617 §2.1 has clients send; those that do not are understood too. */
+/** RFC 7617 §2.1 has clients send the composed form (NFC). Passwords in another form are accepted too. */
 function derive(password: string, salt: Uint8Array, sizeBytes: number, { ln, r, p }: HashCost): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   const options = { N: 2 ** ln, r, p, maxmem: 2 * maxMemoryBytes };
@@ -236,7 +236,7 @@ function derive(password: string, salt: Uint8Array, sizeBytes: number, { ln, r, 
   return promise;
 }
 
-const noHash = 'what follows the name is no hash; "rangeway hash-password" makes one';
+const noHash = 'the text after the name is not a hash; "rangeway hash-password" makes one';
 const otherHash = `${noHash} of the kind that is used here, scrypt`;
 
 function refused(reason: string): PasswordHashReading {

@@ -1,7 +1,7 @@
 /**
- * Which fields of a message are passed on, and which Rangeway sets itself. Fields that only a trusted proxy may set (about the
- * client, its identity, or what it asks for) are dropped from everybody else. Max-Forwards is answered and counted down (RFC 9110
- * §7.6.2).
+ * Decides which fields of a message are passed on, and which Rangeway sets itself. Fields that only a trusted proxy may set (about
+ * the client, its identity, or its target) are dropped from other peers. Also answers and decrements Max-Forwards (RFC 9110
+ * §7.6.2). Read this file first, then `presentation.ts`.
  */
 
 import { type Field, type Fields, fieldValue, withField, withoutFields } from '../../http/fields.ts';
@@ -15,7 +15,7 @@ import { formatForwarded, withCdnLoop, withoutConnectionFields, withVia } from '
 import { allowedMethods, isMethodOverride } from '../../semantics/method.ts';
 import { type Client, isAddress, plainAddress } from '../client.ts';
 
-/** What of a route decides the fields of its requests. */
+/** The parts of a route that decide the fields of its requests. */
 export type ForwardingRules = Pick<Route, 'host' | 'originUrl' | 'toOrigin'> & {
   readonly cache: Pick<RouteCaching, 'acceptEncoding' | 'targetedFields'>;
 };
@@ -23,15 +23,13 @@ export type ForwardingRules = Pick<Route, 'host' | 'originUrl' | 'toOrigin'> & {
 /** The parts of a request that are passed on as fields. */
 type ForwardedRequest = Pick<ProxyRequest, 'method' | 'scheme' | 'authority' | 'version' | 'fields' | 'peer'>;
 
-/** What we say ourselves (Host by policy, framing by the origin's own connection), and what is said to us. */
+/** Fields that Rangeway sets (Host by policy, framing by the origin's connection), and fields that are addressed to it. */
 const ownFields: ReadonlySet<string> = new Set(['host', 'content-length', 'expect', 'proxy-authorization']);
 
-/** The methods whose responses a cache may give to others: an override of them would poison it. */
+/** Methods whose responses a cache may give to other clients: an override of such a method would poison the cache. */
 const sharedMethods: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
-/**
- * Framing is the listener's; Alt-Svc (RFC 7838) would lead clients around this proxy; Proxy-* is for our own connection.
- */
+/** The listener sets the framing. Alt-Svc (RFC 7838) would lead clients around this proxy. Proxy-* is for our own connection. */
 const ownResponseFields: ReadonlySet<string> = new Set([
   'alt-svc',
   'content-length',
@@ -40,15 +38,17 @@ const ownResponseFields: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The fields that an origin gets of a request (RFC 9110 §7.6): what goes from end to end, in order, then Via, CDN-Loop and who
- * is there (X-Forwarded-For, -Host, -Port, -Proto, X-Real-IP, Forwarded). What no cache key holds and may yet decide the
- * response is taken out: forwarding fields of the client, rewritten URLs, and overrides of a method whose response is shared. What
- * says who the client is (Remote-User, Client-Cert) is passed on from trusted proxies only.
- * By the route's rules Accept-Encoding is reduced to a few values, Surrogate-Capability added, and what the operator wants out
- * taken out; what the operator adds is added on the way to the origin, so that the cache does not take it for the client's.
+ * Returns the fields that an origin gets of a request (RFC 9110 §7.6): the end-to-end fields in order, then Via, CDN-Loop, and the
+ * fields that name the client (X-Forwarded-For, -Host, -Port, -Proto, X-Real-IP, Forwarded).
  *
- * The authority is passed on in its normal form, the one that routing and the cache key know, so that its spelling cannot
- * decide a stored response either.
+ * Fields that are in no cache key, and may yet decide the response, are removed: forwarding fields of the client, rewritten URLs, and
+ * overrides of a method whose response is shared. Fields that state the client's identity (Remote-User, Client-Cert) are passed on
+ * from trusted proxies only. By the rules of the route, Accept-Encoding is reduced to a few values, Surrogate-Capability is added,
+ * and the fields that the operator removes are removed. Fields that the operator adds are added later, on the way to the origin, so
+ * that the cache does not take them for the client's.
+ *
+ * The authority is passed on in the normal form of routing and of the cache key, so that its spelling cannot decide a stored
+ * response.
  */
 export function forwardedRequestFields(
   request: ForwardedRequest,
@@ -61,7 +61,7 @@ export function forwardedRequestFields(
   return removed === undefined || !sharedMethods.has(request.method) ? fields : withoutFields(fields, removed);
 }
 
-/** The fields that an origin gets of a request for a tunnel, whose response is nobody else's; the operator's among them. */
+/** Returns the fields that an origin gets of a request for a tunnel, whose response is never shared. Includes the operator's fields. */
 export function tunnelRequestFields(
   request: ForwardedRequest,
   client: Client,
@@ -72,9 +72,9 @@ export function tunnelRequestFields(
 }
 
 /**
- * The fields that a client gets of an origin's response, interim or final, without the framing that the listener adds.
- * `version` is that of the message as received. Upgrade is a field of the connection, but a 426 must have it (RFC 9110
- * §15.5.22): the origin answers no request without that protocol, whichever connection the request comes over.
+ * Returns the fields that a client gets of an origin's response, interim or final, without the framing that the listener adds.
+ * `version` is that of the message as received. Upgrade is a hop-by-hop field, but a 426 must have it (RFC 9110 §15.5.22): the origin
+ * refuses every request without that protocol, over any connection.
  */
 export function forwardedResponseFields(fields: Fields, version: string, pseudonym: string, status = 200): Fields {
   const upgrade = status === 426 ? fields.filter(([name]) => name === 'upgrade') : [];
@@ -96,10 +96,10 @@ function requestFields(request: ForwardedRequest, client: Client, rules: Forward
   return removed === undefined ? fields : fields.filter(([name]) => !removed.has(withHyphens(name)));
 }
 
-/** Whether a field is passed on: always, never, from trusted proxies only, or where no response is shared. */
+/** Whether a field is passed on: always, never, from trusted proxies only, or with methods whose responses are not shared. */
 type Passage = 'passed' | 'dropped' | 'vouched' | 'unshared';
 
-/** So many names are remembered: clients could invent any number. */
+/** The number of field names that are remembered: clients could invent any number. */
 const MAX_REMEMBERED = 512;
 const remembered = new Map<string, Passage>();
 
@@ -134,15 +134,15 @@ function withEncodings(fields: Fields, { cache }: ForwardingRules): Fields {
   return withField(fields, 'accept-encoding', normaliseAcceptEncoding(fieldValue(fields, 'accept-encoding')));
 }
 
-/** The origin's own authority is that of its URL. */
+/** A request without an authority gets that of the origin's URL. */
 function hostFor({ host, originUrl }: ForwardingRules, authority: string | undefined): string {
   if (host === 'origin') return hostOfOrigin(originUrl);
   return host === 'keep' ? (authority ?? hostOfOrigin(originUrl)) : host.name;
 }
 
 /**
- * Who is there: the client, the proxies that spoke for it, and the peer, `unknown` where there is no address. Forwarded says
- * the same (RFC 7239 §5), and what the client asked for in its first element; not where this proxy was reached (`by`).
+ * The fields that name the client, the proxies after it, and the peer; `unknown` where there is no address. Forwarded states the same
+ * (RFC 7239 §5), and the client's host and scheme in its first element. It does not state the interface of this proxy (`by`).
  */
 function forwardingFields(request: ForwardedRequest, client: Client, authority: string | undefined): Field[] {
   const { address, forwardedFor } = client;
@@ -164,22 +164,22 @@ function forwardingFields(request: ForwardedRequest, client: Client, authority: 
   return fields;
 }
 
-/** Origins use Surrogate-Control for those only who say that they read it. */
+/** Origins send Surrogate-Control only to recipients that announce support for it. */
 function capabilityFields({ cache }: ForwardingRules): Field[] {
   return cache.targetedFields.includes(surrogateControlField) ? [['surrogate-capability', surrogateCapability]] : [];
 }
 
 /**
- * What becomes of a field that is a claim. `ours`: never passed on, not even from a trusted proxy, because the origin gets the same
- * in our own words, or because it would change which resource the origin answers for. `vouched`: passed on from a trusted proxy,
- * dropped from everybody else.
+ * The kinds of claims about a request. `ours`: never passed on, not even from a trusted proxy, because the origin gets the same in
+ * our own fields, or because it would change the resource that the origin selects. `vouched`: passed on from a trusted proxy,
+ * dropped from other peers.
  */
 type Claim = 'ours' | 'vouched';
 
 /**
- * Origins log, limit and admit by these, and build URLs from them that a cache would then give to everybody. The word of a trusted
- * proxy on the client's address, scheme and authority is read, and said again in our own fields. `proxy` is what CGI programs
- * would take for their HTTP_PROXY.
+ * Origins log, limit and admit by these fields, and build URLs from them that a cache would then give to all clients. What a trusted
+ * proxy states about the client's address, scheme and authority is read, and stated again in our own fields. CGI programs would
+ * take `proxy` for HTTP_PROXY.
  */
 const ourFields = {
   client:
@@ -201,8 +201,8 @@ const ourFields = {
 };
 
 /**
- * The beginnings of such names: Forwarded (RFC 7239), X-Forwarded-For and all that was made after them; and the fields by which
- * parts of an application tell each other that a request has been checked and routed already (CVE-2025-29927).
+ * The beginnings of further such names: Forwarded (RFC 7239), X-Forwarded-For and their many variants. Also the fields by which parts
+ * of an application tell each other that a request is already checked and routed (CVE-2025-29927).
  */
 const ourFamilies = [
   'fly-forwarded-',
@@ -218,8 +218,8 @@ const ourFamilies = [
 ];
 
 /**
- * Who the client is, as a proxy says that has authenticated it: by a certificate (RFC 9440) or by single sign-on; and what the proxy
- * itself can do. In the spelling that such proxies use.
+ * The identity of the client, as stated by a proxy that has authenticated it, by a certificate (RFC 9440) or by single sign-on. Also
+ * abilities of the proxy itself. In the spelling that such proxies use.
  */
 const vouchedFields = {
   user: 'iv-creds iv-groups iv-user sm_universalid sm_user sm_userdn x-authenticated-user x-endpoint-api-userinfo x-userinfo',
@@ -232,7 +232,7 @@ const vouchedFields = {
   cloud:
     'cf-access-authenticated-user-email cf-access-jwt-assertion x-apigateway-api-userinfo x-azure-fdid ' +
     'x-goog-iap-jwt-assertion x-ms-client-principal teleport-jwt-assertion',
-  // What a proxy does with a file that an application names (Rack::Sendfile, CVE-2025-61780).
+  // How a proxy sends a file that the application names (Rack::Sendfile, CVE-2025-61780).
   sendfile: 'x-accel-mapping x-sendfile-type',
 };
 const vouchedFamilies = [
@@ -267,23 +267,23 @@ const vouchedSpellings: ReadonlySet<string> = namesOf(vouchedFields);
 const vouchedNames: ReadonlySet<string> = new Set([...vouchedSpellings].map(withHyphens));
 const vouchedBeginnings = vouchedFamilies.map(withHyphens);
 
-/** Fields by which proxies say that a request has passed through them (RFC 9110 §7.6.3, RFC 8586). */
+/** Fields that a request gets from each proxy that it passes through (RFC 9110 §7.6.3, RFC 8586). */
 const proxyFields: ReadonlySet<string> = new Set(['via', 'cdn-loop']);
 
-/** Whether fields show that the peer speaks for another client. */
+/** Checks whether fields show that the peer forwards for another client. */
 export function isForwarded(fields: Fields): boolean {
   return fields.some(([name]) => proxyFields.has(name) || isClaim(name));
 }
 
-/** Whether a field is a claim that only a proxy before the client's request should make. */
+/** Whether a field is a claim that only a proxy should make. */
 function isClaim(name: string): boolean {
   return claimOf(name) !== undefined;
 }
 
 /**
- * What kind of claim a field is; undefined for one that any client may send. `name` is in lower case. A claim of who the client is in
- * another spelling than proxies use (`remote_user`) is `ours`: a proxy that overwrites its own field may have passed on a client's
- * under that name, and CGI programs read both as one.
+ * The kind of claim that a field makes; undefined for a field that any client may send. `name` is in lower case. An identity in a
+ * spelling that proxies do not use (`remote_user`) is `ours`: a proxy that overwrites the usual spelling may have passed on this one
+ * from a client, and CGI programs read both as one.
  */
 function claimOf(name: string): Claim | undefined {
   const plainName = withHyphens(name);
@@ -300,9 +300,7 @@ function isSpeltAsVouched(name: string): boolean {
   return family !== undefined && (family.endsWith('_') ? /^[a-z0-9_]+$/ : /^[a-z0-9-]+$/).test(name);
 }
 
-/**
- * A field name as old gateways read it: `_`, and other signs, as `-`, so that `x_forwarded_for` would be believed.
- */
+/** Returns a field name as old gateways read it, with `-` for `_` and other signs: they would believe `x_forwarded_for`. */
 export function withHyphens(name: string): string {
   return /[^a-z0-9-]/.test(name) ? name.replace(/[^a-z0-9]/g, '-') : name;
 }
@@ -312,21 +310,21 @@ function namesOf(groups: Readonly<Record<string, string>>): ReadonlySet<string> 
 }
 
 /**
- * The answer to an OPTIONS request that goes no further than here: one that may not, and one for `*`, which asks about the
- * server that it reaches and no resource of any origin (RFC 9110 §9.3.7). Undefined for every other request.
+ * Returns the answer to an OPTIONS request that is not forwarded: one with Max-Forwards 0, and one for `*`, which is about the
+ * server that it reaches, not about a resource of an origin (RFC 9110 §9.3.7). Undefined for every other request.
  */
 export function answerAsLast(request: Pick<ProxyRequest, 'method' | 'target' | 'fields'>): ProxyResponse | undefined {
   if (request.target !== '*' && forwardsLeft(request.method, request.fields) !== 0) return undefined;
   return { status: 204, fields: [['allow', allowedMethods]], body: { kind: 'none' } };
 }
 
-/** The fields for the next recipient, which may forward once less often. */
+/** Returns the fields for the next recipient, with Max-Forwards decremented. */
 export function withOneForwardLess(method: string, fields: Fields): Fields {
   const left = forwardsLeft(method, fields);
   return left === undefined ? fields : withField(fields, 'max-forwards', String(Math.max(0, left - 1)));
 }
 
-/** Undefined where the field is absent, malformed or of a method for which it means nothing: it may then be ignored. */
+/** Undefined where the field is absent or malformed, or the method is not OPTIONS: it may then be ignored. */
 function forwardsLeft(method: string, fields: Fields): number | undefined {
   const value = method === 'OPTIONS' ? fieldValue(fields, 'max-forwards') : undefined;
   return value !== undefined && /^[0-9]{1,9}$/.test(value) ? Number(value) : undefined;

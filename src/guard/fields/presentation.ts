@@ -1,5 +1,5 @@
 /**
- * The fields that responses get on their way to the client: CORS (Fetch §3.3, "CORS protocol"), security fields in place of the
+ * Sets fields of responses on their way to the client: CORS (Fetch §3.3, "CORS protocol"), security fields in place of the
  * origin's, and the operator's rules.
  */
 
@@ -15,23 +15,23 @@ import {
 } from '../../http/fields.ts';
 import type { Body, ProxyRequest, ProxyResponse } from '../../http/message.ts';
 
-/** What of a request decides how its response is presented. */
+/** The parts of a request that decide how its response is presented. */
 type PresentedRequest = Pick<ProxyRequest, 'method' | 'scheme' | 'fields'>;
 
 /** The rules of one route. */
 export interface Presentation {
-  /** The answer to a preflight request (CORS), where this is one that is answered here. */
+  /** Returns the answer to a preflight request (CORS); undefined for a request that is not answered here. */
   answerPreflight(request: ProxyRequest): ProxyResponse | undefined;
   present(request: PresentedRequest, response: ProxyResponse): ProxyResponse;
-  /** Whether a response to this web origin differs from one to a client that names none. */
+  /** Checks whether a response to a request with this Origin differs from one to a request without Origin. */
   isSingledOut(origin: string): boolean;
-  /** Whether a response keeps what it has of these fields, and is given none of them. */
+  /** Checks whether a response keeps its lines of these fields, and gets no further ones. */
   leaves(names: readonly string[]): boolean;
-  /** The fields of an interim response: it is given nothing, and loses what a response loses. */
+  /** Returns the fields of an interim response, without CORS fields and without those that the operator's rules remove or set. */
   presentInterim(fields: Fields): Fields;
 }
 
-/** Gives responses nothing. */
+/** Changes no response. */
 export const plainPresentation: Presentation = {
   answerPreflight: () => undefined,
   present: (_request, response) => response,
@@ -40,14 +40,14 @@ export const plainPresentation: Presentation = {
   presentInterim: (fields) => fields,
 };
 
-/** What a presentation is made of; each part only where the operator wants it. */
+/** The parts of a presentation; undefined where the operator does not want one. */
 export interface PresentationParts {
   readonly cors: Cors | undefined;
   readonly security: SecurityFields | undefined;
   readonly change: FieldChange | undefined;
 }
 
-/** Creates the rules of a route. The operator's rules for single fields come last, and so have the last word. */
+/** Creates the rules of a route. The operator's rules for single fields come last, so they override the others. */
 export function createPresentation({ cors, security, change }: PresentationParts): Presentation {
   if (cors === undefined && security === undefined && change === undefined) return plainPresentation;
   return {
@@ -72,7 +72,7 @@ export function createPresentation({ cors, security, change }: PresentationParts
   };
 }
 
-/** What is taken out of a head is not to come after its body either. */
+/** A field that is removed from the head must not follow in the trailer section. */
 function withoutTrailers(body: Body, change: FieldChange): Body {
   if (body.kind !== 'stream' || body.stream.trailers === undefined) return body;
   const { stream } = body;
@@ -86,32 +86,32 @@ function withoutTrailers(body: Body, change: FieldChange): Body {
   return { ...body, stream: stripped };
 }
 
-/** What the operator decided. Field names are in lower case. */
+/** The operator's CORS policy. Field names are in lower case. */
 export interface CorsPolicy {
   /** Web origins as browsers write them in Origin, or `*` for all. */
   readonly origins: readonly string[];
   readonly credentials: boolean;
   readonly methods: readonly string[];
-  /** Besides those that pages may always set. */
+  /** In addition to those that pages may always set. */
   readonly requestFields: readonly string[];
-  /** Besides those that pages may always read. */
+  /** In addition to those that pages may always read. */
   readonly exposeFields: readonly string[];
   readonly maxAgeSeconds: number;
 }
 
-/** The requests and responses of a route under such a policy. */
+/** The CORS rules of a route. */
 interface Cors {
-  /** The answer to a preflight request; undefined for every other request. */
+  /** Returns the answer to a preflight request; undefined for every other request. */
   answerPreflight(request: Pick<ProxyRequest, 'method' | 'fields'>): ProxyResponse | undefined;
-  /** What a response says of CORS, in place of what the origin says of it. */
+  /** Returns the fields of a response with our CORS fields in place of the origin's. */
   present(request: Pick<ProxyRequest, 'method' | 'fields'>, fields: Fields): Fields;
-  /** Whether a response to this web origin differs from one to a client that names none. */
+  /** Checks whether a response to a request with this Origin differs from one to a request without Origin. */
   isSingledOut(origin: string): boolean;
 }
 
 /**
- * What pages may always set: what range requests, their conditions and content negotiation need. Browsers let some of these
- * pass without asking, but only with some values (Fetch §2.2.2): a Range of one range that begins somewhere, for example.
+ * Fields that pages may always set: those of range requests, preconditions and content negotiation. Browsers send some of them
+ * without a preflight request, but only with some values (Fetch §2.2.2): for example a Range of one range that has a start.
  */
 const plainRequestFields = [
   'accept',
@@ -126,19 +126,19 @@ const plainRequestFields = [
 ];
 
 /**
- * What pages may always read, besides what Fetch exposes anyway (Cache-Control, Content-Language, Content-Length, Content-Type,
- * Expires, Last-Modified, Pragma): without Content-Range a page does not know what it has got.
+ * Fields that pages may always read, besides those that Fetch exposes anyway (Cache-Control, Content-Language, Content-Length,
+ * Content-Type, Expires, Last-Modified, Pragma). Without Content-Range a page does not know which bytes it has received.
  */
 const plainResponseFields = ['accept-ranges', 'age', 'content-encoding', 'content-length', 'content-range', 'etag'];
 
-/** Whether a request is answered as a preflight request is told by its method and these two fields. */
+/** A preflight request is recognised by its method and these two fields. */
 const preflightVary = 'Origin, Access-Control-Request-Method';
 
 /**
- * Creates the rules. Preflight requests are answered here, because they carry no credentials and old origins know nothing of
- * them; a page that is not allowed is told nothing, and so the browser refuses it. Nobody is let into private networks
- * (Access-Control-Allow-Private-Network): pages of the internet have no business there. What goes to some origins only varies
- * by Origin, also where the request has none: a cache on the way must not give one answer to all (Fetch §3.3.5).
+ * Creates the rules. Preflight requests are answered here, because they carry no credentials, and old origins do not support them.
+ * A page that is not allowed gets no CORS fields, so the browser refuses it. Access-Control-Allow-Private-Network is never sent:
+ * pages of the internet have no business in private networks. Where only some web origins are allowed, responses vary by Origin,
+ * also where the request has none: a cache on the way must not give one response to all pages (Fetch §3.3.5).
  */
 export function createCors(policy: CorsPolicy): Cors {
   const allowed = new Set(policy.origins);
@@ -176,7 +176,7 @@ export function createCors(policy: CorsPolicy): Cors {
   };
 }
 
-/** Whether a response field is one of those by which CORS is spoken. */
+/** Whether a response field is a CORS field. */
 function isCorsField(name: string): boolean {
   return name.startsWith('access-control-');
 }
@@ -186,7 +186,7 @@ function isPreflight({ method, fields }: Pick<ProxyRequest, 'method' | 'fields'>
   return method === 'OPTIONS' && hasField(fields, 'origin') && hasField(fields, 'access-control-request-method');
 }
 
-/** A copy whose Vary nominates a field; `*`, which nominates all there is, stays what it is. */
+/** A copy whose Vary nominates a field; a Vary with `*`, which nominates all fields, does not change. */
 function withVary(fields: Fields, name: string): Fields {
   const value = fieldValue(fields, 'vary');
   const members = listMembers(value);
@@ -198,7 +198,7 @@ function fieldList(always: readonly string[], more: readonly string[]): string {
   return [...new Set([...always, ...more])].map(wireFieldName).join(', ');
 }
 
-/** What the operator decided; a field that is not mentioned stays the origin's. */
+/** The operator's security fields; a field that is not set stays the origin's. */
 export interface SecurityPolicy {
   readonly strictTransportSecurity?: string | undefined;
   readonly contentTypeOptions: boolean;
@@ -207,12 +207,12 @@ export interface SecurityPolicy {
   readonly referrerPolicy?: string | undefined;
 }
 
-/** Gives a response these fields. */
+/** Returns the fields of a response with the security fields in place of the origin's. */
 type SecurityFields = (request: Pick<ProxyRequest, 'scheme'>, fields: Fields) => Fields;
 
 /**
- * Creates the rules; undefined where the operator wants nothing. Strict-Transport-Security is for clients that have asked over
- * TLS, be it of a trusted proxy before this one: others must not get it (RFC 6797 §7.2).
+ * Creates the rules; undefined where the operator sets none. Strict-Transport-Security is for clients that use TLS, to this proxy or
+ * to a trusted one before it: other clients must not get it (RFC 6797 §7.2).
  */
 export function createSecurityFields(policy: SecurityPolicy): SecurityFields | undefined {
   const { strictTransportSecurity } = policy;
@@ -232,28 +232,28 @@ function valued(name: string, value: string | undefined): Field[] {
   return value === undefined ? [] : [[name, value]];
 }
 
-/** What the operator decided. Names are in lower case. */
+/** The operator's rules for single fields. Names are in lower case. */
 export interface FieldRules {
   readonly remove: readonly string[];
-  /** In place of those of the same names. */
+  /** In place of lines of the same name. */
   readonly set: Readonly<Record<string, string>>;
-  /** Besides those of the same names. */
+  /** In addition to lines of the same name. */
   readonly add: Readonly<Record<string, string>>;
 }
 
-/** Rules that are to be followed. */
+/** The rules as functions. */
 interface FieldChange {
-  /** A response with what is set and added, and without what is removed. */
+  /** Returns the fields of a response, with those that are set or added, and without those that are removed. */
   apply(fields: Fields): Fields;
-  /** Without what is removed or set, for a message that is none of those to which fields are given. */
+  /** Returns fields without those that are removed or set: for interim responses and trailer sections, which get no fields. */
   strip(fields: Fields): Fields;
 }
 
 /** Creates the rules; undefined where there are none. */
 export function createFieldChange({ remove, set, add }: FieldRules): FieldChange | undefined {
-  const given: Fields = [...Object.entries(set), ...Object.entries(add)];
-  const gone = new Set([...remove, ...Object.keys(set)]);
-  if (gone.size === 0 && given.length === 0) return undefined;
-  const strip = (fields: Fields): Fields => withoutFields(fields, gone);
-  return { strip, apply: (fields) => [...strip(fields), ...given] };
+  const added: Fields = [...Object.entries(set), ...Object.entries(add)];
+  const removed = new Set([...remove, ...Object.keys(set)]);
+  if (removed.size === 0 && added.length === 0) return undefined;
+  const strip = (fields: Fields): Fields => withoutFields(fields, removed);
+  return { strip, apply: (fields) => [...strip(fields), ...added] };
 }

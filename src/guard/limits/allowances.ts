@@ -1,6 +1,7 @@
 /**
- * What one client may take of a route: requests at a time and per time, bytes of a request's body, and bytes of the origin. Read
- * this file first. `createCountedDelivery` reports how much of a response was delivered while it is.
+ * The limits of a route: concurrent requests and requests per time of one client, bytes of a request body, and bytes from the
+ * origin. `createCountedDelivery` reports the bytes of a response while they are delivered. Read this file first, then
+ * `rate-limit.ts` and `limited-origin.ts`.
  */
 
 import type { Clock } from '../../http/clock.ts';
@@ -21,55 +22,55 @@ import { type Client, clientName } from '../client.ts';
 import { createLimitedOrigin, OriginShare, type ShareRules } from './limited-origin.ts';
 import { ConcurrencyCounts, RateLimit, type RateRules } from './rate-limit.ts';
 
-/** What one request may take. */
+/** The limits of one request. */
 export interface Allowance {
-  /** The request as it goes on: no more is read of its body than it may have. */
+  /** The request as it goes on. Its body throws where it exceeds the limit. */
   readonly request: ProxyRequest;
-  /** The origin as this route may use it; exchanges that are beyond a limit fail. */
+  /** The origin within the limits of the route: an exchange beyond a limit fails. */
   readonly origin: Origin;
-  /** The name of its client in the limits. */
+  /** The name of the client in the limits. */
   readonly client: string;
-  /** Counts the request as a tunnel until it is over. Throws `ProxyError` `too_many_requests`. Called once. */
+  /** Counts the request as a tunnel until `leave`. Throws `ProxyError` `too_many_requests`. Called once. */
   openTunnel(): TunnelTerms;
-  /** The response with what the client is told of its limits. What is delivered of it is counted. */
+  /** Returns the response with the fields that tell the client its limits, and with its delivered bytes counted. */
   present(response: ProxyResponse): ProxyResponse;
-  /** The response is over. A second call does nothing. */
+  /** Called when the response is over. A second call does nothing. */
   leave(delivery: Delivery): void;
 }
 
-/** What a tunnel has to keep to. */
+/** The limits of a tunnel. */
 export interface TunnelTerms {
-  /** How long nothing may come through it, either way, in milliseconds; 0 is no limit. */
+  /** How long the tunnel may be silent in both directions, in milliseconds; 0 is no limit. */
   readonly idleTimeoutMs: number;
 }
 
-/** What the request of another process may take of this one, where it is counted as a request and delivered. */
+/** The means of this worker for a request that another worker has admitted, counts and delivers. */
 export interface Loan {
-  /** The origin as this route may use it. */
+  /** The origin within the limits of the route. */
   readonly origin: Origin;
-  /** Takes note of bytes that the client is given: what came for them came here. */
+  /** Credits bytes that were delivered to the client: this worker was charged for fetching them. */
   repay(bytes: number): void;
 }
 
 /** The limits of one route. */
 export interface Allowances {
-  /** What a request that is over in one tick is counted for. Undefined where it is to hold a place. */
+  /** The limits of requests that are over in one tick. Undefined where each request must hold a place. */
   readonly hits: HitAllowances | undefined;
-  /** Throws `ProxyError`: `rate_limited`, `too_many_requests`, `body_too_large`. */
+  /** Counts a request. Throws `ProxyError`: `rate_limited`, `too_many_requests`, `body_too_large`. */
   enter(request: ProxyRequest, client: Client, routed: Routed): Allowance;
-  /** For a request that another process has let in, of a client by its name in the limits. */
+  /** Returns the loan for a request that another worker has admitted; `client` is its client's name in the limits. */
   lend(routed: Routed, client: string): Loan;
 }
 
 /** The limits of requests that are over in one tick and have no content. */
 export interface HitAllowances {
-  /** Counts a request; undefined where it is too many, which `enter` has to tell. Absent where there is no rate. */
+  /** Counts a request; returns its fields, or undefined where it exceeds the rate and `enter` must refuse it. Absent without a rate. */
   readonly count: ((client: string) => Fields | undefined) | undefined;
-  /** What was delivered pays for what came from the origin. */
+  /** Delivered bytes pay for bytes from the origin. Undefined where bytes are not counted. */
   readonly share: OriginShare | undefined;
 }
 
-/** The limits of a route; 0 stands for none. */
+/** The limits of a route. Undefined sets no limit; nor does 0, except for `bodyBytes`. */
 export interface AllowanceRules {
   readonly bodyBytes: number | undefined;
   readonly requestsPerClient: number;
@@ -83,10 +84,10 @@ export interface AllowanceRules {
 
 const noFields: Fields = [];
 
-/** How many clients a rate is remembered of. */
+/** The number of clients whose rate is remembered. */
 const MAX_CLIENTS = 100_000;
 
-/** Creates the limits of one route. The clock gives milliseconds that never go back. */
+/** Creates the limits of one route. The clock is monotonic, in milliseconds. */
 export function createAllowances(rules: AllowanceRules, clock: Clock): Allowances {
   return new RouteAllowances(rules, clock);
 }
@@ -149,7 +150,7 @@ class RouteAllowances implements Allowances {
   }
 }
 
-/** Takes one of as many places as a client may have; 0 sets no limit. Throws `ProxyError` `too_many_requests`. */
+/** Takes one of the `most` places of a client; 0 sets no limit. Throws `ProxyError` `too_many_requests`. */
 function takePlace(places: ConcurrencyCounts, most: number, client: string, fields: Fields): (() => void) | undefined {
   if (most === 0) return undefined;
   if (places.of(client) < most) return places.take(client);
@@ -164,13 +165,13 @@ interface Shared {
   readonly tunnels: ConcurrencyCounts;
 }
 
-/** A class, because there is one for every request. */
+/** A class, because there is one object for every request. */
 class RequestAllowance implements Allowance {
   readonly request: ProxyRequest;
   readonly origin: Origin;
   readonly client: string;
   readonly #shared: Shared;
-  /** Whether the end of the response pays for its bytes: not where they were counted on their way, and not for our errors. */
+  /** Whether `leave` credits the bytes sent: not where they were counted on their way, and not for our own errors. */
   #paysAtEnd = true;
   #isOver = false;
   #releaseTunnel: (() => void) | undefined;
@@ -194,10 +195,10 @@ class RequestAllowance implements Allowance {
     const isStream = share !== undefined && body.kind === 'stream';
     this.#paysAtEnd = !isStream && response.problem === undefined;
     if (fields.length === 0 && !isStream) return response;
-    const told = { ...response, fields: [...response.fields, ...fields] };
-    if (!isStream) return told;
+    const limited = { ...response, fields: [...response.fields, ...fields] };
+    if (!isStream) return limited;
     const stream = createCountedDelivery(body.stream, (bytes) => share.repay(this.client, bytes));
-    return { ...told, body: { ...body, stream } };
+    return { ...limited, body: { ...body, stream } };
   }
 
   leave({ bytesSent }: Delivery): void {
@@ -210,7 +211,7 @@ class RequestAllowance implements Allowance {
   }
 }
 
-/** The body; iterating throws `ProxyError` `body_too_large` in place of the chunk that makes it too long. */
+/** Wraps a body: iterating throws `ProxyError` `body_too_large` in place of the chunk that exceeds the limit. */
 function createLimitedBody(body: BodyStream, maxBytes: number): BodyStream {
   return {
     trailers: body.trailers,
@@ -228,7 +229,7 @@ async function* chunksOf(body: BodyStream, maxBytes: number): AsyncGenerator<Uin
   }
 }
 
-/** Tells of a chunk when the next one is asked for, and of what was moved at once: the connection has taken it then. */
+/** Wraps a body. It reports a chunk when the next one is read, because the connection has taken it by then, and moved bytes at once. */
 export function createCountedDelivery(body: BodyStream, onDelivered: (bytes: number) => void): BodyStream {
   return new CountedDelivery(body, onDelivered);
 }
@@ -243,8 +244,8 @@ class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> 
   readonly #body: BodyStream;
   readonly #onDelivered: (bytes: number) => void;
   #chunks: AsyncIterator<Uint8Array, unknown> | undefined;
-  /** The bytes of the chunk that was given last, and that nobody was told of. */
-  #givenBytes = 0;
+  /** The bytes of the last chunk, until they are reported. */
+  #unreportedBytes = 0;
 
   constructor(body: BodyStream, onDelivered: (bytes: number) => void) {
     const { take, moveTo, giveBack, trailers } = body;
@@ -261,10 +262,10 @@ class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> 
   }
 
   next(): Promise<Step> {
-    this.#tell();
+    this.#report();
     this.#chunks ??= this.#body[Symbol.asyncIterator]();
     const step = this.#chunks.next();
-    // Beside the road of the chunk, which nothing is to delay.
+    // Not awaited, so that it does not delay the chunk.
     step.then(this.#noteStep, ignore);
     return step;
   }
@@ -279,24 +280,24 @@ class CountedDelivery implements BodyStream, AsyncIterator<Uint8Array, unknown> 
   }
 
   readonly #noteStep = ({ done, value }: Step): void => {
-    if (done !== true) this.#givenBytes = value.length;
+    if (done !== true) this.#unreportedBytes = value.length;
   };
 
   #note(taken: Taken): Taken {
-    this.#tell();
-    if (typeof taken !== 'string') this.#givenBytes = taken.length;
+    this.#report();
+    if (typeof taken !== 'string') this.#unreportedBytes = taken.length;
     return taken;
   }
 
   #noteMoved(takenBytes: number, head: Uint8Array): number {
-    this.#tell();
+    this.#report();
     if (takenBytes > head.length) this.#onDelivered(takenBytes - head.length);
     return takenBytes;
   }
 
-  #tell(): void {
-    if (this.#givenBytes > 0) this.#onDelivered(this.#givenBytes);
-    this.#givenBytes = 0;
+  #report(): void {
+    if (this.#unreportedBytes > 0) this.#onDelivered(this.#unreportedBytes);
+    this.#unreportedBytes = 0;
   }
 }
 

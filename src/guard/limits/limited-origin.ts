@@ -1,10 +1,9 @@
 /**
- * An origin within the limits of a route: how many exchanges at a time, and how many bytes in proportion to those that are
- * delivered.
+ * Wraps an origin to enforce the limits of a route: concurrent exchanges, and bytes from the origin in proportion to delivered ones.
  *
- * A small request can make an origin send a large body: the whole for a byte, again and again under other names (RangeAmp, DSN
- * 2020). What the origin sends is charged to the client that began the transfer; what that client receives pays it back, many
- * times over, and so does time. A transfer whose client owes too much, and that no other client reads, ends.
+ * A small request can make an origin send a large body: the whole for one byte, again and again under other keys (RangeAmp, DSN
+ * 2020). Bytes from the origin are charged to the client that began the transfer. Bytes that this client receives pay them back,
+ * many times over, and so does time. A transfer that no client reads ends when its client owes too much.
  */
 
 import { ShortLivedSet } from '../../http/collections.ts';
@@ -15,38 +14,38 @@ import type { Errand, Origin, OriginRequest, OriginResponse } from '../../origin
 import { retryAfter } from '../../semantics/rate-limit-fields.ts';
 import { ConcurrencyCounts, LeakyBuckets } from './rate-limit.ts';
 
-/** The limits; 0 stands for none. */
+/** The limits; 0 sets no limit. */
 interface OriginLimits {
-  /** Exchanges at a time. */
+  /** Concurrent exchanges. */
   readonly fills: number;
-  /** Exchanges at a time that one client has caused. */
+  /** Concurrent exchanges that one client has caused. */
   readonly fillsPerClient: number;
   /** Undefined where bytes are not counted. */
   readonly share: OriginShare | undefined;
 }
 
-/** Exchanges end all the time: nobody can tell when. */
-const soon = { fields: [retryAfter(1000)] };
+/** Exchanges end all the time, and the next end cannot be predicted. */
+const retrySoon = { fields: [retryAfter(1000)] };
 
 /**
- * A client that has fewer exchanges than this has one more whatever has become of its share when its turn comes: to be able to end
- * one that waits costs an AbortSignal.
+ * So many exchanges of a client are not given up while they wait, even when the client's share is spent: each would need an
+ * AbortSignal.
  */
 const UNWATCHED_EXCHANGES = 4;
 
 /**
- * Wraps the origin of a route. An exchange has its place from its request to the end of its body. One that finds none fails at
- * once and waits for none, so that nothing that holds a place can be held up by what wants another; what broke off is
- * taken up again without asking, for others may have taken the place since, and its readers are in the middle of it.
+ * Wraps the origin of a route. An exchange holds a place from its request to the end of its body. Where no place is free it fails at
+ * once, without waiting, so that exchanges cannot block each other. A resumed transfer is never refused: other exchanges may have
+ * taken its place, and its readers are in the middle of the body.
  *
- * `fetch` throws `ProxyError` as the origin does, and `origin_busy`, `too_many_requests` and `origin_share_spent`; the body
- * may end with the last of them. A HEAD brings no bytes, and is asked whatever is owed.
+ * `fetch` throws `ProxyError` as the origin does, and `origin_busy`, `too_many_requests` and `origin_share_spent`. The body may end
+ * with `origin_share_spent` too. A HEAD brings no bytes, so it is sent whatever its client owes.
  */
 export function createLimitedOrigin(origin: Origin, limits: OriginLimits): Origin {
   return new LimitedOrigin(origin, limits);
 }
 
-/** A request that waits for a connection or an answer. */
+/** A request that waits for a connection or for the head of its response. */
 interface Asking {
   readonly client: string;
   readonly giveUp: () => void;
@@ -57,7 +56,7 @@ class LimitedOrigin implements Origin {
   readonly #limits: OriginLimits;
   readonly #places = new ConcurrencyCounts();
   readonly #begun = new WeakSet<Errand>();
-  /** When the share of a client is spent, those of it are given up. */
+  /** The waiting requests. Those of a client are given up when its share is spent. */
   readonly #asking = new ShortLivedSet<Asking>();
 
   constructor(origin: Origin, limits: OriginLimits) {
@@ -75,7 +74,7 @@ class LimitedOrigin implements Origin {
     const isFirst = !this.#begun.has(errand);
     const isOneOfMany = this.#places.of(errand.client) >= UNWATCHED_EXCHANGES;
     const leave = this.#enter(errand, request, isFirst);
-    // What another method does may be done already, or half.
+    // With another method the origin may already have acted on the request.
     const mayGiveUp = share !== undefined && isFirst && isOneOfMany && request.method === 'GET';
     const tether = mayGiveUp ? createTether(request.signal) : undefined;
     const onOver = () => {
@@ -112,12 +111,12 @@ class LimitedOrigin implements Origin {
   #refuse({ client }: Errand, method: string): void {
     const { fills, fillsPerClient, share } = this.#limits;
     if (method !== 'HEAD') share?.begin(client);
-    if (fills > 0 && this.#places.total >= fills) throw new ProxyError('origin_busy', soon);
+    if (fills > 0 && this.#places.total >= fills) throw new ProxyError('origin_busy', retrySoon);
     const hasEnough = fillsPerClient > 0 && this.#places.of(client) >= fillsPerClient;
-    if (hasEnough) throw new ProxyError('too_many_requests', soon);
+    if (hasEnough) throw new ProxyError('too_many_requests', retrySoon);
   }
 
-  /** Asks, and gives it up if the share is spent before the answer: many that wait in a queue have begun all at once. */
+  /** Sends a request; gives it up if the share is spent before the response. Many requests may have entered the queue before that. */
   async #ask(request: OriginRequest, tether: Tether, { client }: Errand, share: OriginShare): Promise<OriginResponse> {
     let refusal: ProxyError | undefined;
     const giveUp = () => {
@@ -139,29 +138,29 @@ class LimitedOrigin implements Origin {
   }
 }
 
-/** What a body is counted with. */
+/** The options of a metered body. */
 interface MeteredBodyOptions {
   readonly errand: Errand;
   /** Undefined where bytes are not counted. */
   readonly share: OriginShare | undefined;
-  /** Called when the body has ended, in whatever way; more than once. */
+  /** Called when the body has ended for any reason; may be called more than once. */
   readonly onOver: () => void;
 }
 
 /**
- * What is on its way already when a body is closed before its end, and comes though nobody reads it: what buffers and
- * connections hold. A client that asks for large bodies and closes them at once would have that for nothing.
+ * Bytes charged for a body that is closed before its end: buffers and connections hold about as many, and they arrive unread.
+ * Otherwise a client that requests large bodies and closes them at once would not pay for these bytes.
  */
 const UNREAD_BYTES = 256 * 1024;
 
-/** Read once; iterating throws `ProxyError` `origin_share_spent` besides what the body throws. */
+/** A body whose bytes are charged to a client. Read once. Iterating throws `ProxyError` `origin_share_spent`, or as the body does. */
 export class MeteredBody implements BodyStream, AsyncIterator<Uint8Array, undefined> {
   readonly trailers: BodyStream['trailers'];
   readonly #body: BodyStream;
   readonly #options: MeteredBodyOptions;
   #chunks: AsyncIterator<Uint8Array> | undefined;
   #isBegun = false;
-  /** Bytes that have yet to come, as far as that is known. */
+  /** Bytes that have not arrived yet; infinite where the size is unknown. */
   #missingBytes: number;
   #isOver = false;
 
@@ -177,7 +176,7 @@ export class MeteredBody implements BodyStream, AsyncIterator<Uint8Array, undefi
   }
 
   take(): Taken {
-    // The reason is thrown where it can be, by the next step of the iteration.
+    // `take` must not throw: the next step of the iteration throws the reason.
     if (this.#refusal() !== undefined) return 'later';
     const taken = this.#body.take?.() ?? 'later';
     if (taken === 'end') this.#end();
@@ -218,7 +217,7 @@ export class MeteredBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     this.#end();
   }
 
-  /** Before the first chunk, those who want it are just coming; the end alone of a body that has come brings no bytes. */
+  /** Why the body must end now. Never before the first chunk: readers may still arrive. Nor after the last byte: only the end follows. */
   #refusal(): ProxyError | undefined {
     const { errand, share } = this.#options;
     if (!this.#isBegun || share === undefined || this.#isOver || this.#missingBytes <= 0) return undefined;
@@ -241,47 +240,47 @@ export class MeteredBody implements BodyStream, AsyncIterator<Uint8Array, undefi
 
 /** The rules of one route. */
 export interface ShareRules {
-  /** How many bytes a delivered one pays for: at least 1. */
+  /** Bytes from the origin that one delivered byte pays for: at least 1. */
   readonly factor: number;
-  /** How many bytes a client may owe. */
+  /** Bytes that a client may owe. */
   readonly freeBytes: number;
-  /** How long it takes until so many are forgotten. */
+  /** The time in which a debt of `freeBytes` is forgotten. */
   readonly windowMs: number;
 }
 
-/** How many clients are remembered. */
+/** The number of clients that are remembered. */
 const MAX_CLIENTS = 100_000;
 
-/** Of a client that owes more than this part of what it may owe, nothing goes on that no client reads. */
+/** Transfers that no client reads end when their client owes more than this part of its limit. */
 const UNREAD_SHARE = 1 / 2;
 
-/** What the clients of one route owe. */
+/** The time debts of the clients of one route. */
 export class OriginShare {
-  /** Whether any client may owe something. */
+  /** Whether any client may have a debt. */
   isOwed = false;
   readonly #rules: ShareRules;
   readonly #clients: LeakyBuckets;
   #onSpent: (client: string) => void = () => {};
 
-  /** `now` gives milliseconds that never go back. */
+  /** `now` is monotonic, in milliseconds. */
   constructor(rules: ShareRules, now: () => number) {
     this.#rules = rules;
     this.#clients = new LeakyBuckets({ maxNames: MAX_CLIENTS, now });
   }
 
-  /** Sets the function that is called with a client that may begin nothing more, each time that it owes more. */
+  /** Sets the function that is called with a client that may begin no more transfers, each time its debt grows. */
   watch(onSpent: (client: string) => void): void {
     this.#onSpent = onSpent;
   }
 
-  /** Takes note of bytes that came. */
+  /** Charges a client for bytes from the origin. */
   charge(client: string, bytes: number): void {
     this.isOwed = true;
     this.#clients.add(client, this.#timeOf(bytes));
     if (this.#clients.of(client) > this.#rules.windowMs) this.#onSpent(client);
   }
 
-  /** Takes note of bytes that were delivered. Costs nothing where nobody owes anything. */
+  /** Credits a client with delivered bytes. Costs nothing while no client has a debt. */
   repay(client: string, bytes: number): void {
     if (!this.isOwed) return;
     this.#clients.repay(client, this.#timeOf(bytes * this.#rules.factor));
@@ -292,17 +291,17 @@ export class OriginShare {
   begin(client: string): void {
     const { windowMs } = this.#rules;
     const owedMs = this.#clients.of(client);
-    if (owedMs > windowMs) throw spent(owedMs - windowMs, 'the share of the client');
+    if (owedMs > windowMs) throw spent(owedMs - windowMs, 'the client has used up its share');
   }
 
-  /** Why a transfer of a client must not go on unread; undefined where it may. */
+  /** Returns why a transfer of a client must not go on unread; undefined where it may. */
   whyNotUnread(client: string): ProxyError | undefined {
     const mostMs = this.#rules.windowMs * UNREAD_SHARE;
     const owedMs = this.#clients.of(client);
-    return owedMs > mostMs ? spent(owedMs - mostMs, 'no client reads it') : undefined;
+    return owedMs > mostMs ? spent(owedMs - mostMs, 'no client reads the transfer') : undefined;
   }
 
-  /** How long it takes until so many bytes are forgotten. */
+  /** The time in which a debt of so many bytes is forgotten, in milliseconds. */
   #timeOf(bytes: number): number {
     const { freeBytes, windowMs } = this.#rules;
     return (bytes / freeBytes) * windowMs;

@@ -1,13 +1,13 @@
 /**
- * Limits by client: requests per time as leaky buckets, which drain by themselves as time goes by, and how many of something there
- * may be at a time, in all and for each client.
+ * Counters for limits per client: requests per time, as leaky buckets that drain as time goes by; and requests or other things at
+ * a time, in total and per client.
  */
 
 import type { Fields } from '../../http/fields.ts';
 import { ProxyError } from '../../http/proxy-error.ts';
 import { rateLimitFields, retryAfter } from '../../semantics/rate-limit-fields.ts';
 
-/** So many requests in so many seconds, and so many of them at once. */
+/** At most `requests` in `seconds`, and at most `burst` of them at once. */
 export interface RateRules {
   readonly requests: number;
   readonly seconds: number;
@@ -17,16 +17,16 @@ export interface RateRules {
 /** The decision about one request. */
 interface RateDecision {
   readonly isAllowed: boolean;
-  /** Requests that may follow at once. */
+  /** Requests that are still allowed at once. */
   readonly remaining: number;
-  /** Until one more may. */
+  /** Milliseconds until one more request is allowed. */
   readonly nextMs: number;
 }
 
 /**
- * The generic cell rate algorithm (ITU-T I.371 Annex A): a request costs the time in which one comes back, and is allowed as
- * long as what is owed with it is no more than a burst costs. `owedMs` is what is owed before it. Pure, and in one step,
- * because a hit is answered in the tick in which it is asked for.
+ * Decides about a request by the generic cell rate algorithm (ITU-T I.371 Annex A). A request costs the time in which the limit
+ * restores one request. It is allowed where the time debt including this cost is at most the cost of a burst. `owedMs` is the debt
+ * before the request. Pure and synchronous, because a hit is answered in the tick of its request.
  */
 export function decideRate({ requests, seconds, burst }: RateRules, owedMs: number): RateDecision {
   const costMs = (seconds * 1000) / requests;
@@ -37,14 +37,14 @@ export function decideRate({ requests, seconds, burst }: RateRules, owedMs: numb
   return { isAllowed, remaining: isAllowed ? remaining : 0, nextMs };
 }
 
-/** Times are sums of many fractions. */
+/** The tolerance for rounding errors: times are sums of many fractions. */
 const rounding = 1e-6;
 
 function costsAtMost(ms: number, limitMs: number): boolean {
   return ms <= limitMs * (1 + rounding);
 }
 
-/** The limit of one route. */
+/** The rate limit of one route. */
 export class RateLimit {
   readonly #rules: RateRules;
   readonly #debts: LeakyBuckets;
@@ -55,8 +55,8 @@ export class RateLimit {
   }
 
   /**
-   * Counts a request, and gives the fields that tell the client where it stands. Throws `ProxyError` `rate_limited` for one
-   * that is too many, which then is not counted: who goes on asking comes no further into debt.
+   * Counts a request; returns the fields that tell the client its limit. Throws `ProxyError` `rate_limited` for a request beyond the
+   * limit. Such a request is not counted, so a client that keeps sending does not increase its debt.
    */
   count(client: string): Fields {
     const decision = decideRate(this.#rules, this.#debts.of(client));
@@ -64,7 +64,7 @@ export class RateLimit {
     throw new ProxyError('rate_limited', { fields: [retryAfter(decision.nextMs), ...this.#fields(decision)] });
   }
 
-  /** As `count`, but undefined for one that is too many. */
+  /** As `count`, but undefined for a request beyond the limit. */
   countAtOnce(client: string): Fields | undefined {
     const decision = decideRate(this.#rules, this.#debts.of(client));
     return decision.isAllowed ? this.#add(client, decision) : undefined;
@@ -82,30 +82,30 @@ export class RateLimit {
   }
 }
 
-/** What a table is made with. */
+/** The options of a table. */
 interface LeakyBucketsOptions {
-  /** How many debtors are remembered. */
+  /** The number of debtors that are remembered. */
   readonly maxNames: number;
-  /** Milliseconds that never go back. */
+  /** Monotonic, in milliseconds. */
   readonly now: () => number;
 }
 
-/** How many debtors are looked at for each new one: the debts that are over are forgotten. */
+/** The number of debtors that are examined for each new one; debts that are over are forgotten. */
 const SWEPT_NAMES = 4;
 
-/** Among how many the smallest debt is sought when one has to be forgotten. */
+/** The number of debts that are compared when one must be forgotten: the smallest of them is. */
 const COMPARED_NAMES = 16;
 
 /**
- * Leaky buckets by the name of the debtor, as times: how long it takes until nothing is owed any more. One number is kept for each
- * debtor, and no timer. Where there is no room for a new one, one of the smallest debts is forgotten, not the oldest: who
- * wants a large debt forgotten has to run up as many others as there is room for, each as large.
+ * Leaky buckets by the name of the debtor, as time debts: the time until nothing is owed. Each debtor costs one number, and no
+ * timer. When the table is full, one of the smallest debts is forgotten, not the oldest: a client that wants a large debt forgotten
+ * must fill the table with other debts that are as large.
  */
 export class LeakyBuckets {
   readonly #options: LeakyBucketsOptions;
   /** When each debt will be over. */
   readonly #overAt = new Map<string, number>();
-  /** Goes round the table; kept, because each new iterator would have to pass what was deleted at the beginning. */
+  /** Goes round the table. Kept, because a new iterator would first skip all entries deleted at the beginning. */
   #round: MapIterator<[string, number]>;
 
   constructor(options: LeakyBucketsOptions) {
@@ -113,12 +113,12 @@ export class LeakyBuckets {
     this.#round = this.#overAt.entries();
   }
 
-  /** How many are remembered, those whose debt is over included. */
+  /** The number of debtors that are remembered, including those whose debt is over. */
   get size(): number {
     return this.#overAt.size;
   }
 
-  /** What is owed, in milliseconds. */
+  /** Returns the debt, in milliseconds. */
   of(name: string): number {
     const overAt = this.#overAt.get(name);
     return overAt === undefined ? 0 : Math.max(0, overAt - this.#options.now());
@@ -132,7 +132,7 @@ export class LeakyBuckets {
     this.#overAt.set(name, Math.max(overAt ?? now, now) + ms);
   }
 
-  /** Takes from a debt, as far as there is one: nothing is saved up. */
+  /** Reduces a debt, at most to zero: no credit is saved up. */
   repay(name: string, ms: number): void {
     const overAt = this.#overAt.get(name);
     if (overAt === undefined) return;
@@ -154,7 +154,7 @@ export class LeakyBuckets {
     this.#overAt.delete(least[0]);
   }
 
-  /** Not to be called on an empty table. */
+  /** Must not be called on an empty table. */
   #next(): [string, number] {
     const next = this.#round.next();
     if (next.done !== true) return next.value;
@@ -163,7 +163,7 @@ export class LeakyBuckets {
   }
 }
 
-/** A count for each client that has one; those without cost nothing. */
+/** Counts what each client holds at a time. A client that holds nothing takes no memory. */
 export class ConcurrencyCounts {
   readonly #counts = new Map<string, number>();
   #total = 0;
@@ -172,17 +172,17 @@ export class ConcurrencyCounts {
     return this.#total;
   }
 
-  /** How many clients have one. */
+  /** The number of clients that hold something. */
   get clients(): number {
     return this.#counts.size;
   }
 
-  /** How many a client has. */
+  /** Returns how many a client holds. */
   of(client: string): number {
     return this.#counts.get(client) ?? 0;
   }
 
-  /** Takes one, and gives the function that gives it back; a second call of that does nothing. */
+  /** Takes one for a client; returns the function that releases it. A second call of that function does nothing. */
   take(client: string): () => void {
     this.#total += 1;
     this.#counts.set(client, this.of(client) + 1);

@@ -1,6 +1,6 @@
 /**
- * Sockets to listen on: bound to an address or a path by this process, or passed by a service manager (sd_listen_fds(3)). A
- * socket outlives the listeners that take turns on it at a reload.
+ * Opens listening sockets: bound to an address or a path by this process, or passed by a service manager (sd_listen_fds(3)). A
+ * socket stays open across reloads, while its listeners change.
  */
 
 import { chmodSync, existsSync, lstatSync, rmSync } from 'node:fs';
@@ -10,30 +10,29 @@ import { longestSocketPath } from '../../config/default-places.ts';
 
 /** Where to listen. */
 export type BindPlace =
-  /** A host name or an address, and the port; port 0 takes any free one. */
+  /** A host name or an address, and a port; port 0 takes any free port. */
   | { readonly kind: 'tcp'; readonly host: string; readonly port: number }
-  /** A Unix socket, and its permissions; those of the umask without them. */
+  /** A Unix socket and its permissions; undefined leaves them to the umask. */
   | { readonly kind: 'unix'; readonly path: string; readonly mode: number | undefined }
-  /** A file descriptor of a socket that is bound already, and what it is called in addresses. */
+  /** The file descriptor of a bound socket, and its name for addresses. */
   | { readonly kind: 'passed'; readonly fd: number; readonly name: string };
 
-/** Where a socket is bound. */
+/** The address of a bound socket. */
 export interface SocketAddress {
-  /** The address; empty for a Unix socket. */
+  /** The IP address; empty for a Unix socket. */
   readonly host: string;
   /** The port; 0 for a Unix socket. */
   readonly port: number;
-  /** The path of a Unix socket, if it has one. */
+  /** The path of a Unix socket; undefined for TCP, and where the path is not known. */
   readonly path: string | undefined;
 }
 
-/** Nobody but the owner can connect in the moment before the permissions are set. */
+/** The umask while binding: only the owner can connect before the permissions are set. */
 const ownerOnly = 0o177;
 
 /**
- * Binds the server and listens. Rejects with Node's error, its `code` such as EADDRINUSE or EACCES included, or with
- * `ListenFault`. A Unix socket that a server has left behind which is no more is replaced; one that somebody listens on is
- * EADDRINUSE.
+ * Binds the server and listens. Rejects with Node's error, whose `code` is for example EADDRINUSE or EACCES, or with
+ * `ListenFault`. A stale Unix socket, whose server is gone, is replaced; one with a listening server gives EADDRINUSE.
  */
 async function bind(server: Server, place: BindPlace): Promise<SocketAddress> {
   switch (place.kind) {
@@ -49,7 +48,7 @@ async function bind(server: Server, place: BindPlace): Promise<SocketAddress> {
   return addressOf(server);
 }
 
-/** Names a place, the same whenever it is written the same. Several that the system chooses ports for have one name. */
+/** Returns the name of a place. Equal places have equal names, also several places on one host with port 0. */
 export function placeName(place: BindPlace): string {
   switch (place.kind) {
     case 'tcp':
@@ -61,12 +60,12 @@ export function placeName(place: BindPlace): string {
   }
 }
 
-/** A Unix socket, and its permissions. */
+/** A Unix socket and its permissions. */
 type PathPlace = Extract<BindPlace, { kind: 'unix' }>;
 
 /**
- * Binds a path by what does that before it returns, and rejects where it cannot. A socket that a server has left behind which
- * is no more is replaced. Rejects as `bind` does.
+ * Binds a path by calling `listenThere`, which has to bind it before it returns. Replaces a stale socket, whose server is gone.
+ * Rejects as `bind` does.
  */
 export async function bindPath({ path, mode }: PathPlace, listenThere: () => Promise<void>): Promise<void> {
   try {
@@ -79,15 +78,15 @@ export async function bindPath({ path, mode }: PathPlace, listenThere: () => Pro
   }
 }
 
-/** What is wrong with a path that nothing could be bound to, where the error does not tell it. */
+/** Returns why binding a path failed, where the system's error does not say it clearly. */
 function pathFault(path: string): string | undefined {
   const found = lstatSync(path, { throwIfNoEntry: false });
-  if (found !== undefined) return found.isSocket() ? undefined : 'something that is no socket is there';
+  if (found !== undefined) return found.isSocket() ? undefined : 'the path exists and is not a socket';
   if (Buffer.byteLength(path) > longestSocketPath) return 'the path is too long for a socket';
   return existsSync(dirname(path)) ? undefined : `there is no directory ${dirname(path)}`;
 }
 
-/** The path is bound before `listenThere` returns, so that the umask is ours alone. */
+/** Sets the umask during the call only: `listenThere` binds the path before it returns, so no other code runs with it. */
 function withMode(path: string, mode: number | undefined, listenThere: () => Promise<void>): Promise<void> {
   if (mode === undefined) return listenThere();
   const umask = process.umask(ownerOnly);
@@ -100,17 +99,17 @@ function withMode(path: string, mode: number | undefined, listenThere: () => Pro
   return bound.then(() => chmodSync(path, mode));
 }
 
-/** Removes a socket that nobody listens on any more. Returns whether the path may be free now. */
+/** Removes a socket that no server listens on. Returns whether the path may be free now. */
 async function removeStale(path: string): Promise<boolean> {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found === undefined) return true;
   if ((await connectionFailure(path)) !== 'ECONNREFUSED') return false;
-  // Another server may have replaced it meanwhile.
+  // Another server may have replaced the socket meanwhile.
   if (lstatSync(path, { throwIfNoEntry: false })?.ino === found.ino) rmSync(path, { force: true });
   return true;
 }
 
-/** Why nobody can be reached at a path; undefined where somebody can. */
+/** Returns the error code of a connection to a path; undefined where a server accepts it. */
 function connectionFailure(path: string): Promise<string | undefined> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
   const socket = connect({ path });
@@ -145,7 +144,7 @@ function listen(server: Server, options: ListenOptions & { readonly fd?: number 
   return promise.finally(() => server.off('error', reject));
 }
 
-/** The address that the system tells, which it does for TCP. */
+/** Returns the bound address; an empty host and port 0 unless the socket is TCP. */
 function addressOf(server: Server): SocketAddress {
   const bound = server.address();
   if (typeof bound !== 'object' || bound === null || !('port' in bound)) return { host: '', port: 0, path: undefined };
@@ -157,44 +156,44 @@ function hasCode(error: unknown, code: string): boolean {
 }
 
 /**
- * A bound socket. Connections that come while nobody takes them wait. They may be half open (`allowHalfOpen`): who speaks a
- * protocol that has no use for that says so on each.
+ * A bound socket. Connections wait until a listener takes them. They may be half open (`allowHalfOpen`); a listener that does not
+ * want that sets it on each connection.
  */
 export interface ListenSocket {
   readonly address: SocketAddress;
   /**
-   * Gives all connections from now on to `accept`, in place of whoever had them before. `onError` is told of those that could
-   * not be accepted. Resolves when they come.
+   * Passes all waiting and future connections to `accept`, which replaces the previous one. `onError` gets the errors of
+   * connections that could not be accepted. Resolves when connections are accepted.
    */
   take(accept: (socket: Socket) => void, onError: (error: Error) => void): Promise<void>;
   /**
-   * Takes no more connections; those that were taken are not touched. Resolves when the socket is given back. A second call
-   * waits for the first.
+   * Stops accepting connections. Accepted connections stay open. Resolves when the socket is released. A second call waits for
+   * the first.
    */
   close(): Promise<void>;
 }
 
 /**
- * Binds a place. Rejects with Node's error, its `code` such as EADDRINUSE included, or with `ListenFault`. The name is the
- * place's among all of a configuration (`listenPlaces`).
+ * Binds a place. Rejects with Node's error, whose `code` is for example EADDRINUSE, or with `ListenFault`. `name` identifies the
+ * place in a configuration (`listenPlaces`).
  */
 export type OpenSocket = (place: BindPlace, name: string) => Promise<ListenSocket>;
 
 /** Binds a place in this process. */
 export const openSocket: OpenSocket = async (place) => {
   const server = createSocketServer();
-  // What comes from the first moment on waits until somebody takes it.
+  // Created before binding, so that the first connections wait until a listener takes them.
   const waiting = createServerSocket(server, () => address);
   const address = await bind(server, place);
   return waiting;
 };
 
-/** A server as `createServerSocket` wants it: that does not listen yet. */
+/** Creates the Node server of a listening socket; it does not listen yet. */
 export function createSocketServer(): Server {
   return createServer({ allowHalfOpen: true, noDelay: true, keepAlive: true });
 }
 
-/** The socket that a server listens on, or is going to: `address` is called once it does. */
+/** Wraps a server that listens or will listen. `address` is called only once it listens. */
 function createServerSocket(server: Server, address: () => SocketAddress): ListenSocket {
   return new ServerSocket(server, address);
 }
@@ -202,7 +201,7 @@ function createServerSocket(server: Server, address: () => SocketAddress): Liste
 class ServerSocket implements ListenSocket {
   readonly #server: Server;
   readonly #address: () => SocketAddress;
-  /** Those that nobody has taken yet. */
+  /** Connections that no listener has taken yet. */
   readonly #waiting: Socket[] = [];
   #accept: ((socket: Socket) => void) | undefined;
   #onError: (error: Error) => void = () => undefined;
@@ -236,10 +235,10 @@ class ServerSocket implements ListenSocket {
     return this.#closed;
   }
 
-  /** What the system has accepted for us already is taken before: one turn of the event loop. */
+  /** Waits one turn of the event loop first, so that connections that the kernel has already accepted are taken. */
   async #close(): Promise<void> {
     await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
-    // The server's own callback would wait for all connections that came of it.
+    // Without a callback, which would wait for the end of all its connections.
     this.#server.close();
     for (const socket of this.#waiting.splice(0)) socket.destroy();
   }
@@ -250,27 +249,27 @@ class ServerSocket implements ListenSocket {
   }
 }
 
-/** The close that follows an error says enough. */
+/** Every error is followed by `close`, which is handled. */
 function ignore(): void {}
 
-/** A socket that was passed on. */
+/** A socket that the service manager has passed. */
 export interface PassedSocket {
   readonly fd: number;
-  /** What the manager calls it: that of the socket's unit, as a rule. */
+  /** The name that the service manager gives it: usually that of the socket unit. */
   readonly name: string;
 }
 
 type Environment = Record<string, string | undefined>;
 
-/** The first descriptor that is passed; those before it are the standard streams. */
+/** The first passed descriptor (SD_LISTEN_FDS_START); the ones before it are the standard streams. */
 const firstFd = 3;
 
-/** More than any unit has; what is larger is no count. */
+/** Upper bound of LISTEN_FDS, beyond any real unit. */
 const mostSockets = 4096;
 
 const variables = ['LISTEN_PID', 'LISTEN_PIDFDID', 'LISTEN_FDS', 'LISTEN_FDNAMES'];
 
-/** The sockets that an environment tells of, if they are meant for the process with this id. */
+/** Reads the passed sockets from environment variables; an empty array if they are not for the process `pid`. */
 export function readPassedSockets(environment: Readonly<Environment>, pid: number): readonly PassedSocket[] {
   const { LISTEN_PID, LISTEN_FDS = '', LISTEN_FDNAMES = '' } = environment;
   if (LISTEN_PID !== String(pid) || !/^[1-9]\d{0,3}$/.test(LISTEN_FDS)) return [];
@@ -279,14 +278,14 @@ export function readPassedSockets(environment: Readonly<Environment>, pid: numbe
   return Array.from({ length: count }, (_, at) => ({ fd: firstFd + at, name: names[at] || 'unknown' }));
 }
 
-/** Takes the sockets out of the environment, so that no process that is started from here takes them for its own. */
+/** Reads the passed sockets and deletes their variables, so that child processes do not take the sockets for their own. */
 export function takePassedSockets(environment: Environment, pid: number): readonly PassedSocket[] {
   const sockets = readPassedSockets(environment, pid);
   for (const name of variables) delete environment[name];
   return sockets;
 }
 
-/** All of the sockets, or those of one name, as places to listen. Throws `ListenFault` when there is none. */
+/** Returns the passed sockets, all or those of one name, as places to listen. Throws `ListenFault` when there is none. */
 export function choosePassedSockets(sockets: readonly PassedSocket[], name: string | undefined): readonly BindPlace[] {
   const chosen = sockets.filter((socket) => name === undefined || socket.name === name);
   if (chosen.length === 0) throw new ListenFault(describeAbsence(sockets, name));
@@ -301,7 +300,7 @@ function describeAbsence(sockets: readonly PassedSocket[], name: string | undefi
   return `cannot listen on systemd:${name}: no socket of this name was passed; those that were: ${names}`;
 }
 
-/** Says in one sentence for people what is wrong, naming the file or the place. */
+/** An error of a listener or its certificates. The message is one sentence for operators, and names the file or the place. */
 export class ListenFault extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options);

@@ -1,43 +1,43 @@
 /**
- * Limits the number of connections at a time, of all clients and of one address, and emits an event when a connection opens or
- * closes and when a request begins.
+ * Limits the number of concurrent connections, in total and per client. Also emits an event when a connection opens or closes,
+ * and when a request begins.
  */
 
 import { clientName, type PeerList } from '../../guard/client.ts';
 import type { Handler } from '../../http/message.ts';
 import type { BegunEvent, ConnectionEvent, Emit } from '../../telemetry/events.ts';
 
-/** The place of one connection. */
+/** One connection as the limits count it. */
 export interface ConnectionPlace {
-  /** Counts it as this client's; false when the client has as many as it may have. Called once. */
+  /** Counts the connection for a client address. Returns false when the client has reached its limit. Called once. */
   takeFor(address: string): boolean;
-  /** Gives it back. Called once. */
+  /** Stops counting the connection. Called once. */
   leave(): void;
 }
 
-/** The places for connections, of one listener or of several together. */
+/** Connection limits, of one listener or shared by several. */
 export interface ConnectionLimits {
-  /** Takes one of the places; undefined when there is none. */
+  /** Counts a new connection; undefined when the total limit is reached. */
   enter(): ConnectionPlace | undefined;
 }
 
-/** Limits that can be set anew. */
+/** Limits whose rules can change. */
 export interface AdjustableConnectionLimits extends ConnectionLimits {
-  /** Goes by other rules from the next connection on; those that are there stay, and count. */
+  /** Applies other rules from the next connection on. Open connections stay, and count. */
   adjust(rules: ConnectionRules): void;
 }
 
-/** What limits are made of. */
+/** Rules of connection limits. */
 export interface ConnectionRules {
-  /** The most connections at a time; 0 sets no limit. */
+  /** Maximum number of concurrent connections; 0 sets no limit. */
   readonly connections: number;
-  /** The most connections of one client at a time; 0 sets no limit. */
+  /** Maximum number of concurrent connections per client; 0 sets no limit. */
   readonly connectionsPerClient: number;
-  /** Those who connect for many clients, and are not counted as one. Peers of Unix sockets are not either. */
+  /** Addresses without a limit per client: proxies that connect for many clients. Peers of Unix sockets have none either. */
   readonly isExempt: PeerList;
 }
 
-/** Creates the places. Of an IPv6 address the first 64 bits tell who a client is. */
+/** Creates connection limits. All addresses of an IPv6 /64 network count as one client. */
 export function createConnectionLimits(options: ConnectionRules): AdjustableConnectionLimits {
   let rules = options;
   const counts = new Map<string, number>();
@@ -79,7 +79,7 @@ export function createConnectionLimits(options: ConnectionRules): AdjustableConn
   };
 }
 
-/** As many as there are. */
+/** No limits. */
 export const noConnectionLimits: ConnectionLimits = createConnectionLimits({
   connections: 0,
   connectionsPerClient: 0,
@@ -88,16 +88,16 @@ export const noConnectionLimits: ConnectionLimits = createConnectionLimits({
 
 const begun: BegunEvent = { kind: 'begun', what: 'request' };
 
-/** A handler that tells of each request before it is answered; a hit tells that by itself. */
+/** Wraps a handler so that it emits `begun` for each request. A hit emits its own event. */
 export function reportRequests(handler: Handler, emit: Emit): Handler {
-  const told: Handler = (request) => {
+  const reporting: Handler = (request) => {
     emit(begun);
     return handler(request);
   };
-  return handler.hit === undefined ? told : Object.assign(told, { hit: handler.hit });
+  return handler.hit === undefined ? reporting : Object.assign(reporting, { hit: handler.hit });
 }
 
-/** Limits that tell of each connection that they let in, and of its end. */
+/** Wraps limits so that they emit an event when an admitted connection opens and when it closes. */
 export function reportConnections(
   limits: ConnectionLimits,
   scheme: ConnectionEvent['scheme'],

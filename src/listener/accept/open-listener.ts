@@ -1,7 +1,7 @@
 /**
- * Opens a listener on a socket. Each accepted connection passes the PROXY protocol header, TLS, and the choice between HTTP/1
- * and HTTP/2, and is then given to its `ConnectionServer`. Refused connections are logged, a few in each window, so that a
- * flood of them cannot fill the log.
+ * Opens a listener on a socket. For each accepted connection it reads the PROXY protocol header, makes the TLS handshake, and
+ * chooses between HTTP/1 and HTTP/2; then it passes the connection to the `ConnectionServer`. Only a few refused connections per
+ * window are reported one by one, so that a flood of them cannot fill the log.
  */
 
 import { isIPv6, type Socket } from 'node:net';
@@ -19,25 +19,25 @@ import { type ConnectionLimits, type ConnectionPlace, noConnectionLimits } from 
 import { type ProxyHeaderReading, readProxyHeader } from './proxy-protocol.ts';
 import { type Certificates, TlsFront } from './tls.ts';
 
-/** What a listener is opened with. */
+/** Options of a listener. */
 export interface ListenerOptions extends Omit<ProtocolOptions, 'scheme'> {
-  /** Where connections come from. The listener closes it when it is closed, unless it was retired before. */
+  /** The listening socket. `close` closes it too, unless the listener was retired before. */
   readonly socket: ListenSocket;
-  /** What a socket is called in addresses that has neither a port nor a path that is known. */
+  /** The address of a socket that has neither a port nor a known path. */
   readonly name?: string | undefined;
-  /** Speaks TLS with these. The listener closes them when it is closed, or cannot be opened. */
+  /** Makes the listener speak TLS. It closes the certificates when it retires, closes, or cannot be opened. */
   readonly certificates?: Certificates | undefined;
-  /** Speaks HTTP/2 too: with TLS where the client chooses it, without TLS where it begins with it (RFC 9113 §3.3). */
+  /** Serves HTTP/2 too: over TLS when ALPN selects it, in cleartext with prior knowledge (RFC 9113 §3.3). */
   readonly http2?: boolean | undefined;
-  /** Connections begin with the PROXY protocol; only those whose peer is on this list are taken. */
+  /** Requires the PROXY protocol, and refuses connections whose peer is not on this list. */
   readonly proxyProtocolFrom?: PeerList | undefined;
-  /** Speaks HTTP/1 in place of our own server: for tests, which hold one against another. */
+  /** Replaces the HTTP/1 server; for tests that compare it with a reference. */
   readonly createHttp1?: ((options: ProtocolOptions) => ConnectionServer) | undefined;
-  /** How many connections there may be. */
+  /** Limits of concurrent connections; none when absent. */
   readonly connections?: ConnectionLimits | undefined;
 }
 
-/** Opens a listener: from now on the connections of the socket are its own, and no longer those of a listener before it. */
+/** Opens a listener. New connections of the socket go to it, and no longer to the previous listener. Rejects as `take` does. */
 export async function openListener(options: ListenerOptions): Promise<Listener> {
   const listener = new SocketListener(options);
   await listener.open();
@@ -51,14 +51,14 @@ class SocketListener implements Listener, ArrivalOwner {
   readonly #tls: TlsFront | undefined;
   readonly #refusals: RefusalLog;
   readonly #connections: ConnectionLimits;
-  /** Connections that no protocol is spoken on yet. */
+  /** Connections in a step before HTTP: PROXY header, TLS handshake or protocol choice. */
   readonly #arriving = new Set<Arrival>();
-  /** All connections that are there, whatever became of them. */
+  /** Number of open connections, in any step. */
   #count = 0;
-  /** Called when the last one is gone. */
+  /** Called when the last connection is gone. */
   #onEmpty: (() => void) | undefined;
   #ended: Promise<void> | undefined;
-  /** Resolved once no connection comes any more: the socket is another listener's, or closed. */
+  /** Resolves when no new connection comes: the socket belongs to another listener, or is closed. */
   #left: Promise<void> | undefined;
   #cut = 0;
 
@@ -100,7 +100,7 @@ class SocketListener implements Listener, ArrivalOwner {
     try {
       await this.#options.socket.take(
         (socket) => this.#accept(socket),
-        // A connection that could not be accepted, for want of file descriptors for example.
+        // A connection could not be accepted, for example for lack of file descriptors.
         ({ message }) => this.#refusals.tell(new ProxyError('internal', { detail: message }), undefined),
       );
     } catch (error) {
@@ -116,7 +116,7 @@ class SocketListener implements Listener, ArrivalOwner {
   retire(): Promise<void> {
     this.#left ??= Promise.resolve();
     for (const server of this.#servers) server.retire();
-    // Handshakes that have begun go on with what there is.
+    // Stops watching the certificate files. Running handshakes continue with the current certificates.
     this.#tls?.close();
     return this.#end();
   }
@@ -139,7 +139,7 @@ class SocketListener implements Listener, ArrivalOwner {
     if (this.#count === 0) this.#onEmpty?.();
   }
 
-  /** What has arrived already is read before a connection counts as unused: one turn of the event loop. */
+  /** Destroys unused connections after one turn of the event loop, in which bytes that have already arrived are read. */
   #dropUnused(): void {
     setImmediate(() =>
       setImmediate(() => {
@@ -174,7 +174,7 @@ class SocketListener implements Listener, ArrivalOwner {
 
   #accept(socket: Socket): void {
     socket.on('error', ignore);
-    // A client that ends its side in the middle of a handshake has ended it all.
+    // A client that ends its side during a TLS handshake gives up the connection.
     socket.allowHalfOpen = this.#tls === undefined;
     this.#count += 1;
     const isUnix = this.#options.socket.address.host === '';
@@ -182,14 +182,14 @@ class SocketListener implements Listener, ArrivalOwner {
     const peer = { address: plainAddress(remoteAddress ?? ''), port: remotePort };
     const arrival = new Arrival(socket, peer, this);
     if (remoteAddress === undefined && !isUnix) {
-      // It is gone already. Without an address it would be taken for the peer of a Unix socket.
+      // The peer is gone already. Without an address it would count as the peer of a Unix socket.
       socket.destroy();
       return;
     }
     if (isUnix) socket.resetAndDestroy = () => socket.destroy();
     arrival.place = this.#connections.enter();
     if (arrival.place === undefined) {
-      this.#turnAway(socket, peer, 'too_many_connections', 'all together');
+      this.#turnAway(socket, peer, 'too_many_connections', 'of all clients');
       return;
     }
     if (this.#options.proxyProtocolFrom === undefined) this.#admit(arrival);
@@ -217,7 +217,7 @@ class SocketListener implements Listener, ArrivalOwner {
     });
   }
 
-  /** It is known who the client is. */
+  /** Continues once the client's address is known. */
   #admit(arrival: Arrival): void {
     const { socket, peer, place } = arrival;
     const http2 = this.#http2;
@@ -245,20 +245,20 @@ class SocketListener implements Listener, ArrivalOwner {
     });
   }
 
-  /** Reads what a connection begins with, within the time for the head of a request, and goes on with what it is. */
+  /** Reads the first bytes of a connection, within the time limit of a request head, and continues with the value read. */
   #begin<T>(arrival: Arrival, read: Parameters<typeof readBeginning<T>>[1], goOn: (value: T) => void): void {
     const { socket } = arrival;
     arrival.beginStep();
     this.#arriving.add(arrival);
     readBeginning(socket, read, this.#options.limits.headersTimeoutMs, (beginning: Beginning<T>) => {
       this.#arriving.delete(arrival);
-      if (beginning.kind === 'timeout') this.#giveUp(arrival, 'request_timeout', 'what a connection begins with');
+      if (beginning.kind === 'timeout') this.#giveUp(arrival, 'request_timeout', 'the first bytes of the connection');
       if (beginning.kind === 'read') goOn(beginning.value);
       else socket.destroy();
     });
   }
 
-  /** Tells of one that came to nothing, unless it was never used. */
+  /** Reports a connection that failed before HTTP, unless it sent nothing. */
   #giveUp({ peer, isUnused }: Arrival, code: ErrorCode, detail: string): void {
     if (!isUnused) this.#refusals.tell(new ProxyError(code, { detail }), peer.address);
   }
@@ -269,30 +269,30 @@ class SocketListener implements Listener, ArrivalOwner {
   }
 }
 
-/** The close that follows an error says enough. */
+/** Every error is followed by `close`, which is handled. */
 function ignore(): void {}
 
-/** Who has accepted connections. */
+/** The listener of an arrival. */
 interface ArrivalOwner {
-  /** A connection is gone. */
+  /** Called when the connection is closed. */
   leave(arrival: Arrival): void;
 }
 
 const arrivalOf = Symbol('arrival');
 type ArrivedSocket = Socket & { [arrivalOf]?: Arrival };
 
-/** Knows who the client is, and whether anything came of it yet. There is one for as long as the connection is there. */
+/** An accepted connection: its client, its place in the limits, and whether it has sent bytes. Lives as long as the connection. */
 class Arrival {
   readonly socket: Socket;
   readonly owner: ArrivalOwner;
-  /** Who has connected, or the client that a proxy tells. */
+  /** The connected peer, or the client that the PROXY protocol names. */
   peer: Peer;
-  /** Undefined as long as it has none. */
+  /** Undefined until the limits have counted the connection. */
   place: ConnectionPlace | undefined;
-  /** What had been read and used up when the present step began. */
+  /** Bytes that the steps before the current one have used. */
   #usedBytes = 0;
 
-  /** The owner is told when the socket is closed, without a function of its own for each: idle connections are many. */
+  /** Calls `owner.leave` on close, through a shared function: with many idle connections a closure for each costs memory. */
   constructor(socket: Socket, peer: Peer, owner: ArrivalOwner) {
     this.socket = socket;
     this.peer = peer;
@@ -301,12 +301,12 @@ class Arrival {
     socket.on('close', onClose);
   }
 
-  /** Begins a step: what comes from now on, and what was put back, is for that. */
+  /** Begins a step. Bytes that were put back, and bytes that follow, belong to it. */
   beginStep(): void {
     this.#usedBytes = this.socket.bytesRead - this.socket.readableLength;
   }
 
-  /** Whether nothing has come for the present step, as from balancers that only look whether we are there. */
+  /** Whether the current step has received no byte, as with the TCP health checks of load balancers. */
   get isUnused(): boolean {
     return this.socket.bytesRead === this.#usedBytes;
   }
@@ -317,20 +317,20 @@ function onClose(this: ArrivedSocket): void {
   arrival?.owner.leave(arrival);
 }
 
-/** What the bytes so far say: nothing yet, or something, the first `usedBytes` of them being its own. */
+/** The result of reading the first bytes: undecided, or a value that was read from the first `usedBytes` bytes. */
 type BeginningReading<T> =
   | { readonly kind: 'more' }
   | { readonly kind: 'decided'; readonly value: T; readonly usedBytes: number };
 
-/** How it went: read, or not within the time, or the connection came to its end before. */
+/** The outcome: a value, a timeout, or the client ended its side before. */
 type Beginning<T> =
   | { readonly kind: 'read'; readonly value: T }
   | { readonly kind: 'timeout' }
   | { readonly kind: 'ended' };
 
 /**
- * Gives `read` all that has come, whenever more comes, until it has decided. What it did not use is put back. Calls back
- * once, unless the connection is destroyed before, and leaves the socket paused. `timeoutMs` 0 is no limit.
+ * Passes all received bytes to `read`, again with each chunk, until it decides. Puts unused bytes back. Calls back once, unless
+ * the connection is destroyed before, and leaves the socket paused. `timeoutMs` 0 is no limit.
  */
 function readBeginning<T>(
   socket: Socket,
@@ -349,7 +349,7 @@ function readBeginning<T>(
     received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
     const reading = read(received);
     if (reading.kind === 'more') return;
-    // Before anything is put back: what flows would come here again.
+    // Before `unshift`: a flowing socket would emit the bytes here again.
     release();
     if (reading.usedBytes < received.length) socket.unshift(received.subarray(reading.usedBytes));
     callback({ kind: 'read', value: reading.value });
@@ -360,47 +360,47 @@ function readBeginning<T>(
     socket.pause();
   };
   socket.on('data', onData).once('end', onEnd).once('close', release);
-  // It is paused where something was read from it before.
+  // An earlier step leaves the socket paused.
   socket.resume();
 }
 
-/** What a client of HTTP/2 sends first (RFC 9113 §3.4). */
+/** The connection preface of an HTTP/2 client (RFC 9113 §3.4). */
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1');
 
-/** HTTP/2 as soon as the whole preface is there, and HTTP/1 as soon as it cannot be. Nothing is used up. */
+/** Decides for HTTP/2 once the whole preface has arrived, and for HTTP/1 at the first byte that differs. Uses no bytes. */
 export function readPreface(bytes: Buffer): BeginningReading<'http1' | 'http2'> {
   const compared = Math.min(bytes.length, preface.length);
   if (bytes.compare(preface, 0, compared, 0, compared) !== 0) return { kind: 'decided', value: 'http1', usedBytes: 0 };
   return compared < preface.length ? { kind: 'more' } : { kind: 'decided', value: 'http2', usedBytes: 0 };
 }
 
-/** So many refusals with one code are told in a window; the others are counted. */
-const toldPerWindow = 10;
+/** Maximum number of refusals with one code that are reported one by one in a window; further ones are only counted. */
+const reportedPerWindow = 10;
 const windowMs = 10_000;
 
-/** Where a listener tells what it refused before there was a request. */
+/** Reports the connections that a listener has refused before a request. */
 interface RefusalLog {
-  /** `peer` is the address of who was refused, where there is one. */
+  /** Reports a refusal. `peer` is the refused address, where it is known. */
   tell(error: ProxyError, peer: string | undefined): void;
-  /** Tells how many were not told yet. */
+  /** Reports the number of refusals that were only counted. */
   close(): void;
 }
 
 interface Window {
-  told: number;
-  untold: number;
+  reported: number;
+  unreported: number;
 }
 
-/** Creates a log; the refusals beyond the first ones are told as a number when their window ends. */
+/** Creates a log. At the end of a window it reports the number of refusals beyond the first ones. */
 export function createRefusalLog(emit: Emit, after: After = unreferencedTimers): RefusalLog {
   const windows = new Map<ErrorCode, Window>();
   let callOff: (() => void) | undefined;
   const flush = (): void => {
     callOff?.();
     callOff = undefined;
-    for (const [error, { untold }] of windows) {
-      if (untold === 0) continue;
-      emitRefusal(error, undefined, `${untold} more connections, in ${windowMs / 1000} seconds`, untold);
+    for (const [error, { unreported }] of windows) {
+      if (unreported === 0) continue;
+      emitRefusal(error, undefined, `${unreported} more connections, in ${windowMs / 1000} seconds`, unreported);
     }
     windows.clear();
   };
@@ -415,13 +415,13 @@ export function createRefusalLog(emit: Emit, after: After = unreferencedTimers):
   return {
     tell({ code, detail }, peer) {
       callOff ??= after(windowMs, flush);
-      const window = windows.get(code) ?? { told: 0, untold: 0 };
+      const window = windows.get(code) ?? { reported: 0, unreported: 0 };
       windows.set(code, window);
-      if (window.told >= toldPerWindow) {
-        window.untold += 1;
+      if (window.reported >= reportedPerWindow) {
+        window.unreported += 1;
         return;
       }
-      window.told += 1;
+      window.reported += 1;
       emitRefusal(code, peer, detail);
     },
     close: flush,

@@ -1,12 +1,13 @@
-/** Reads the header of the PROXY protocol, versions 1 and 2, in which a proxy names the client of a connection. */
+/** Parses the header of the PROXY protocol (versions 1 and 2), in which a proxy names the client of a connection. */
 
 import { isIPv4, isIPv6, SocketAddress } from 'node:net';
 import { plainAddress } from '../../guard/client.ts';
 import type { Peer } from '../../http/message.ts';
 
 /**
- * What a connection begins with. `peer` is whom the header names; undefined where it names nobody, because the proxy speaks
- * for itself (LOCAL) or does not know (UNKNOWN, AF_UNSPEC). A peer of a Unix socket has an empty address.
+ * The result of parsing the first bytes of a connection. `peer` is the client that the header names; undefined where it names
+ * none: the proxy speaks for itself (LOCAL), or does not know the client (UNKNOWN, AF_UNSPEC). A client on a Unix socket has an
+ * empty address.
  */
 export type ProxyHeaderReading =
   | { readonly kind: 'more' }
@@ -16,18 +17,18 @@ export type ProxyHeaderReading =
 const startOfV1 = Buffer.from('PROXY ', 'latin1');
 const startOfV2 = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1');
 
-/** The longest line of version 1, its CRLF included. */
+/** Maximum length of a version 1 header, CRLF included. */
 const longestLineBytes = 107;
 
-/** Signature, version and command, family, length. */
+/** The fixed part of version 2: signature, version and command, family and transport, length. */
 const fixedBytes = 16;
 
-/** What follows them may be so long: addresses of Unix sockets, and room for certificates in the additions. */
+/** Maximum length of the rest of version 2: Unix socket addresses, and TLVs that may contain certificates. */
 const longestRestBytes = 16_384;
 
 /**
- * Reads the header at the start of what has come so far, whichever version it is of. The additions of version 2 (TLVs) are
- * skipped. Whatever is not exactly as the specification writes it is malformed.
+ * Parses the header at the start of the received bytes, in either version. Skips the TLVs of version 2. Any deviation from the
+ * specification is malformed.
  */
 export function readProxyHeader(bytes: Buffer): ProxyHeaderReading {
   if (beginsLike(bytes, startOfV2)) return bytes.length < fixedBytes ? more : readV2(bytes);
@@ -35,13 +36,13 @@ export function readProxyHeader(bytes: Buffer): ProxyHeaderReading {
   return malformed('no PROXY protocol');
 }
 
-/** Whether the bytes begin with the start, as far as they go. */
+/** Checks whether the bytes begin with `start`, or are a prefix of it. */
 function beginsLike(bytes: Buffer, start: Buffer): boolean {
   const compared = Math.min(bytes.length, start.length);
   return bytes.compare(start, 0, compared, 0, compared) === 0;
 }
 
-/** `PROXY TCP4 192.0.2.1 198.51.100.7 56324 443`, or `PROXY UNKNOWN` and anything. */
+/** Parses `PROXY TCP4 192.0.2.1 198.51.100.7 56324 443`, or `PROXY UNKNOWN` followed by any text. */
 function readV1(bytes: Buffer): ProxyHeaderReading {
   const end = bytes.subarray(0, longestLineBytes).indexOf('\r\n', 0, 'latin1');
   if (end < 0) return bytes.length < longestLineBytes ? more : malformed('a line of version 1 without an end');
@@ -56,11 +57,11 @@ function readV1(bytes: Buffer): ProxyHeaderReading {
     isAddress(destination) &&
     isPort(sourcePort) &&
     isPort(destinationPort);
-  if (!isValid) return malformed('a line of version 1 that is no address of a client');
+  if (!isValid) return malformed('a line of version 1 without valid addresses and ports');
   return { kind: 'header', peer: peerAt(source, Number(sourcePort)), sizeBytes };
 }
 
-/** Families of version 1. A zone means nothing outside of the machine that wrote it. */
+/** Address families of version 1. IPv6 zones are refused: they have a meaning only on the machine that wrote them. */
 const addressTests: ReadonlyMap<string, (text: string) => boolean> = new Map([
   ['TCP4', isIPv4],
   ['TCP6', (text) => isIPv6(text) && !text.includes('%')],
@@ -70,7 +71,7 @@ function isPort(text: string): boolean {
   return /^(?:0|[1-9]\d{0,4})$/.test(text) && Number(text) <= 65_535;
 }
 
-/** The families of version 2 and how many bytes their addresses take. */
+/** Address families of version 2 (unspecified, IPv4, IPv6, Unix), and the bytes that their addresses take. */
 const addressBytes: ReadonlyMap<number, number> = new Map([
   [0, 0],
   [1, 12],
@@ -88,7 +89,7 @@ function readV2(bytes: Buffer): ProxyHeaderReading {
   if (restBytes > longestRestBytes) return malformed(`a header of ${restBytes} bytes`);
   if (bytes.length < fixedBytes + restBytes) return more;
   const sizeBytes = fixedBytes + restBytes;
-  // What a proxy says of a connection of its own is skipped, whatever it is.
+  // LOCAL: the proxy's own connection. Its addresses are ignored.
   if (command === 0) return { kind: 'header', peer: undefined, sizeBytes };
 
   const family = familyAndTransport >> 4;
@@ -118,7 +119,7 @@ function formatIPv6(block: Buffer): string {
   return groups.join(':');
 }
 
-/** The address in its usual form (RFC 5952), an IPv4 address that is written as IPv6 by itself. */
+/** Returns the peer with a normalised address: RFC 5952, and IPv4-mapped IPv6 as IPv4. */
 function peerAt(address: string, port: number): Peer {
   const family = isIPv4(address) ? 'ipv4' : 'ipv6';
   return { address: plainAddress(new SocketAddress({ address, family }).address), port };

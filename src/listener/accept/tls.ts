@@ -1,6 +1,6 @@
 /**
- * TLS on accepted connections (RFC 8446): certificates and keys are read from files, checked, chosen by the name that the
- * client asks for (SNI, RFC 6066 §3), and read again when the files change.
+ * TLS on accepted connections (RFC 8446). Reads and checks certificates and keys, chooses the certificate by the name that the
+ * client sends (SNI, RFC 6066 §3), and reads the files again when they change.
  */
 
 import { constants, createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
@@ -17,31 +17,31 @@ import {
 import type { Emit } from '../../telemetry/events.ts';
 import { ListenFault } from './bind.ts';
 
-/** What TLS is spoken with. */
+/** Options of TLS on a listener. */
 interface TlsOptions {
   readonly certificates: Certificates;
-  /** What is offered to clients, the best first (ALPN, RFC 7301). */
+  /** The protocols offered to clients, in order of preference (ALPN, RFC 7301). */
   readonly protocols: readonly string[];
-  /** How long a handshake may take. 0 leaves that to Node, which waits for two minutes. */
+  /** Time limit of a handshake. 0 uses Node's default of two minutes. */
   readonly handshakeTimeoutMs: number;
 }
 
-/** What a handshake comes to: one of the two is called, once. */
+/** Callbacks of a handshake: one of the two is called, once. */
 interface HandshakeEnd {
   onSecure(secure: TLSSocket): void;
-  /** It has failed, or did not come to its end; the connection is ended after this. */
+  /** The handshake has failed, timed out or was interrupted. The connection is destroyed afterwards. */
   onFailed(error: Error & { readonly code?: string }): void;
 }
 
-/** Node keeps the connection that TLS runs on there. */
+/** Node keeps the underlying connection of a TLS socket in `_parent`. */
 type Carried = TLSSocket & { readonly _parent: Socket };
 
 /**
- * Makes handshakes. The certificate is that of the name that a client asks for, or the first one. A client that offers only
- * protocols that are not offered here gets the alert no_application_protocol; one that offers none is spoken HTTP/1.1 with.
+ * Makes TLS handshakes. The certificate is that of the requested name (SNI), or else the first one. A client whose ALPN list has
+ * no offered protocol gets the alert no_application_protocol; a client without ALPN gets HTTP/1.1.
  */
 export class TlsFront {
-  /** Owns no port: it is given connections. */
+  /** Does not listen; gets its connections from `accept`. */
   readonly #server: Server;
   #certificates: Certificates;
   readonly #ends = new WeakMap<Socket, HandshakeEnd>();
@@ -62,13 +62,13 @@ export class TlsFront {
     });
   }
 
-  /** Begins a handshake. What was read of the socket before was put back. */
+  /** Begins a handshake. Bytes that were read from the socket before have been put back. */
   accept(socket: Socket, end: HandshakeEnd): void {
     this.#ends.set(socket, end);
     this.#server.emit('connection', socket);
   }
 
-  /** Uses these from the next handshake on, and closes those before. */
+  /** Uses these certificates from the next handshake on, and closes the previous ones. */
   renew(certificates: Certificates): void {
     this.#certificates.close();
     this.#certificates = certificates;
@@ -91,7 +91,7 @@ export class TlsFront {
       secure.destroy();
       return;
     }
-    // Node has it for TCP only. What was broken off must not look whole here either (RFC 9112 §9.8).
+    // Node resets TCP sockets only. Over TLS too, a response that broke off must not look complete (RFC 9112 §9.8).
     secure.resetAndDestroy = () => {
       socket.resetAndDestroy();
       return secure;
@@ -100,7 +100,7 @@ export class TlsFront {
   }
 }
 
-/** Ephemeral keys and authenticated encryption only (RFC 9325 §4.2); those of TLS 1.3 are nothing else. */
+/** Only suites with ephemeral keys and authenticated encryption (RFC 9325 §4.2), as all TLS 1.3 suites are. */
 const ciphers = [
   'TLS_AES_128_GCM_SHA256',
   'TLS_AES_256_GCM_SHA384',
@@ -113,18 +113,18 @@ const ciphers = [
   'ECDHE-RSA-CHACHA20-POLY1305',
 ].join(':');
 
-/** How often the files are looked at. */
+/** Default period of checking the files, in milliseconds. */
 const defaultCheckMs = 1_000;
 
-/** What certificates are opened with. */
+/** Options of the certificates of a listener. */
 interface CertificatesOptions {
-  /** At least one; the first is for who asks for no name, or for another one. */
+  /** At least one. The first certificate is for clients without SNI, or with an unknown name. */
   readonly files: readonly CertificateFiles[];
   readonly minVersion: '1.2' | '1.3';
   readonly emit: Emit;
-  /** Tells the time in epoch milliseconds. */
+  /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
-  /** How often the files are looked at, in milliseconds. */
+  /** Period of checking the files, in milliseconds. */
   readonly checkMs?: number | undefined;
 }
 
@@ -134,19 +134,19 @@ interface Place {
   certificate: Certificate;
 }
 
-/** Reads all of them. Throws `ListenFault`, which names the file, when one cannot be used. */
+/** Reads all certificates and keys, and watches their files. Rejects with `ListenFault`, which names a file that cannot be used. */
 export async function openCertificates(options: CertificatesOptions): Promise<Certificates> {
   const settings = contextSettings(options.minVersion);
   const places: Place[] = [];
   for (const files of options.files) {
-    // Before they are read, so that a change in between is noticed.
+    // Before reading, so that a change in between is noticed.
     const watched = await WatchedFiles.open([files.certFile, files.keyFile]);
     places.push({ files, watched, certificate: await readCertificate(files, settings) });
   }
   return new Certificates(places, settings, options);
 }
 
-/** Those of one listener. */
+/** The certificates of one listener, kept up to date with their files. */
 export class Certificates {
   readonly #places: readonly Place[];
   readonly #settings: SecureContextOptions;
@@ -166,17 +166,17 @@ export class Certificates {
     this.#timer = setInterval(() => void this.#look(), options.checkMs ?? defaultCheckMs).unref();
   }
 
-  /** What a server's own context is made of: the first certificate. */
+  /** Options of the default TLS context, which has the first certificate. */
   get defaultOptions(): SecureContextOptions {
     return this.#places[0]?.certificate.options ?? this.#settings;
   }
 
-  /** The context for a name; undefined where no certificate is for it. */
+  /** Returns the context for a name; undefined where no certificate matches. */
   contextFor(name: string): SecureContext | undefined {
     return this.#choice(name);
   }
 
-  /** Calls back after each change. */
+  /** Sets the callback for changed certificates. */
   whenChanged(callback: () => void): void {
     this.#onChange = callback;
   }
@@ -191,7 +191,7 @@ export class Certificates {
     this.#isLooking = true;
     for (const place of this.#places) {
       await this.#lookAt(place).catch((error: unknown) => {
-        this.#tell('error', `cannot look at ${place.files.certFile}: ${String(error)}`);
+        this.#tell('error', `cannot check ${place.files.certFile}: ${String(error)}`);
       });
     }
     this.#isLooking = false;
@@ -201,7 +201,7 @@ export class Certificates {
     const { files, watched } = place;
     if ((await watched.look()) !== 'changed' || this.#isClosed) return;
     const read = await readCertificate(files, this.#settings).catch((error: unknown) => error);
-    // They changed while they were read: the next looks will tell.
+    // The files changed while they were read: a later check reads them again.
     if ((await watched.look()) !== 'changed' || this.#isClosed) return;
     watched.take();
     if (read instanceof Error) {
@@ -221,7 +221,7 @@ export class Certificates {
     );
   }
 
-  /** One that is not valid is used all the same: some clients do not look, and none is helped by no certificate. */
+  /** Warns about the validity period. The certificate is used anyway: some clients do not check, and without it none can connect. */
   #warn({ certificate, files }: Place): void {
     const now = this.#options.now();
     const { validFrom, validTo } = certificate;
@@ -245,33 +245,33 @@ function contextSettings(minVersion: '1.2' | '1.3'): SecureContextOptions {
     minVersion: `TLSv${minVersion}`,
     ciphers,
     honorCipherOrder: true,
-    // HTTP/2 forbids renegotiation (RFC 9113 §9.2.1), and HTTP/1 has no use for it.
+    // HTTP/2 forbids renegotiation (RFC 9113 §9.2.1); HTTP/1 does not need it.
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION | constants.SSL_OP_NO_COMPRESSION,
   };
 }
 
-/** Where a certificate and its key are, in PEM. */
+/** The files of a certificate and its key, in PEM. */
 export interface CertificateFiles {
-  /** The certificate, then those between it and a root. */
+  /** The certificate, followed by its intermediate certificates. */
   readonly certFile: string;
   readonly keyFile: string;
 }
 
-/** A certificate that can be used. */
+/** A checked certificate with its TLS context. */
 interface Certificate {
-  /** The DNS names that it is for, in lower case, wildcards included (RFC 6125 §6.4). */
+  /** Its DNS names in lower case, wildcards included (RFC 6125 §6.4). */
   readonly names: readonly string[];
-  /** From when, and until when, it is valid, in epoch milliseconds. */
+  /** Start and end of its validity, in epoch milliseconds. */
   readonly validFrom: number;
   readonly validTo: number;
-  /** What a TLS context is made of. */
+  /** Options of its TLS context. */
   readonly options: SecureContextOptions;
   readonly context: SecureContext;
 }
 
 /**
- * Reads and checks a pair of files. `settings` are those of the context. Throws `ListenFault`, which names the file, when one
- * cannot be read, is not what it should be, or does not belong to the other.
+ * Reads and checks a certificate and its key. `settings` go into the TLS context. Rejects with `ListenFault`, which names the
+ * file, when a file cannot be read, is not valid PEM, or does not belong to the other.
  */
 export async function readCertificate(files: CertificateFiles, settings: SecureContextOptions): Promise<Certificate> {
   const { certFile, keyFile } = files;
@@ -292,8 +292,8 @@ export async function readCertificate(files: CertificateFiles, settings: SecureC
 }
 
 /**
- * The DNS names among the alternative names of a subject, as Node writes them: `DNS:a.example, IP Address:192.0.2.1`. A name
- * with characters that names do not have stands in quotes there, and is none.
+ * Returns the DNS names of a subjectAltName in Node's format, such as `DNS:a.example, IP Address:192.0.2.1`, in lower case. Node
+ * quotes names with invalid characters; these are skipped.
  */
 export function dnsNames(subjectAltName: string): string[] {
   const found = subjectAltName.matchAll(/"(?:[^"\\]|\\.)*"|(?<=^|, )DNS:(?<name>[^\s,"]+)(?=,|$)/g);
@@ -337,7 +337,7 @@ function reason(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Something that is for certain names. */
+/** A value that applies to certain names. */
 interface Named<T> {
   /** In lower case; `*.` stands for exactly one label (RFC 6125 §6.4.3). */
   readonly names: readonly string[];
@@ -345,29 +345,29 @@ interface Named<T> {
 }
 
 /**
- * Creates the choice: what has the exact name goes before what has a wildcard for it, the first before the later ones.
- * Undefined for a name that nothing is for.
+ * Creates a look-up by name. An exact name wins over a wildcard; among equal names the first value wins. The look-up returns
+ * undefined for a name without a match.
  */
 export function createNameChoice<T>(choices: readonly Named<T>[]): (name: string) => T | undefined {
   const byName = new Map<string, T>();
   for (const { names, value } of choices) {
     for (const name of names) if (!byName.has(name)) byName.set(name, value);
   }
-  return (asked) => {
-    const name = asked.toLowerCase().replace(/\.$/, '');
-    // Nobody asks for a wildcard; its own text must not be taken for a name.
+  return (requested) => {
+    const name = requested.toLowerCase().replace(/\.$/, '');
+    // The text of a wildcard is not a name and must not match itself.
     if (name.startsWith('*')) return undefined;
     return byName.get(name) ?? byName.get(name.replace(/^[^.]+/, '*'));
   };
 }
 
-/** What one look at some files tells. */
+/** The result of one check of files. */
 type FileLook = 'same' | 'changing' | 'changed';
 
 /** Files that belong together, such as a certificate and its key. */
 class WatchedFiles {
   readonly #paths: readonly string[];
-  /** As they were when they were last taken for good, and as they were at the last look. */
+  /** The state of the files when they were last accepted (`take`), and at the last check. */
   #taken: string;
   #seen: string;
 
@@ -377,14 +377,14 @@ class WatchedFiles {
     this.#seen = state;
   }
 
-  /** Remembers the files as they are now. */
+  /** Starts watching, with the current state as accepted. */
   static async open(paths: readonly string[]): Promise<WatchedFiles> {
     return new WatchedFiles(paths, await stateOf(paths));
   }
 
   /**
-   * Looks at them. They are `changed` when they are not as they were taken, and are as they were at the look before, so that
-   * files that are replaced one after the other are not taken half-way.
+   * Checks the files. Returns `changed` when they differ from the accepted state and equal the state of the previous check, so
+   * that files that are being replaced one after the other are not read half-way.
    */
   async look(): Promise<FileLook> {
     const state = await stateOf(this.#paths);
@@ -394,7 +394,7 @@ class WatchedFiles {
     return isSettled ? 'changed' : 'changing';
   }
 
-  /** Takes them as they were at the last look: they are looked at no more closely until they change again. */
+  /** Accepts the state of the last check: `look` returns `same` until the files change again. */
   take(): void {
     this.#taken = this.#seen;
   }
@@ -405,7 +405,7 @@ async function stateOf(paths: readonly string[]): Promise<string> {
   return states.join(' ');
 }
 
-/** Follows links; the nanoseconds tell two versions of one size apart. */
+/** Identifies the version of a file, following links. The nanoseconds distinguish versions of equal size. */
 async function fileState(path: string): Promise<string> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });

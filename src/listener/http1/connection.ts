@@ -1,6 +1,6 @@
 /**
- * One HTTP/1 connection. It reads requests, writes hits at once, runs the other exchanges in the order of their requests
- * (pipelining, RFC 9112 §9.3.2), and decides when the connection ends.
+ * One HTTP/1 connection. Reads requests, writes hits at once, sends the responses of other exchanges in the order of their
+ * requests (pipelining, RFC 9112 §9.3.2), and decides when the connection ends.
  */
 
 import type { Socket } from 'node:net';
@@ -23,42 +23,41 @@ import {
   type WriteBuffer,
 } from './response-writer.ts';
 
-/** What requests are read with, and responses written. */
+/** The parts that read requests and write responses, shared by all connections of a server. */
 interface ConnectionContext {
   readonly emit: Emit;
-  /** Tells the time in epoch milliseconds. */
+  /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
   readonly limits: HeadLimits;
   readonly timeouts: Timeouts;
-  /** How fast bodies of requests must come. */
+  /** Minimum rate of request bodies. */
   readonly uploadPace: Pace;
   readonly writeBuffer: WriteBuffer;
   readonly dateLine: DateLine;
-  /** What a connection that goes on says of itself. */
+  /** The lines of Connection and Keep-Alive for a persistent connection. */
   readonly keepAlive: string;
-  /** What clients speak. */
   readonly scheme: 'http' | 'https';
   readonly handler: Handler;
   readonly pace: Pace;
-  /** Reads heads that come in one piece. */
+  /** Parses heads that arrive in one read; others get a `HeldHead`. */
   readonly parser: HeadParser;
 }
 
-/** How many requests a client may send ahead of their responses; the connection ends after so many. */
+/** Maximum number of unanswered requests on a connection. The connection ends after them. */
 const pipelinedRequests = 100;
 
-/** The server of a connection. */
+/** The server of a connection, as the connection uses it. */
 export interface ConnectionOwner extends ConnectionContext {
-  /** Takes a request whose head has come. `rest` is what has come after it. */
+  /** Takes a request whose head is complete. `rest` is the bytes received after the head. */
   take(connection: Connection, parsed: ParsedHead, rest: Buffer): void;
-  /** Has the system send a hit from its file. */
+  /** Sends a hit from its file (sendfile). */
   sendFile(connection: Connection, head: PlainHead, hit: Hit, file: NonNullable<Hit['file']>): void;
   forget(connection: Connection): void;
 }
 
 const noBytes = Buffer.alloc(0);
 
-/** Reads requests, has them taken one after the other, and ends when that is due. */
+/** One HTTP/1 connection. `#stage`: `draining` takes one further request; `finishing` takes none and ends after the running ones. */
 export class Connection implements SocketUser, PlainSource {
   readonly socket: Socket;
   readonly scheme: 'http' | 'https';
@@ -70,13 +69,13 @@ export class Connection implements SocketUser, PlainSource {
   readonly #pipeline: Pipeline;
   #stage: 'open' | 'draining' | 'finishing' | 'tunnel' | 'ended' = 'open';
   #isRetired = false;
-  /** To be answered after the running exchanges. */
+  /** The error of a refused request, to be sent after the running exchanges. */
   #refusal: ProxyError | undefined;
-  /** What has come of a head. */
+  /** The received part of an incomplete head. */
   #held: HeldHead | undefined;
-  /** The body that is being received; its exchange may be over. */
+  /** The request body that is being received. Its exchange may already be over. */
   #body: RequestBody | undefined;
-  /** How many requests have begun. */
+  /** Number of requests that have begun. */
   #requests = 0;
   #watch: ConnectionWatch | undefined;
 
@@ -95,7 +94,7 @@ export class Connection implements SocketUser, PlainSource {
     return this.#stage === 'open' || this.#stage === 'draining';
   }
 
-  /** Whether it has nothing to do: no exchange, no tunnel, and no part of a request that will be one. */
+  /** Whether the connection has no exchange, no tunnel, and no part of a request head. */
   get isIdle(): boolean {
     return this.isOpen && this.#pipeline.length === 0 && this.#held === undefined;
   }
@@ -104,7 +103,7 @@ export class Connection implements SocketUser, PlainSource {
     return this.#stage === 'ended';
   }
 
-  /** Whether it will be kept, and no response is due on it: only then may it become a tunnel. */
+  /** Whether the connection may become a tunnel: no end is decided and no response is due. */
   get isFree(): boolean {
     return this.#stage === 'open' && this.#pipeline.length === 0;
   }
@@ -116,12 +115,12 @@ export class Connection implements SocketUser, PlainSource {
     }
   }
 
-  /** A body begins with the bytes that come next. */
+  /** Reads the following bytes as this request body. */
   receiveBody(body: RequestBody): void {
     this.#body = body;
   }
 
-  /** Who ends its side before its responses are made has left. */
+  /** Handles the client's FIN. A client that ends its side before its responses are complete counts as gone. */
   receiveEnd(): void {
     const { isMade, isCloseDelimited, length } = this.#pipeline;
     if (this.#held !== undefined || this.#body !== undefined || (isCloseDelimited && !isMade)) this.cut();
@@ -139,7 +138,7 @@ export class Connection implements SocketUser, PlainSource {
     this.context.forget(this);
   }
 
-  /** Receives nothing for now. */
+  /** Stops reading until `resume`. */
   pause(): void {
     if (this.#stage !== 'ended') this.socket.pause();
   }
@@ -148,7 +147,7 @@ export class Connection implements SocketUser, PlainSource {
     if (this.#stage !== 'tunnel') this.socket.resume();
   }
 
-  /** What begins when the connection is gone is over at once. */
+  /** Adds an exchange. On a closed connection the exchange ends at once. */
   begin(exchange: RunningExchange): void {
     if (this.socket.closed) {
       exchange.connectionClosed();
@@ -160,12 +159,12 @@ export class Connection implements SocketUser, PlainSource {
     this.passTurn();
   }
 
-  /** Lets the first exchange write that has not written all. */
+  /** Gives the turn to the first exchange that has not written its whole response. */
   passTurn(): void {
     this.#pipeline.passTurn();
   }
 
-  /** The exchange is over, whole or not. */
+  /** Removes an exchange that is over, complete or not. */
   settle(exchange: RunningExchange): void {
     this.#pipeline.remove(exchange);
     if (exchange.isLast) this.end();
@@ -175,36 +174,36 @@ export class Connection implements SocketUser, PlainSource {
     else if (this.#stage === 'draining' || this.#stage === 'finishing') this.end();
   }
 
-  /** Whether nothing follows this exchange's response. */
+  /** Whether no response follows that of this exchange. */
   isLast(exchange: RunningExchange): boolean {
     return !this.isOpen && this.#refusal === undefined && this.#pipeline.last === exchange;
   }
 
-  /** Takes no further request; the connection ends after those that run. */
+  /** Takes no further request. The connection ends after the running ones. */
   finish(): void {
     if (this.isOpen) this.#stage = 'finishing';
   }
 
-  /** Takes one further request, the last one. */
+  /** Takes one further request, and ends after it. */
   finishAfterNext(): void {
     if (this.#stage === 'open') this.#stage = 'draining';
   }
 
   /**
-   * Takes one further request, whenever it comes: the client may have been told that it can send one, and only a response tells
-   * it that this was the last.
+   * Takes one further request, whenever it comes, and ends after it. Keep-alive may have been promised to the client, and only a
+   * response can state `Connection: close`.
    */
   retire(): void {
     this.#isRetired = true;
   }
 
-  /** Ends after the running exchanges, or after the request that is on its way. */
+  /** Ends after the running exchanges; without any, after one further request. */
   drain(): void {
     if (this.#pipeline.length > 0) this.finish();
     else this.finishAfterNext();
   }
 
-  /** Looks whether the client takes too long. To be called at even intervals. */
+  /** Checks the time limits, and ends what exceeds them. To be called periodically. */
   look(): void {
     if (this.#stage === 'tunnel') return;
     this.#watch ??= new ConnectionWatch(this.context.timeouts);
@@ -221,7 +220,7 @@ export class Connection implements SocketUser, PlainSource {
     else this.refuse(new ProxyError('request_timeout'));
   }
 
-  /** What the client sends is no request, or no rest of one. It is told so where no response tells it. */
+  /** Handles invalid or late input. It fails the request whose body it belongs to; otherwise an error response is sent. */
   refuse(error: ProxyError): void {
     const { receiving } = this.#pipeline;
     if (receiving === undefined && !this.isOpen) return;
@@ -242,20 +241,20 @@ export class Connection implements SocketUser, PlainSource {
     this.context.emit({ kind: 'refusal', peer: this.peer.address, status, error: code, detail });
   }
 
-  /** Gives the socket over to a tunnel. */
+  /** Hands the socket over to a tunnel. */
   becomeTunnel(): void {
     this.#stage = 'tunnel';
     stopReading(this.socket);
-    // Who has the socket now ends it in this way; by itself it would be closed before the client has read all.
+    // The tunnel ends the socket with `destroySoon`. Node's own closes it before the client has read everything.
     this.socket.destroySoon = () => this.end();
   }
 
-  /** There will be no tunnel: one response is due, and the connection ends after it. */
+  /** Takes the socket back from a tunnel that did not open. The connection ends after one response. */
   becomeAnswer(): void {
     if (this.#stage === 'tunnel') this.#stage = 'finishing';
   }
 
-  /** Ends it, but not before the client has had time to read what was sent. */
+  /** Ends the connection, with time for the client to read what was sent. */
   end(): void {
     if (this.#stage === 'ended') return;
     this.#stage = 'ended';
@@ -264,14 +263,14 @@ export class Connection implements SocketUser, PlainSource {
     endSlowly(this.socket);
   }
 
-  /** Ends it at once, so that what was broken off does not look whole. */
+  /** Ends the connection at once, with a reset where an incomplete response could look complete otherwise. */
   cut(): void {
     this.#stage = 'ended';
     if (this.#pipeline.isCloseDelimited) this.socket.resetAndDestroy();
     else this.socket.destroy();
   }
 
-  /** Cuts it because of an exchange whose response broke off, but not before the responses ahead of it are out. */
+  /** Cuts the connection because this exchange's response broke off, but not before the responses ahead of it are sent. */
   cutAt(exchange: RunningExchange): void {
     if (this.#pipeline.first === exchange) this.cut();
     else this.finish();
@@ -284,11 +283,11 @@ export class Connection implements SocketUser, PlainSource {
     return this.#requests === 0 ? 'first' : 'next';
   }
 
-  /** Returns what comes after the head. */
+  /** Reads a request head. Returns the bytes after it. */
   #readHead(bytes: Buffer): Buffer {
     const { parser } = this.context;
     const isBusy = this.#stage !== 'open' || this.#pipeline.running.length > 0;
-    // What comes after the last request (RFC 9112 §9.6) is not read while responses are due.
+    // Bytes after the last request (RFC 9112 §9.6) are not read while responses are due.
     if (isBusy && (!this.isOpen || (this.#held === undefined && this.#pipeline.isFull))) {
       this.#pipeline.holdBack(bytes);
       return noBytes;
@@ -316,7 +315,7 @@ export class Connection implements SocketUser, PlainSource {
     return rest;
   }
 
-  /** Answers a plain head from memory, where that can be: nothing else is due on the connection, which goes on after it. */
+  /** Answers a plain head from memory, where possible. Requires that no other response is due and that the connection persists. */
   #writeHit(head: PlainHead): boolean {
     const { handler, now } = this.context;
     if (handler.hit === undefined || this.socket.writableLength > 0) return false;
@@ -327,7 +326,7 @@ export class Connection implements SocketUser, PlainSource {
     return true;
   }
 
-  /** Returns what comes after the body. */
+  /** Passes bytes to a request body. Returns the bytes after it. */
   #readBody(bytes: Buffer, body: RequestBody): Buffer {
     const rest = body.receive(bytes);
     if (rest instanceof ProxyError) {
@@ -345,17 +344,17 @@ export class Connection implements SocketUser, PlainSource {
   }
 }
 
-/** With so many bytes that a client has yet to take, no further request of it is read. */
+/** At this many response bytes that the client has not taken, no further request is read. */
 const untakenLimitBytes = 64 * 1024;
 
-/** Most connections have nothing to do most of the time. */
+/** Shared by idle connections, to save memory. */
 const none: readonly RunningExchange[] = [];
 
-/** Exchanges begin and settle in order. */
+/** The running exchanges of a connection, in the order of their requests. */
 export class Pipeline {
   readonly #socket: Socket;
   running: readonly RunningExchange[] = none;
-  /** Whether there is something that is not read for now. */
+  /** Whether received bytes were put back unread. */
   #isHeldBack = false;
 
   constructor(socket: Socket) {
@@ -374,12 +373,12 @@ export class Pipeline {
     return this.running.at(-1);
   }
 
-  /** The one whose request's body is still coming. */
+  /** The exchange whose request body is still being received. */
   get receiving(): RunningExchange | undefined {
     return this.running.find(({ isReceiving }) => isReceiving);
   }
 
-  /** Whether all of every response is there. */
+  /** Whether every response is complete, written or not. */
   get isMade(): boolean {
     return this.running.every(({ isMade }) => isMade);
   }
@@ -392,7 +391,7 @@ export class Pipeline {
     return this.running.some(({ isWaitingForClient }) => isWaitingForClient);
   }
 
-  /** Whether the client should take something before its next request is read: a few bytes can ask for many responses. */
+  /** Whether the client has to take some bytes before its next request is read: a few bytes can request many responses. */
   get isFull(): boolean {
     if (this.running.length === 0) return false;
     const waitingBytes = this.running.reduce((sum, exchange) => sum + exchange.waitingBytes, 0);
@@ -410,8 +409,8 @@ export class Pipeline {
   }
 
   /**
-   * Lets the first one write that has not written all, where the socket takes more: TLS copies the whole of what it is given
-   * beyond that. After a response that says that it is the last one, none follows.
+   * Gives the turn to the first exchange that has not written its whole response. Waits while the socket is full, because TLS
+   * copies everything that is written then. No response follows one that has `Connection: close`.
    */
   passTurn(): void {
     if (this.#socket.writableNeedDrain) return;
@@ -419,16 +418,16 @@ export class Pipeline {
     if (next?.isWritten === false) next.takeTurn();
   }
 
-  /** The socket takes more. */
+  /** Continues when the socket takes more bytes. */
   makeRoom(): void {
     this.passTurn();
     this.#readOn();
   }
 
-  /** Leaves what has come unread, for as long as it is full at least. */
+  /** Puts received bytes back and stops reading, at least while the pipeline is full. */
   holdBack(bytes: Buffer): void {
     this.#isHeldBack = true;
-    // Paused before: what flows would come here again.
+    // Paused before `unshift`: a flowing socket would emit the bytes again.
     this.#socket.pause();
     this.#socket.unshift(bytes);
   }
@@ -444,38 +443,37 @@ export class Pipeline {
   }
 }
 
-/** How long a socket that we have ended is still read from (RFC 9112 §9.6), in milliseconds. */
+/** How long a socket is still read after its end was sent (RFC 9112 §9.6), in milliseconds. */
 const lingerMs = 2_000;
 
-/** Who uses a socket. */
+/** The receiver of a socket's events. */
 interface SocketUser {
-  /** Bytes have come. */
   receive(chunk: Buffer): void;
-  /** The other side has ended its half. */
+  /** The client has ended its side (FIN). */
   receiveEnd(): void;
-  /** The socket takes more. */
+  /** The socket takes more bytes. */
   makeRoom(): void;
-  /** Nothing more comes and nothing more leaves. */
+  /** The socket is closed. */
   close(): void;
 }
 
 const user = Symbol('user');
 type UsedSocket = Socket & { [user]?: SocketUser };
 
-/** From now on the user is told. */
+/** Sends the events of a socket to `newUser`, through shared listeners: a closure per connection would cost memory. */
 function useSocket(socket: Socket, newUser: SocketUser): void {
   (socket as UsedSocket)[user] = newUser;
   socket.on('data', onData).on('end', onEnd).on('drain', onDrain).on('close', onClose);
 }
 
-/** From now on somebody else reads the socket. */
+/** Stops the `data` and `end` events, so that a tunnel can read the socket. */
 function stopReading(socket: Socket): void {
   socket.off('data', onData).off('end', onEnd).pause();
 }
 
 /**
- * Ends our side, then reads on for a while and drops what comes: closing at once could reset the connection before the
- * client has read the last response (RFC 9112 §9.6).
+ * Ends the server's side, then reads and drops bytes for `lingerMs`. Closing at once could reset the connection before the client
+ * has read the last response (RFC 9112 §9.6).
  */
 function endSlowly(socket: Socket): void {
   socket.end(() => {
@@ -501,33 +499,33 @@ function onClose(this: UsedSocket): void {
   this[user]?.close();
 }
 
-/** What a connection asks of the exchanges on it. */
+/** An exchange, as its connection uses it. */
 export interface RunningExchange {
-  /** Whether its request's body is still coming. */
+  /** Whether its request body is still being received. */
   readonly isReceiving: boolean;
-  /** Whether only the client can bring it forward, by sending or by reading. */
+  /** Whether only the client can make progress, by sending or by reading. */
   readonly isWaitingForClient: boolean;
-  /** Whether the end of its response is the end of the connection, so that only a reset tells a broken one from a whole one. */
+  /** Whether the end of the connection delimits its response. Then only a reset shows that the response broke off. */
   readonly isCloseDelimited: boolean;
-  /** Whether its response says that it is the last one on the connection: then it is, whatever was begun after it. */
+  /** Whether its response has `Connection: close`. Then no later exchange gets a response. */
   readonly isLast: boolean;
   /** Whether its response broke off. */
   readonly isBroken: boolean;
-  /** Whether all of its response is there, written or not. */
+  /** Whether its response is complete, written or not. */
   readonly isMade: boolean;
-  /** Whether all of its response was given to the socket, so that the next one may follow. */
+  /** Whether its whole response was written to the socket, so that the next one may follow. */
   readonly isWritten: boolean;
-  /** Bytes of its response that are there, and wait for those before it to be written. */
+  /** Bytes of its response that wait for the responses before it. */
   readonly waitingBytes: number;
-  /** All responses before its own were written, and the socket takes more. May be called again and again. */
+  /** Called when all earlier responses were written and the socket takes more bytes. May be called repeatedly. */
   takeTurn(): void;
-  /** Its request's body cannot come whole any more. */
+  /** Fails its request body, which can no longer be complete. */
   breakBody(error: ProxyError): void;
-  /** Nothing more can be sent or received. */
+  /** The connection is closed. */
   connectionClosed(): void;
 }
 
-/** The connection of a hit. */
+/** A connection, as a hit uses it. */
 interface HitPlace {
   readonly socket: Socket;
   readonly context: Pick<ConnectionContext, 'writeBuffer' | 'dateLine' | 'keepAlive' | 'pace' | 'now'>;
@@ -541,8 +539,8 @@ interface HitPlace {
 const statusLines = new Map([200, 206, 304].map((status) => [status, formatStatusLine(status)]));
 
 /**
- * Writes a hit. What the kernel does not take at once is watched over until the client has it. Returns whether its fields could be
- * written; nothing has happened otherwise. `now` in epoch milliseconds.
+ * Writes a hit. If the kernel does not take all bytes at once, the hit becomes an exchange until it has. Returns false, without any
+ * effect, where a field cannot be written. `now` in epoch milliseconds.
  */
 function writeHit(connection: HitPlace, hit: Hit, now: number): boolean {
   const { status, fields, ageSeconds, cacheStatus, contentRange, more, sizeBytes, chunks } = hit;
@@ -556,7 +554,7 @@ function writeHit(connection: HitPlace, hit: Hit, now: number): boolean {
   if (sizeBytes !== undefined) head += `Content-Length: ${sizeBytes}\r\n`;
   head += `${keepAlive}\r\n`;
   if (!connection.takesMovable) {
-    // Over TLS nothing is known when the call is back.
+    // Over TLS only the callback tells whether the bytes were taken.
     const written = new WrittenHit(connection, hit, pace);
     writeBuffer.write(connection.socket, head, chunks, (error) =>
       written.settle(error === null || error === undefined),
@@ -570,21 +568,21 @@ function writeHit(connection: HitPlace, hit: Hit, now: number): boolean {
   return true;
 }
 
-/** Less is hardly ever in the way of what follows; what a client does not take at all ends with its connection. In bytes. */
+/** The pace watches only larger hits. For smaller ones the idle timeout is enough: it ends a client that reads nothing. In bytes. */
 const watchedBytes = 16 * 1024;
 
-/** False where a field cannot be written. */
+/** Formats the fields that hits of one stored response share; false where a field cannot be written. */
 function formatKept(lines: Fields): FieldLines | false {
   try {
     const { text, hasDate } = formatFieldLines(lines);
-    // One flat text: what it was put together from would be kept with it.
+    // Flattens the string: V8 would keep all the parts that it was concatenated from.
     return { text: Buffer.from(text, 'latin1').toString('latin1'), hasDate };
   } catch {
     return false;
   }
 }
 
-/** A hit of which the socket has all, and the client not yet. */
+/** A written hit that the kernel has not taken completely yet. */
 class WrittenHit implements RunningExchange, Pacer {
   readonly isReceiving = false;
   readonly isWaitingForClient = true;
@@ -631,7 +629,7 @@ class WrittenHit implements RunningExchange, Pacer {
     this.settle(false);
   }
 
-  /** The client has all of it, or will not get more. */
+  /** Ends the exchange: the kernel has taken everything, or will take no more. */
   settle(isWhole: boolean): void {
     if (this.#isSettled) return;
     this.#isSettled = true;

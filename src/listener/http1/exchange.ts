@@ -20,10 +20,10 @@ import {
   takesMovable,
 } from './response-writer.ts';
 
-/** A rest of a request that is at most so long is read and dropped, because a new connection costs more than that. */
+/** An unread rest of a request body up to this size is read and dropped: a new connection would cost more. In bytes. */
 const drainedBytes = 64 * 1024;
 
-/** Lives from the request's head until its response is whole or the client is gone. */
+/** Lives from the request head until the response is completely sent or the client is gone. */
 export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, BodyOwner {
   readonly #connection: Connection;
   readonly #parsed: ParsedHead;
@@ -101,7 +101,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     return takenBytes(this.#connection);
   }
 
-  /** The request as a handler sees it. What comes of its body goes there from now on. */
+  /** Returns the request for the handler. From now on the connection reads the request body. */
   receive(head: RequestHead, framing: RequestFraming, limits: HeadLimits): ProxyRequest {
     const sizeBytes = framing.kind === 'length' ? framing.sizeBytes : undefined;
     if (framing.kind === 'chunked' || (sizeBytes !== undefined && sizeBytes > 0)) {
@@ -111,13 +111,13 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     }
     if (this.#parsed.version === '1.1' && head.fields.some(([name]) => name === 'expect')) {
       this.#awaitsContinue = true;
-      // Who expects to be told to go on, and has nothing to send, is not understood.
+      // Expect without a body is inconsistent: no further request is read from this client.
       if (this.#body === undefined) this.#connection.finish();
     }
     return new ReceivedRequest(head, this.#body, sizeBytes, this, takesMovable(this.#connection.socket));
   }
 
-  /** Aborted when the client is gone before its response is whole. */
+  /** Aborted when the client is gone before the response is complete. */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
@@ -126,14 +126,14 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     return this.#abort.signal;
   }
 
-  /** Sends an interim response (RFC 9110 §15.2), but not to a client of HTTP/1.0, which has none. */
+  /** Sends an interim response (RFC 9110 §15.2), except to an HTTP/1.0 client. */
   sendInterim({ status, fields }: InterimResponse): void {
     if (this.#parsed.version !== '1.1' || status < 102 || status > 199) return;
     if (this.#hasHead || this.#isSettled) return;
     try {
       this.#writer.interim(formatInterim(status, fields));
     } catch {
-      // A field that cannot be written; the final response comes without the interim one.
+      // A field cannot be written: the interim response is left out.
     }
   }
 
@@ -158,10 +158,10 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
   writeHead({ status, fields, contentLength, content, isLast, now }: ResponseHead): void {
     const lines = formatFieldLines(fields);
     const isDelimited = content !== 'stream' || contentLength !== undefined;
-    // RFC 9112 §6.1 forbids chunks to a client of HTTP/1.0, even if it sends TE.
+    // RFC 9112 §6.1 forbids chunked responses to an HTTP/1.0 client, even with TE.
     this.#isChunked = !isDelimited && this.#parsed.version === '1.1';
     this.#isCloseDelimited = !isDelimited && !this.#isChunked;
-    // A client that was not asked for its body may send it or not, and what follows could be either (RFC 9110 §10.1.1).
+    // A client that has not got its 100 may send the body or not. The next bytes are ambiguous (RFC 9110 §10.1.1).
     const hasRest = this.#awaitsContinue || (this.#hasLongRest && this.#body?.isUnwanted === true);
     if (hasRest || this.#isCloseDelimited) this.#connection.finish();
 
@@ -190,7 +190,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
   }
 
   end(chunks: readonly Uint8Array[], trailers: Fields, giveBack?: () => void): void {
-    // Only a client that says so expects them there.
+    // Only for a client that sends `TE: trailers`.
     const sent = trailers.length > 0 && this.#isChunked && this.#acceptsTrailers ? trailers : [];
     this.#writer.end(chunks, this.#isChunked ? formatLastChunk(sent) : '', giveBack);
   }
@@ -228,7 +228,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     this.#settle(false);
   }
 
-  /** RFC 9110 §10.1.4. */
+  /** Whether TE contains `trailers` (RFC 9110 §10.1.4). */
   get #acceptsTrailers(): boolean {
     const lines = fieldLines(this.#parsed.fields, 'te');
     return lines.flatMap(listMembers).some((coding) => coding.toLowerCase() === 'trailers');
@@ -238,7 +238,7 @@ export class Exchange implements RunningExchange, RequestOwner, ResponseOutlet, 
     return this.#body !== undefined && this.#body.missingBytes > drainedBytes;
   }
 
-  /** What comes of the body comes too slowly. */
+  /** Refuses a request whose body arrives too slowly. */
   #refuseRest(error: ProxyError): void {
     if (this.isReceiving) this.#connection.refuse(error);
   }

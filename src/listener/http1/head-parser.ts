@@ -1,50 +1,50 @@
 /**
- * Reads the heads of requests in HTTP/1.0 and HTTP/1.1 (RFC 9112 §2 to §5), strictly: whatever two readers could read in two
- * ways is an error. A hit needs only the `PlainHead` of one pass.
+ * Parses HTTP/1.0 and HTTP/1.1 request heads (RFC 9112 §2 to §5) strictly: input that two recipients could read differently is an
+ * error. A hit needs only the `PlainHead`, which takes one pass.
  */
 
 import type { Field, Fields } from '../../http/fields.ts';
 import type { ErrorCode } from '../../http/proxy-error.ts';
 import { type HeadLimits, type HeadReading, readPlainText, type UnsplitText } from '../request-head.ts';
 
-/** RFC 9110 §5.6.2. */
+/** A token (RFC 9110 §5.6.2). */
 const token = String.raw`[!#$%&'*+.^_\x60|~0-9A-Za-z-]+`;
 
-/** RFC 9110 §5.6.4. */
+/** A quoted string (RFC 9110 §5.6.4). */
 const quotedString = String.raw`"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"`;
 
 /**
- * RFC 9112 §3, with its line end: one space on each side of the target, which has nothing but visible characters of ASCII;
- * the name of the protocol in capitals, and one of its versions that have such heads (§2.3).
+ * A request line (RFC 9112 §3) with its line end: one space on each side of the target, only visible ASCII in the target, `HTTP` in
+ * capitals, and version 1.0 or 1.1 (§2.3).
  */
 const requestLineGrammar = String.raw`${token} [\x21-\x7e]+ HTTP/1\.[01]\r\n`;
 
 /**
- * Field lines and the empty line behind them: no white space before the colon (RFC 9112 §5.1), no line that goes on in the
- * next one (§5.2), no control character in a value but the tab (RFC 9110 §5.5), and no line end but CR LF (RFC 9112 §2.2).
+ * Field lines and the empty line after them: no white space before the colon (RFC 9112 §5.1), no line folding (§5.2), no control
+ * character in a value except tab (RFC 9110 §5.5), and CR LF as the only line end (RFC 9112 §2.2).
  */
 const fieldSectionGrammar = String.raw`(?:${token}:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n`;
 
 /**
- * The size of a chunk, in at most 16 digits, and its extensions (RFC 9112 §7.1.1), with the line end. White space around
- * their signs is not taken: RFC 9110 §5.6.3 calls it bad.
+ * A chunk size of at most 16 digits and the chunk extensions (RFC 9112 §7.1.1), with the line end. White space around `;` and `=`
+ * (BWS, RFC 9110 §5.6.3) is refused.
  */
 export const chunkSizeGrammar = String.raw`([0-9A-Fa-f]{1,16})(?:;${token}(?:=(?:${token}|${quotedString}))?)*\r\n`;
 
 const wholeLine = new RegExp(`^${requestLineGrammar}$`);
 const wholeHead = new RegExp(requestLineGrammar + fieldSectionGrammar, 'y');
 
-/** A head that comes in one piece is hardly ever longer; what is behind it should not be looked through. */
+/** Only this many bytes are decoded for `#readAtOnce`: heads are rarely longer, and bytes after the head should not be decoded. */
 const usualHeadBytes = 4096;
 
-/** So many empty lines before a request line are ignored: what old clients send after a body (RFC 9112 §2.2). */
+/** Maximum number of ignored empty lines before a request line. Old clients send one after a body (RFC 9112 §2.2). */
 const mostEmptyLines = 4;
 const emptyLineBytes = 2;
 
-/** What a request line may have besides its target, in bytes; no method that is served is nearly so long. */
+/** Maximum bytes of a request line besides its target. Served methods are much shorter. */
 const besideTargetBytes = 1024;
 
-/** From the space behind a target to the digit that tells the versions apart, and to the end of the line. */
+/** Distances from the space after the target to the minor version digit, and to the end of the line. */
 const toMinorVersion = ' HTTP/1.'.length;
 const toLineEnd = ' HTTP/1.1\r\n'.length;
 
@@ -58,16 +58,16 @@ const deleteSign = 0x7f;
 const more: More = { kind: 'more' };
 
 /**
- * Reads one head after the other. Whatever pieces a head comes in, it is read alike, in a time that grows with its length
- * only; a fault may be told before all of it is there.
+ * Parses one head at a time. The result does not depend on how the head is split into reads, and the time is linear in its length.
+ * A fault may be reported before the head is complete.
  */
 export class HeadParser {
   readonly #limits: HeadLimits;
-  /** Where the request line begins, behind empty lines. */
+  /** Offset of the request line, after any empty lines. */
   #start = 0;
-  /** Bytes before it were found to be in place, and to be no end of the head. */
+  /** Bytes before this offset are valid and do not end the head. */
   #scanned = 0;
-  /** Once it has come. */
+  /** The request line; undefined until it is complete. */
   #line: RequestLine | undefined;
 
   constructor(limits: HeadLimits) {
@@ -81,7 +81,7 @@ export class HeadParser {
     this.#line = undefined;
   }
 
-  /** Begins a head, and reads what has come of it. Only this tells that a head is plain. */
+  /** Begins a head and reads its received bytes. Only this method returns plain heads. */
   readFirst(bytes: Buffer): HeadReading {
     this.#start = 0;
     this.#scanned = 0;
@@ -89,14 +89,14 @@ export class HeadParser {
     return this.#readAtOnce(bytes) ?? this.#readOn(bytes);
   }
 
-  /** Reads all that has come of this head, from its first byte on; what comes behind it is not looked at. */
+  /** Continues the head. `bytes` starts at its first byte and has all bytes received so far; bytes after the head are ignored. */
   read(bytes: Buffer): HeadReading {
     return this.#readOn(bytes);
   }
 
   /**
-   * Reads a usual head that is there as a whole: one look for the grammar, which finds its end, too. Undefined where the head
-   * is not so; then it is to be read with more care.
+   * Parses a valid, complete head of usual size with one regular expression, which also finds its end. Undefined for any other
+   * head, which `#readOn` then parses.
    */
   #readAtOnce(bytes: Buffer): HeadReading | undefined {
     const text = bytes.toString('latin1', 0, Math.min(bytes.length, usualHeadBytes));
@@ -117,25 +117,25 @@ export class HeadParser {
     return section === undefined ? undefined : this.#judge(line, section, end);
   }
 
-  /** Reads as much as there is, line by line as long as it is not whole. */
+  /** Parses the bytes received so far: the request line, then the field section once it is complete. */
   #readOn(bytes: Buffer): HeadReading {
     const line = this.#line ?? this.#readLine(bytes);
     if (line.kind !== 'line') return line;
     this.#line = line;
     const { end: start } = line;
     const limit = start + this.#limits.fieldsBytes + emptyLineBytes;
-    // A section without lines ends where it begins, behind the end of the request line.
+    // The empty line of a section without fields follows the end of the request line, so the search starts there.
     const found = bytes.indexOf('\r\n\r\n', Math.max(start - 2, this.#scanned - 3), 'latin1');
     const end = found < 0 ? bytes.length : found + 4;
     if (end > limit) return this.#faultOfBytes(bytes, limit) ?? fault('fields_too_large', 'the header section');
     if (found < 0) return this.#faultOfBytes(bytes, end) ?? more;
     const section = readFieldSection(bytes.toString('latin1', start, end));
     return section === undefined
-      ? fault('malformed_request', 'a field line that is none')
+      ? fault('malformed_request', 'a malformed field line')
       : this.#judge(line, section, end);
   }
 
-  /** Reads the request line and the empty lines before it. */
+  /** Parses the request line and the empty lines before it. */
   #readLine(bytes: Buffer): RequestLine | Fault | More {
     while (bytes[this.#start] === carriageReturn && bytes[this.#start + 1] === lineFeed) {
       this.#start += emptyLineBytes;
@@ -148,7 +148,7 @@ export class HeadParser {
     if (end > limit) return this.#faultOfBytes(bytes, limit) ?? longLine(bytes.subarray(start, limit));
     if (lineEnd < 0) return this.#faultOfBytes(bytes, end) ?? more;
     const text = bytes.toString('latin1', start, end);
-    if (!wholeLine.test(text)) return fault('malformed_request', 'a request line that is none');
+    if (!wholeLine.test(text)) return fault('malformed_request', 'a malformed request line');
     const line = splitRequestLine(text, start);
     const { length } = line.target;
     return length > this.#limits.targetBytes ? fault('target_too_long', `${length} bytes`) : line;
@@ -163,15 +163,15 @@ export class HeadParser {
   }
 
   /**
-   * Looks at bytes that have not been looked at before: CR and LF come only together (RFC 9112 §2.2), and no other control
-   * character but the tab is part of any head. So garbage is answered at once, though its line may never end.
+   * Checks bytes that were not checked before: CR and LF only as a pair (RFC 9112 §2.2), and no other control character except
+   * tab. So garbage is refused at once, even if its line never ends.
    */
   #faultOfBytes(bytes: Buffer, end: number): Fault | undefined {
     const from = Math.max(this.#start, this.#scanned);
     let isAfterReturn = from > this.#start && bytes[from - 1] === carriageReturn;
     for (let at = from; at < end; at += 1) {
       const byte = bytes[at] as number;
-      if (isAfterReturn !== (byte === lineFeed)) return fault('malformed_request', 'half of a line end');
+      if (isAfterReturn !== (byte === lineFeed)) return fault('malformed_request', 'CR without LF, or LF without CR');
       isAfterReturn = byte === carriageReturn;
       if (isControl(byte)) return fault('malformed_request', 'a control character');
     }
@@ -180,7 +180,7 @@ export class HeadParser {
   }
 }
 
-/** The field lines of a plain head. */
+/** The unsplit field lines of a plain head. */
 class TextFields implements UnsplitText {
   readonly text: string;
   readonly start: number;
@@ -205,17 +205,17 @@ interface RequestLine {
   readonly method: string;
   readonly target: string;
   readonly version: '1.0' | '1.1';
-  /** Where the field section begins. */
+  /** Offset of the field section in the received bytes. */
   readonly end: number;
 }
 
-/** Reads the line that a text begins with, of which its grammar is known to hold, and which begins at a place of the head. */
+/** Splits the valid request line at the start of a text. `start` is the offset of the line in the received bytes. */
 function splitRequestLine(text: string, start: number): RequestLine {
   const methodEnd = text.indexOf(' ');
   const targetEnd = text.indexOf(' ', methodEnd + 1);
   return {
     kind: 'line',
-    // One text for most requests: to look it up in a table, its hash need not be computed anew.
+    // A constant for most requests: V8 caches its hash, so that later look-ups by method are fast.
     method: text.startsWith('GET ') ? 'GET' : text.slice(0, methodEnd),
     target: text.slice(methodEnd + 1, targetEnd),
     version: text.charCodeAt(targetEnd + toMinorVersion) === digitOne ? '1.1' : '1.0',
@@ -223,7 +223,7 @@ function splitRequestLine(text: string, start: number): RequestLine {
   };
 }
 
-/** A line that is longer than any that is read, without its end. */
+/** The fault of a request line that exceeds its limit. `start` is the first bytes of the line. */
 function longLine(start: Buffer): Fault {
   return start.includes(space)
     ? fault('target_too_long', 'the request line')
@@ -238,7 +238,7 @@ function fault(code: ErrorCode, detail: string): Fault {
   return { kind: 'fault', code, detail };
 }
 
-/** Grows by doubling, so that a head that trickles in is not copied again with each byte. */
+/** The bytes of an incomplete head. The buffer doubles when full, so that a slow head is not copied with each read. */
 export class HeldHead {
   readonly #parser: HeadParser;
   #bytes: Buffer;
@@ -250,12 +250,12 @@ export class HeldHead {
     this.#sizeBytes = bytes.length;
   }
 
-  /** All that has come. */
+  /** All bytes received so far. */
   get bytes(): Buffer {
     return this.#bytes.subarray(0, this.#sizeBytes);
   }
 
-  /** Reads on with what has come next. */
+  /** Appends the next bytes and continues parsing. */
   read(next: Buffer): HeadReading {
     const sizeBytes = this.#sizeBytes + next.length;
     if (sizeBytes > this.#bytes.length) {
@@ -269,10 +269,10 @@ export class HeldHead {
   }
 }
 
-/** A section of field lines that was read. */
+/** A parsed section of field lines. */
 interface FieldSection {
   readonly fields: Fields;
-  /** As `ListenerLimits` counts it. */
+  /** Counted as in `ListenerLimits`. */
   readonly sizeBytes: number;
 }
 
@@ -281,14 +281,14 @@ const wholeSection = new RegExp(`^${fieldSectionGrammar}$`);
 /** Per field line: the colon, the space after it, CR and LF. */
 const lineOverheadBytes = 4;
 
-/** Reads a text of one character per byte that is a section with its empty line; undefined where it is none. */
+/** Parses a field section with its empty line from a text of one character per byte; undefined where it is malformed. */
 export function readFieldSection(text: string): FieldSection | undefined {
   return wholeSection.test(text) ? splitFieldSection(text, 0, text.length) : undefined;
 }
 
 /**
- * Reads the section from one place of a text to another, of which its grammar is known to hold. Undefined where what the
- * grammar allows is not taken all the same: a tab behind the value of a field that frames, which not all readers take off.
+ * Splits the valid section from `start` to `end` (exclusive) of a text. Undefined for a framing field whose value ends with a tab:
+ * the grammar allows it, but not all recipients trim it.
  */
 function splitFieldSection(text: string, start: number, end: number): FieldSection | undefined {
   const fields: Field[] = [];
@@ -296,7 +296,7 @@ function splitFieldSection(text: string, start: number, end: number): FieldSecti
   for (let at = start; at < end - 2; ) {
     const colon = text.indexOf(':', at);
     const lineEnd = text.indexOf('\r', colon);
-    // A table of names that are known is slower than this.
+    // Faster than a table of known names.
     const name = text.slice(at, colon).toLowerCase();
     if (text.charCodeAt(lineEnd - 1) === tab && isFraming(name)) return undefined;
     const value = trimmedSlice(text, colon + 1, lineEnd);
@@ -311,7 +311,7 @@ function isFraming(name: string): boolean {
   return name === 'transfer-encoding' || name === 'content-length';
 }
 
-/** A part of a text without the white space around it (RFC 9112 §5.1). */
+/** Returns a part of a text without surrounding white space (RFC 9112 §5.1). */
 function trimmedSlice(text: string, start: number, end: number): string {
   let from = start;
   let to = end;

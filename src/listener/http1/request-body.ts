@@ -1,7 +1,4 @@
-/**
- * Reads the body of a request from its connection, by length or in the chunked transfer coding (RFC 9112 §6 and §7.1), as a
- * stream that is pulled.
- */
+/** The body of an HTTP/1 request as a pull stream, delimited by Content-Length or by chunked transfer coding (RFC 9112 §6, §7.1). */
 
 import { type Fields, hasField } from '../../http/fields.ts';
 import type { BodyStream } from '../../http/message.ts';
@@ -10,26 +7,26 @@ import type { HeadLimits } from '../request-head.ts';
 import type { Pacer } from '../timeouts.ts';
 import { chunkSizeGrammar, readFieldSection } from './head-parser.ts';
 
-/** So much is kept for a slow reader before its client is held back, in bytes; what one read of a socket gives comes on top. */
+/** At this many buffered bytes the client is held back. One more socket read may be buffered on top. */
 const keptBytes = 64 * 1024;
 
-/** More pieces than this, out of one read of a socket, are joined: a client can make them as small as one byte. */
+/** More pieces than this from one socket read are joined: a client can send chunks of one byte. */
 const separatePieces = 16;
 
-/** What a body needs of its exchange. */
+/** The exchange of a body, as the body uses it. */
 export interface BodyOwner {
-  /** The first byte is asked for. */
+  /** The reader wants the first byte: the exchange sends 100 (Continue) if the client waits for it. */
   askForBody(): void;
-  /** Nothing more is to be received for now. */
+  /** Stops receiving. */
   holdBack(): void;
-  /** More is wanted. */
+  /** Continues receiving. */
   goOn(): void;
 }
 
-/** What a body is received with. */
+/** Options of a request body. */
 interface RequestBodyOptions {
   readonly owner: BodyOwner;
-  /** What Content-Length says, at least 1; undefined where the body is chunked. */
+  /** The value of Content-Length, at least 1; undefined for a chunked body. */
   readonly sizeBytes: number | undefined;
   readonly limits: HeadLimits;
 }
@@ -40,13 +37,13 @@ interface Waiting {
 }
 
 /**
- * A slow reader holds the client back. A body that breaks off, or is closed while somebody reads it, makes its reader throw:
- * it never looks whole.
+ * A request body with backpressure. When the body breaks off, or is closed during a read, the reader gets an error: the body never
+ * looks complete.
  */
 export class RequestBody implements BodyStream, AsyncIterator<Uint8Array, undefined>, Pacer {
   readonly #owner: BodyOwner;
   readonly #decoder: ChunkedDecoder | undefined;
-  /** Bytes of content that have yet to come; Infinity where that is not known. */
+  /** Bytes of content still to be received; Infinity while a chunked body goes on. */
   #missingBytes: number;
   #receivedBytes = 0;
   readonly #kept: Uint8Array[] = [];
@@ -68,27 +65,27 @@ export class RequestBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     return this.#waiting !== undefined;
   }
 
-  /** Bytes of content that have come, as far as they were not dropped. */
+  /** Received bytes of content, without dropped ones. */
   get takenBytes(): number {
     return this.#receivedBytes;
   }
 
-  /** Whether nobody has begun to read, or a reader has given up. */
+  /** Whether no reader has begun to read, or the reader has closed the body. */
   get isUnwanted(): boolean {
     return this.#isClosed || !this.#hasStarted;
   }
 
-  /** Bytes that have yet to be received: none, a number, or Infinity when it is not known. */
+  /** Bytes still to be received; Infinity while a chunked body goes on. */
   get missingBytes(): number {
     return this.#missingBytes;
   }
 
-  /** Whether all of it has come, read or not. */
+  /** Whether all bytes have been received, read or not. */
   get isComplete(): boolean {
     return this.#missingBytes === 0;
   }
 
-  /** Takes what is of this body, and returns what comes after it, or why there is no body. */
+  /** Takes the bytes of this body. Returns the bytes after it, or the error of an invalid body. */
   receive(bytes: Buffer): Buffer | ProxyError {
     const rest = this.#decoder === undefined ? this.#takeCounted(bytes) : this.#takeChunks(bytes, this.#decoder);
     if (this.isComplete) this.#end();
@@ -128,14 +125,14 @@ export class RequestBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     if (!isRead) this.fail(new ProxyError('request_body_incomplete', { detail: 'the body was closed before its end' }));
   }
 
-  /** No more bytes will come, and some are missing. What has come before is read first. */
+  /** Makes the reader fail with this error, after the bytes that were received before. */
   fail(error: ProxyError): void {
     this.#error ??= error;
     this.#waiting?.reject(this.#error);
     this.#waiting = undefined;
   }
 
-  /** Lets what is left go by, so that the next request on the connection can be read. */
+  /** Receives and drops the rest, so that the next request on the connection can be read. */
   discard(): void {
     if (this.isComplete) return;
     this.#isDiscarded = true;
@@ -184,7 +181,7 @@ export class RequestBody implements BodyStream, AsyncIterator<Uint8Array, undefi
     this.#waiting = undefined;
   }
 
-  /** Not where what comes is dropped: the end of it is waited for. */
+  /** Holds the client back, except when the rest is dropped: then its end is awaited. */
   #holdBack(): void {
     if (!this.#isDiscarded) this.#owner.holdBack();
   }
@@ -195,35 +192,35 @@ export class RequestBody implements BodyStream, AsyncIterator<Uint8Array, undefi
   }
 }
 
-/** What a decoder makes of bytes. The content that is in them, in order, is part of them: nothing is copied. */
+/** The result of decoding bytes. `pieces` is the content in order, as views of the input: nothing is copied. */
 type ChunkedReading =
-  /** All bytes were used, and the body goes on. */
+  /** The body continues. All bytes were used. */
   | { readonly kind: 'more'; readonly pieces: readonly Buffer[] }
-  /** The body is over; the bytes that were not used are no part of it. */
+  /** The body is complete. Bytes after the first `usedBytes` do not belong to it. */
   | {
       readonly kind: 'end';
       readonly pieces: readonly Buffer[];
       readonly usedBytes: number;
-      /** The trailer section's fields (RFC 9112 §7.1.2). */
+      /** The fields of the trailer section (RFC 9112 §7.1.2). */
       readonly trailers: Fields;
     }
-  /** No body whatever follows. What came before the fault is told, though the body cannot become whole. */
+  /** The body is invalid, regardless of the bytes that follow. `pieces` is the content before the fault. */
   | { readonly kind: 'fault'; readonly pieces: readonly Buffer[]; readonly code: ErrorCode; readonly detail: string };
 
 const sizeLine = new RegExp(`^${chunkSizeGrammar}$`);
 
-/** Bytes of chunk extensions that a body may have in all (§7.1.1 wants a limit). */
+/** Maximum total bytes of chunk extensions in a body (RFC 9112 §7.1.1 requires a limit). */
 const mostExtensionBytes = 16 * 1024;
 
 const lineEndBytes = 2;
 
-/** The longest size line: as many digits and extensions as there can be, and the line end. */
+/** Maximum length of a size line: 16 digits, all extensions, and the line end. */
 const longestSizeLine = 16 + mostExtensionBytes + lineEndBytes;
 
 const carriageReturn = 0x0d;
 const lineFeed = 0x0a;
 
-/** Where in a body the next byte is: in a size line, the data of a chunk, the line end behind it, or the trailer section. */
+/** The position of the next byte: in a size line, in chunk data, in the line end after the data, or in the trailer section. */
 type Stage = 'size' | 'data' | 'data end' | 'trailers' | 'over';
 
 interface Fault {
@@ -231,16 +228,16 @@ interface Fault {
   readonly detail: string;
 }
 
-/** Decodes one body, in whatever pieces it comes. */
+/** Decodes one chunked body, independent of how it is split into reads. */
 export class ChunkedDecoder {
   readonly #limits: Pick<HeadLimits, 'fieldsBytes' | 'maxFieldCount'>;
   #stage: Stage = 'size';
-  /** Bytes that are missing of a chunk's data, or of the line end behind it. */
+  /** Missing bytes of the chunk data, or of the line end after it. */
   #missingBytes = 0;
-  /** What has come of a line whose end has not. */
+  /** The received part of an incomplete line. */
   #line = '';
   #extensionBytes = 0;
-  /** The lines of the trailer section that have come. */
+  /** The received lines of the trailer section. */
   #section = '';
   #trailers: Fields = [];
   #fault: Fault | undefined;
@@ -249,7 +246,7 @@ export class ChunkedDecoder {
     this.#limits = limits;
   }
 
-  /** Reads what has come next. Not to be called again after the end or a fault. */
+  /** Decodes the next bytes. Not to be called again after the end or a fault. */
   read(bytes: Buffer): ChunkedReading {
     const pieces: Buffer[] = [];
     let at = 0;
@@ -276,14 +273,14 @@ export class ChunkedDecoder {
 
   #takeDataEnd(bytes: Buffer, at: number): number {
     if (bytes[at] !== (this.#missingBytes === lineEndBytes ? carriageReturn : lineFeed)) {
-      this.#fail('malformed_request', 'a chunk that does not end where it should');
+      this.#fail('malformed_request', 'chunk data without CR LF after it');
     }
     this.#missingBytes -= 1;
     if (this.#missingBytes === 0) this.#stage = 'size';
     return at + 1;
   }
 
-  /** Takes a line, or the part of it that is there. */
+  /** Takes a line, or its received part. */
   #takeLine(bytes: Buffer, at: number): number {
     const found = bytes.indexOf(lineFeed, at);
     const end = found < 0 ? bytes.length : found + 1;
@@ -291,7 +288,7 @@ export class ChunkedDecoder {
     const limit = isTrailer ? this.#limits.fieldsBytes + lineEndBytes - this.#section.length : longestSizeLine;
     if (this.#line.length + end - at > limit) {
       if (isTrailer) this.#fail('fields_too_large', 'the trailer section');
-      else this.#fail('malformed_request', 'too much of chunk extensions');
+      else this.#fail('malformed_request', 'the chunk extensions are too long');
       return end;
     }
     this.#line += bytes.toString('latin1', at, end);
@@ -306,36 +303,36 @@ export class ChunkedDecoder {
   #readSize(line: string): void {
     const digits = sizeLine.exec(line)?.[1];
     if (digits === undefined) {
-      this.#fail('malformed_request', 'a chunk size that is none');
+      this.#fail('malformed_request', 'a malformed chunk size');
       return;
     }
     const sizeBytes = Number.parseInt(digits, 16);
     this.#extensionBytes += line.length - digits.length - lineEndBytes;
     if (!Number.isSafeInteger(sizeBytes)) this.#fail('malformed_request', 'a chunk that is too large');
-    if (this.#extensionBytes > mostExtensionBytes) this.#fail('malformed_request', 'too much of chunk extensions');
+    if (this.#extensionBytes > mostExtensionBytes) this.#fail('malformed_request', 'the chunk extensions are too long');
     this.#stage = sizeBytes === 0 ? 'trailers' : 'data';
     this.#missingBytes = sizeBytes;
   }
 
   #readTrailer(line: string): void {
     this.#section += line;
-    if (!line.endsWith('\r\n')) this.#fail('malformed_request', 'a trailer line that does not end where it should');
+    if (!line.endsWith('\r\n')) this.#fail('malformed_request', 'a trailer line that does not end with CR LF');
     else if (line.length === lineEndBytes) this.#readTrailers();
   }
 
   #readTrailers(): void {
     const section = readFieldSection(this.#section);
     if (section === undefined) {
-      this.#fail('malformed_request', 'a trailer line that is none');
+      this.#fail('malformed_request', 'a malformed trailer line');
       return;
     }
     const { fields, sizeBytes } = section;
     if (fields.length > this.#limits.maxFieldCount || sizeBytes > this.#limits.fieldsBytes) {
       this.#fail('fields_too_large', 'the trailer section');
     }
-    // Nobody may heed them there (RFC 9110 §6.5.1), and who does reads another message.
+    // Framing fields must not be applied from trailers (RFC 9110 §6.5.1). A recipient that does would read a different message.
     if (hasField(fields, 'content-length') || hasField(fields, 'transfer-encoding')) {
-      this.#fail('malformed_request', 'a field of framing among the trailers');
+      this.#fail('malformed_request', 'a framing field in the trailer section');
     }
     this.#trailers = fields;
     this.#stage = 'over';

@@ -1,6 +1,6 @@
 /**
- * Writes responses in HTTP/1.1: heads as text (RFC 9112 §4 and §5), small bodies joined with their heads in one write, large
- * ones by reference or moved by the system (sendfile). A response that is not first in the pipeline waits for its turn.
+ * Writes HTTP/1.1 responses: heads as text (RFC 9112 §4, §5), small bodies joined with their heads in one write, large bodies by
+ * reference or with sendfile. A response that is not first in the pipeline waits for its turn.
  */
 
 import type { Socket } from 'node:net';
@@ -12,26 +12,26 @@ import { ProxyError } from '../../http/proxy-error.ts';
 import { formatHttpDate } from '../../semantics/http-date.ts';
 import { isFramingField, reasonPhrase, requiredUpgrade } from '../respond.ts';
 
-/** So much of a response is kept that has to wait for those before it, until it is held back. In bytes. */
+/** Maximum bytes that a response buffers while it waits for its turn, before its writer is held back. */
 const waitingLimitBytes = 64 * 1024;
 
 type Piece = string | Uint8Array;
 
 const noBytes = new Uint8Array();
 
-/** Where responses are written. */
+/** A connection, as a writer uses it. */
 interface ResponsePlace {
   readonly socket: Socket;
   readonly context: { readonly writeBuffer: WriteBuffer };
-  /** Bytes that the system has put into the socket by itself. */
+  /** Bytes that sendfile has put into the socket. */
   movedBytes: number;
-  /** All of it was written, though perhaps nobody has taken it yet: the next one has its turn. */
+  /** Gives the next response its turn. This one is written, though the kernel may not have taken it yet. */
   passTurn(): void;
 }
 
 /**
- * The head waits for content to travel with. What is written in one turn of the event loop leaves together. Text has one
- * character per byte.
+ * Writes one response. The head waits for the first content, so that both leave together, as do all writes in one turn of the event
+ * loop. Text has one character per byte.
  */
 export class ResponseWriter {
   readonly #place: ResponsePlace;
@@ -40,23 +40,24 @@ export class ResponseWriter {
   #isChunked = false;
   #isEnded = false;
   #isCorked = false;
-  /** Whether the last content was moved, so that what is written next waits for room. */
+  /** Whether sendfile has moved the last content. Then the next write waits for room. */
   #hasMoved = false;
-  /** What was made, and was not written yet. */
+  /** The head, until it is written. */
   #head: string | undefined;
-  /** Interim responses, and then pieces of the final one, that wait for their turn. */
+  /** Interim responses that wait for the turn. */
   #early = '';
+  /** Pieces of the final response that wait for the turn. */
   #waiting: Piece[] | undefined;
   #waitingBytes = 0;
   #onRoom: (() => void) | undefined;
 
-  /** `onTaken` is called once, when the kernel has taken all of it or will not take the rest; not where the socket closes before. */
+  /** `onTaken` is called at most once: when the kernel has taken the whole response, or a write fails. Not if the socket closes before. */
   constructor(place: ResponsePlace, onTaken: (isWhole: boolean) => void) {
     this.#place = place;
     this.#onTaken = onTaken;
   }
 
-  /** Whether the client has yet to take something, which it can only where nothing is due before. */
+  /** Whether written bytes wait for the client. False before the turn: the client cannot take this response yet. */
   get isBehind(): boolean {
     return this.#hasTurn && (this.#onRoom !== undefined || this.#place.socket.writableLength > 0);
   }
@@ -68,22 +69,22 @@ export class ResponseWriter {
     return isKnown ? socket.writableLength : Number.POSITIVE_INFINITY;
   }
 
-  /** Whether all of it is there. */
+  /** Whether the response is complete, written or not. */
   get isEnded(): boolean {
     return this.#isEnded;
   }
 
-  /** Bytes that wait for their turn. */
+  /** Bytes that wait for the turn. */
   get waitingBytes(): number {
     return this.#waitingBytes;
   }
 
-  /** Whether all of it was given to the socket. */
+  /** Whether the whole response was written to the socket. */
   get isWritten(): boolean {
     return this.#isEnded && this.#hasTurn;
   }
 
-  /** An interim response; nothing where the final one has begun. */
+  /** Writes an interim response. The caller must not call it after `begin`. */
   interim(text: string): void {
     if (this.#hasTurn) this.#put(text);
     else this.#early += text;
@@ -92,7 +93,7 @@ export class ResponseWriter {
   begin(head: string, isChunked: boolean): void {
     this.#head = head;
     this.#isChunked = isChunked;
-    // The client would not know any more what they are about.
+    // Interim responses that still wait are dropped: right before the final response they are of no use.
     this.#early = '';
   }
 
@@ -131,7 +132,7 @@ export class ResponseWriter {
     return this.#put('\r\n');
   }
 
-  /** Writes the head, where it waits, and content that is worth a call of the system by itself. */
+  /** Writes a waiting head, and content that is large enough for a system call of its own. */
   #writeNow(chunk: Uint8Array): boolean {
     const head = this.#head ?? '';
     this.#head = undefined;
@@ -139,7 +140,7 @@ export class ResponseWriter {
     return context.writeBuffer.write(socket, head, [chunk]) || !socket.writableNeedDrain;
   }
 
-  /** Writes the rest of the content, and the text behind it. `giveBack` is called when the kernel has taken all of it. */
+  /** Writes the rest of the content, then the text `last`. `giveBack` is called when the kernel has taken the whole response. */
   end(chunks: readonly Uint8Array[], last: string, giveBack?: () => void): void {
     const isAlone = this.#hasTurn && !this.#isCorked && !this.#isChunked && last === '';
     const head = this.#head ?? '';
@@ -157,13 +158,13 @@ export class ResponseWriter {
     if (this.#hasTurn) this.#awaitEnd(false, giveBack);
   }
 
-  /** The responses before it were written, and the socket takes more. */
+  /** Called when the earlier responses were written and the socket takes more bytes. */
   takeTurn(): void {
     if (!this.#hasTurn) this.#writeWaiting();
     if (!this.#place.socket.writableNeedDrain) this.makeRoom();
   }
 
-  /** Resolves when the client has taken enough for more to be written, or the response is over. */
+  /** Resolves when more may be written, or the response is over. */
   room(): Promise<void> {
     return new Promise((resolve) => {
       this.#onRoom = resolve;
@@ -176,7 +177,7 @@ export class ResponseWriter {
     onRoom?.();
   }
 
-  /** Writes what the socket has no room for at the moment. Returns that there is none until it is taken. */
+  /** Writes a chunk to a full socket; its callback reports room. Returns false: nothing more may be written until then. */
   #awaitRoom(chunk: Uint8Array): false {
     this.#hasMoved = false;
     const { socket } = this.#place;
@@ -187,7 +188,7 @@ export class ResponseWriter {
   #writeWaiting(): void {
     this.#hasTurn = true;
     const pieces = this.#waiting ?? [];
-    // Most responses have their turn before anything of them was made.
+    // Most responses get their turn before they have any bytes.
     if (pieces.length === 0 && this.#early === '' && !this.#isEnded) return;
     this.#waiting = undefined;
     this.#waitingBytes = 0;
@@ -197,7 +198,7 @@ export class ResponseWriter {
     if (this.#isEnded) this.#awaitEnd(false);
   }
 
-  /** Everything is with the socket now. */
+  /** Waits until the kernel has taken the written response, and passes the turn on. */
   #awaitEnd(isTaken: boolean, giveBack?: () => void): void {
     const { socket } = this.#place;
     if (isTaken) this.#noteTaken(true, giveBack);
@@ -220,7 +221,7 @@ export class ResponseWriter {
       this.#waitingBytes += piece.length;
       return this.#waitingBytes < waitingLimitBytes;
     }
-    // What comes after the connection's end goes nowhere, and no more of it is wanted.
+    // The connection has ended: the piece is dropped, and false stops the writer.
     if (!socket.writable) return false;
     return typeof piece === 'string' ? socket.write(piece, 'latin1') : socket.write(piece);
   }
@@ -238,19 +239,19 @@ export class ResponseWriter {
   }
 }
 
-/** Up to so many bytes of head and body are joined; a copy of more costs more than two pieces do. */
+/** Head and body are joined up to this many bytes; above, the copy costs more than a second write. */
 export const joinedBytes = 8 * 1024;
 
 const slabBytes = 64 * 1024;
 
-/** Bytes to write into. What the kernel has taken is used again, so that next to nothing is allocated. */
+/** A buffer that joins heads and bodies. Its memory is reused once the kernel has taken the bytes, so that writes rarely allocate. */
 export class WriteBuffer {
   #slab = Buffer.allocUnsafeSlow(slabBytes);
   #at = 0;
 
   /**
-   * Writes a head, one byte per character, and all that comes after it. Returns whether the kernel has taken it at once. `onTaken` is
-   * called when it has taken all of it or will not: for those who cannot know it at once, as over TLS.
+   * Writes a head, one byte per character, and the chunks after it. Returns whether the kernel has taken everything at once. Over TLS
+   * that is never known; `onTaken` is called when everything is taken, or with the error of the write.
    */
   write(
     socket: Socket,
@@ -279,7 +280,7 @@ export class WriteBuffer {
     return hasTaken(socket);
   }
 
-  /** A head, one byte per character, and the body behind it. `sizeBytes` is the length of both, `joinedBytes` at most. */
+  /** Joins a head, one byte per character, and a body. `sizeBytes` is the length of both, at most `joinedBytes`. */
   join(head: string, chunks: readonly Uint8Array[], sizeBytes: number): Buffer {
     if (this.#at + sizeBytes > slabBytes) {
       this.#slab = Buffer.allocUnsafeSlow(slabBytes);
@@ -295,7 +296,7 @@ export class WriteBuffer {
     return this.#slab.subarray(start, at);
   }
 
-  /** Has left: nobody reads it any more. Only what was joined last can be used again. */
+  /** Takes back joined bytes that have left the process. Only the memory of the last join can be reused. */
   takeBack(joined: Buffer): void {
     if (joined.buffer === this.#slab.buffer && joined.byteOffset + joined.length === this.#at) {
       this.#at = joined.byteOffset;
@@ -304,26 +305,26 @@ export class WriteBuffer {
 }
 
 /**
- * Whether what was written has left the process already. Node tries to write at once; whether that went well is known when the
- * call is back, long before a callback would tell it. Over TLS it never has.
+ * Checks whether all written bytes have left the process. Node tries to write synchronously, so that this is known right after the
+ * call, long before the callback. Over TLS the result is always false right after a write.
  */
 function hasTaken(socket: Socket): boolean {
   return socket.writableLength === 0 && socket.errored === null && !socket.destroyed;
 }
 
-/** What a socket is made of, as far as it tells which one it is for the system. */
+/** The libuv handle of a socket, with its file descriptor. */
 interface Handle {
   readonly fd?: number;
 }
 
-/** Whether the system may put bytes into a socket, as far as that is known without asking it. */
+/** Checks whether sendfile may be used on a socket: not over TLS. The system may still not support it. */
 export function takesMovable(socket: Socket): boolean {
   return !(socket instanceof TLSSocket);
 }
 
 /**
- * The descriptor, in this tick, where nothing that was written waits in the process; undefined of others, and of what is not
- * sent as it is written.
+ * Returns the file descriptor of a socket, valid in this tick. Undefined where written bytes still wait in the process, and over
+ * TLS, where bytes are not sent as they are.
  */
 function descriptorOf(socket: Socket): number | undefined {
   if (!takesMovable(socket) || !socket.writable || !hasTaken(socket)) return undefined;
@@ -333,18 +334,18 @@ function descriptorOf(socket: Socket): number | undefined {
 }
 
 const fieldName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
-/** RFC 9110 §5.5, with what else a byte can be. A line break would begin another field, or another response. */
+/** RFC 9110 §5.5, bytes above ASCII included. A line break would begin another field or another response. */
 const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 const secondMs = 1000;
 
-/** Fields as lines, without those that frame. */
+/** Formatted field lines, without framing fields. */
 export interface FieldLines {
   readonly text: string;
   readonly hasDate: boolean;
 }
 
-/** Throws a `ProxyError` for a field that would not be read as it is. */
+/** Formats fields as lines, without framing fields. Throws `ProxyError` `internal` for an invalid name or value. */
 export function formatFieldLines(fields: Fields): FieldLines {
   let text = '';
   let hasDate = false;
@@ -356,7 +357,7 @@ export function formatFieldLines(fields: Fields): FieldLines {
   return { text, hasDate };
 }
 
-/** One line. Throws a `ProxyError` for a name that is no token, or a value that no field can have. */
+/** Formats one field line. Throws `ProxyError` `internal` for a name that is not a token, or an invalid value. */
 export function formatLine(name: string, value: string): string {
   if (!fieldName.test(name) || !fieldValue.test(value)) {
     throw new ProxyError('internal', { detail: `the field ${JSON.stringify(name)} cannot be written` });
@@ -364,37 +365,37 @@ export function formatLine(name: string, value: string): string {
   return `${wireFieldName(name)}: ${value}\r\n`;
 }
 
-/** The first line of a response. The version is ours, whatever the client's is (RFC 9110 §6.2). */
+/** Formats the status line. The version is always HTTP/1.1, also for an HTTP/1.0 client (RFC 9110 §6.2). */
 export function formatStatusLine(status: number): string {
   return `HTTP/1.1 ${status} ${reasonPhrase(status)}\r\n`;
 }
 
-/** An interim response. Throws a `ProxyError` as `formatFieldLines` does. */
+/** Formats an interim response. Throws as `formatFieldLines` does. */
 export function formatInterim(status: number, fields: Fields): string {
   return `${formatStatusLine(status)}${formatFieldLines(fields).text}\r\n`;
 }
 
-/** The line of Connection, with Upgrade before it where the response must have that (RFC 9110 §7.8). Throws as `formatFieldLines`. */
+/** Adds Upgrade to the line(s) of Connection where the response needs it (RFC 9110 §7.8). Throws as `formatFieldLines` does. */
 export function formatUpgrade(status: number, fields: Fields, connection: string): string {
   const upgrade = requiredUpgrade(status, fields);
   if (upgrade === undefined) return connection;
   return formatLine('upgrade', upgrade) + connection.replace('Connection: ', 'Connection: upgrade, ');
 }
 
-/** The last chunk and the trailer section (RFC 9112 §7.1.2). */
+/** Formats the last chunk and the trailer section (RFC 9112 §7.1.2). */
 export function formatLastChunk(trailers: Fields): string {
   let text = '0\r\n';
   for (const [name, value] of trailers) text += `${wireFieldName(name)}: ${value}\r\n`;
   return `${text}\r\n`;
 }
 
-/** What a connection that goes on says of itself. The time is told in whole seconds; 0 tells none. */
+/** Formats Connection and Keep-Alive of a persistent connection. The timeout is in whole seconds; 0 omits it. */
 export function formatKeepAlive(keepAliveTimeoutMs: number): string {
   if (keepAliveTimeoutMs === 0) return 'Connection: keep-alive\r\n';
   return `Connection: keep-alive\r\nKeep-Alive: timeout=${Math.floor(keepAliveTimeoutMs / secondMs)}\r\n`;
 }
 
-/** A whole error response for a connection on which no request could be read. It is the last one there. */
+/** Formats a complete error response for a request that could not be read. It is the last one on its connection. */
 export function formatLastProblem(error: ProxyError, now: number): string {
   const { status, fields, body } = errorResponse(error);
   const content = body.kind === 'bytes' ? Buffer.concat(body.chunks).toString('latin1') : '';
@@ -404,12 +405,12 @@ export function formatLastProblem(error: ProxyError, now: number): string {
   );
 }
 
-/** The line that dates a response (RFC 9110 §6.6.1), made once per second. */
+/** Formats the Date line of responses (RFC 9110 §6.6.1), once per second. */
 export class DateLine {
   #second = Number.NaN;
   #text = '';
 
-  /** For a time in epoch milliseconds. */
+  /** Returns the line for a time in epoch milliseconds. */
   at(now: number): string {
     const second = Math.floor(now / secondMs);
     if (second !== this.#second) {

@@ -1,6 +1,6 @@
 /**
- * Speaks HTTP/1.0 and HTTP/1.1 (RFC 9112) on accepted sockets. It turns heads into exchanges, upgrades into tunnels, and drains
- * its connections at a reload or shutdown.
+ * Speaks HTTP/1.0 and HTTP/1.1 (RFC 9112) on accepted sockets. Turns heads into exchanges and upgrades into tunnels, and drains its
+ * connections at a reload or shutdown. Next: `connection.ts`.
  */
 
 import type { Socket } from 'node:net';
@@ -27,7 +27,7 @@ import { Exchange } from './exchange.ts';
 import { HeadParser } from './head-parser.ts';
 import { DateLine, formatKeepAlive, WriteBuffer } from './response-writer.ts';
 
-/** Creates what speaks HTTP/1.0 and HTTP/1.1 (RFC 9112). */
+/** Creates the HTTP/1.0 and HTTP/1.1 server (RFC 9112). */
 export function createHttp1Server(options: ProtocolOptions): ConnectionServer {
   return new Http1Server(options);
 }
@@ -75,7 +75,7 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     const connection = new Connection(socket, peer, this);
     this.#connections.add(connection);
     this.#rounds.begin();
-    // It is paused where something was read from it before.
+    // The listener leaves the socket paused where it has inspected its first bytes.
     socket.resume();
     if (this.#ending === 'retiring') connection.retire();
     else if (this.#ending === 'draining') this.#drain([connection]);
@@ -118,7 +118,7 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
         this.#tunnel(connection, parsed, reception.head, { tunnel, firstBytes: rest });
         return;
       }
-      // What comes after it could be meant in the other protocol.
+      // Bytes after this request could be in the other protocol.
       connection.finishAfterNext();
     }
     const exchange = new Exchange(connection, parsed);
@@ -137,7 +137,7 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     fields.kept ??= fields.lines();
     const lines: Field[] = [...fields.kept, ['age', String(ageSeconds)], ['cache-status', cacheStatus], ...more];
     if (contentRange !== undefined) lines.push(['content-range', contentRange]);
-    // No body of a request is to come, and no trailers follow: nothing else is asked of its fields.
+    // No fields are needed: a plain head has no request body, and a file has no trailers.
     const exchange = new Exchange(connection, { method, target, version: '1.1', fields: [] });
     hit.begin();
     const onDelivered = (delivery: Delivery): void => hit.onDelivered(delivery, this.now());
@@ -167,7 +167,7 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
     });
   }
 
-  /** What has arrived already is read before a connection counts as idle: one turn of the event loop. */
+  /** Ends idle connections after one turn of the event loop, in which bytes that have already arrived are read. */
   #drain(connections: readonly Connection[]): void {
     for (const connection of connections) connection.drain();
     setImmediate(() =>
@@ -185,25 +185,25 @@ class Http1Server implements ConnectionServer, ConnectionOwner {
 
 interface TunnelParts {
   readonly tunnel: Tunnel;
-  /** What the client has sent after its handshake. */
+  /** Bytes that the client has sent after its handshake. */
   readonly firstBytes: Buffer;
 }
 
-/** What its Connection and its version ask for. */
+/** The meaning of a request's Connection field and version. */
 interface ConnectionWishes {
   /** Whether the connection ends after the response (RFC 9112 §9.3). */
   readonly isLast: boolean;
-  /** Whether the client would rather speak something else on it (RFC 9110 §7.8). */
+  /** Whether the client asks for another protocol (RFC 9110 §7.8). */
   readonly isUpgrade: boolean;
 }
 
-const kept: ConnectionWishes = { isLast: false, isUpgrade: false };
-const ended: ConnectionWishes = { isLast: true, isUpgrade: false };
+const persistent: ConnectionWishes = { isLast: false, isUpgrade: false };
+const closing: ConnectionWishes = { isLast: true, isUpgrade: false };
 
-/** Reads them. A client of HTTP/1.0 has its connection kept only if it asks for that; `close` wins over everything. */
+/** Reads Connection. HTTP/1.0 connections persist only with `keep-alive`; `close` overrides everything. */
 function readConnectionWishes({ version, fields }: ParsedHead): ConnectionWishes {
   const connection = fieldValue(fields, 'connection');
-  if (connection === undefined) return version === '1.1' ? kept : ended;
+  if (connection === undefined) return version === '1.1' ? persistent : closing;
   const options = listMembers(connection.toLowerCase());
   return {
     isLast: options.includes('close') || (version === '1.0' && !options.includes('keep-alive')),
@@ -211,7 +211,7 @@ function readConnectionWishes({ version, fields }: ParsedHead): ConnectionWishes
   };
 }
 
-/** RFC 6455 §4.1. A body before the handshake's end is something that no WebSocket client sends. */
+/** Checks for a WebSocket handshake (RFC 6455 §4.1). It has no body. */
 function isWebSocketHandshake({ method, version, fields }: ParsedHead): boolean {
   if (method !== 'GET' || version !== '1.1' || hasBody(fields)) return false;
   return listMembers(fieldValue(fields, 'upgrade')).some((protocol) => protocol.toLowerCase() === 'websocket');

@@ -1,6 +1,6 @@
 /**
- * One HTTP/2 connection: its settings and limits (RFC 9113 §6.5), its exchanges, what a client may make the server do for
- * nothing before it counts as an attacker, and how the connection ends.
+ * One HTTP/2 connection: its settings and limits (RFC 9113 §6.5), its exchanges, the detection of floods, and the end of the
+ * connection.
  */
 
 import {
@@ -23,22 +23,22 @@ import { Http2Stride, type Http2Windows } from './response-writer.ts';
 const { NGHTTP2_ENHANCE_YOUR_CALM, NGHTTP2_INTERNAL_ERROR, NGHTTP2_PROTOCOL_ERROR } = constants;
 
 /**
- * How long a connection that we have ended is still there when nothing more leaves, so that the client has read all (RFC 9112
- * §9.6), and how long in any case. In milliseconds.
+ * How long an ended connection stays open so that the client can read everything (RFC 9112 §9.6): the time without any progress,
+ * and the total time. In milliseconds.
  */
 const lingerMs = 2_000;
 const longestLingerMs = 30_000;
 
 const cutOff = new Error('the connection was cut');
 
-/** What becomes of requests. */
+/** The server of a connection, as the connection uses it. */
 export interface Http2Requests {
-  /** How fast responses must be taken. */
+  /** Limits of responses: total time and minimum rate. */
   readonly pace: Pace;
-  /** How fast their bodies must come. */
+  /** Minimum rate of request bodies. */
   readonly uploadPace: Pace;
   take(exchange: Http2Exchange, request: ProxyRequest): void;
-  /** The exchange had no request that goes any further. */
+  /** Answers an exchange whose request is refused. */
   refuse(exchange: Http2Exchange, error: ProxyError): void;
 }
 
@@ -47,7 +47,7 @@ interface Progress {
   readonly at: number;
 }
 
-/** Its limits of time are looked after by `look`, which somebody has to call again and again. */
+/** One HTTP/2 connection. The server calls `look` periodically; it checks the time limits. */
 export class Http2Connection implements ExchangeOwner, PlainSource {
   readonly scheme: 'http' | 'https';
   readonly peer: Peer;
@@ -61,12 +61,12 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   readonly #stride = new Http2Stride();
   readonly #exchanges = new Set<Http2Exchange>();
   #stage: 'open' | 'draining' | 'finishing' | 'ended' = 'open';
-  /** When it last had something to do, or began. */
+  /** When the last exchange ended, or the connection began, in epoch milliseconds. */
   #since: number;
-  /** What had left at which time, after it had its last thing to do. */
+  /** While lingering: the number of bytes taken, and when it last changed. */
   #leaving: Progress | undefined;
   #hadRequest = false;
-  /** Errors that nghttp2 has reported and for which no stream was reset yet, and the last of them. */
+  /** Number of errors reported by nghttp2 for which no stream was reset yet, and the last of them. */
   #protocolErrors = 0;
   #protocolError: Error | undefined;
 
@@ -84,7 +84,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       this.#receive(stream, headers[':method'] ?? '', rawHeaders);
     });
     this.#session.on('error', (error) => this.#fail(error));
-    // HTTP/2 has no use for half a connection: who has ended one side has left.
+    // HTTP/2 has no half-closed connections: a client that ends its side is gone.
     socket.once('end', () => this.cut());
   }
 
@@ -101,15 +101,15 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     return { stream: remoteSettings.initialWindowSize ?? 0, connection: state.remoteWindowSize ?? 0 };
   }
 
-  /** Whether something runs on it. */
+  /** Whether an exchange is running. */
   get isBusy(): boolean {
     return this.#exchanges.size > 0;
   }
 
   /**
-   * Ends after what runs, and after what has arrived but was not read yet: one turn of the event loop. What else is on its
-   * way comes after the last stream that GOAWAY names, so that the client knows that it may send it again (RFC 9113 §6.8).
-   * nghttp2 takes no stream after any GOAWAY: a first one that names none, as the RFC has it, would lose requests.
+   * Ends the connection after the running exchanges. Waits one turn of the event loop before GOAWAY, to read requests that have
+   * already arrived. Streams after the last one that GOAWAY names may be sent again (RFC 9113 §6.8). nghttp2 takes no new stream
+   * after any GOAWAY, so the two-step shutdown of the RFC would lose requests.
    */
   drain(): void {
     if (this.#stage !== 'open') return;
@@ -117,10 +117,10 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     setImmediate(() => setImmediate(() => this.#finish()));
   }
 
-  /** Ends it at once. */
+  /** Ends the connection at once. */
   cut(): void {
     this.#stage = 'ended';
-    // With an error, or streams would be reset as those are whose response was whole.
+    // With an error: otherwise open streams would be reset as after a complete response.
     if (this.isBusy) this.#session.destroy(cutOff);
     else this.#session.destroy();
     this.#socket.destroy();
@@ -134,14 +134,14 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     this.#exchanges.delete(exchange);
     if (exchange.isMalformed) this.#noteMalformed();
     const now = this.#options.now();
-    // What the client sends of a body before it learns that nobody wants it is no fault of its own.
+    // Body bytes that the client sends before it sees the end of the stream must not count as a flood.
     if (exchange.isReceiving) this.#flood.noteUse(streamWindowBytes);
     this.#since = now;
     if (exchange.isWhole || exchange.isBroken || this.#session.destroyed) return;
     if (this.#flood.noteReset(now)) this.#calm('too many streams were reset');
   }
 
-  /** Ends what takes too long. */
+  /** Checks the time limits and the flood limits, and ends what exceeds them. */
   look(now: number): void {
     const sentBytes = takenBytes({ socket: this.#socket });
     if (this.#stage === 'ended' || (this.#stage === 'finishing' && !this.isBusy)) {
@@ -149,7 +149,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
       return;
     }
     if (this.#flood.isFlooded({ receivedBytes: this.#socket.bytesRead, sentBytes }, now)) {
-      this.#calm('too many bytes for nothing');
+      this.#calm('too many bytes without content or a request');
     } else if (this.#stage === 'open' && this.#isUnused(now)) this.drain();
     this.#judgeProtocolErrors();
     for (const exchange of this.#exchanges) exchange.look(now, this.#options.limits);
@@ -159,7 +159,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
   #receive(stream: ServerHttp2Stream, method: string, rawHeaders: readonly string[]): void {
     const receivedAt = this.#options.now();
     this.#hadRequest = true;
-    // It was reset with the same bytes that it came with.
+    // The stream was reset in the same read that opened it.
     if (stream.destroyed || stream.closed) {
       stream.on('error', () => {});
       if (stream.rstCode === NGHTTP2_PROTOCOL_ERROR) this.#noteMalformed();
@@ -191,7 +191,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     }
   }
 
-  /** Answers a plain head from memory, where that can be. */
+  /** Answers a plain head from memory, where possible. */
   #writeHit(exchange: Http2Exchange, rawHeaders: readonly string[], receivedAt: number): boolean {
     const { handler } = this.#options;
     if (handler.hit === undefined) return false;
@@ -200,7 +200,7 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     return hit !== undefined && exchange.writeHit(hit, this.#requests.pace);
   }
 
-  /** Whether it was kept for long enough without a request. */
+  /** Whether the connection has exceeded its time limit without a request. */
   #isUnused(now: number): boolean {
     if (this.isBusy) return false;
     const { headersTimeoutMs, keepAliveTimeoutMs, idleTimeoutMs } = this.#options.limits;
@@ -208,20 +208,20 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     return patienceMs > 0 && now - this.#since >= patienceMs;
   }
 
-  /** Waits for the client to take what is left, and then to end its side. */
+  /** Gives the client time to take the remaining bytes and to end its side, then destroys the socket. */
   #linger(sentBytes: number, now: number): void {
     if (this.#leaving?.value !== sentBytes) this.#leaving = { value: sentBytes, at: now };
     else if (now - this.#leaving.at >= lingerMs || now - this.#since >= longestLingerMs) this.#socket.destroy();
   }
 
-  /** Takes no further stream; the session ends after those that run. */
+  /** Takes no further stream. The session ends after the running ones. */
   #finish(): void {
     if (this.#stage !== 'draining') return;
     this.#stage = 'finishing';
     this.#session.close();
   }
 
-  /** The client makes us work for nothing. */
+  /** Ends the connection of a flooding client with ENHANCE_YOUR_CALM. */
   #calm(detail: string): void {
     if (this.#stage === 'ended') return;
     const error = new ProxyError('rate_limited', { detail });
@@ -230,26 +230,26 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
     this.#session.destroy(error, NGHTTP2_ENHANCE_YOUR_CALM);
   }
 
-  /** Whether it was an error of a stream or of the connection shows when nghttp2 has sent its answer. */
+  /** Counts an error. Whether it was a stream error or a connection error is known after nghttp2 has sent its answer. */
   #noteProtocolError(error: Error): void {
     this.#protocolErrors += 1;
     this.#protocolError = error;
     setImmediate(() => this.#judgeProtocolErrors());
   }
 
-  /** nghttp2 has reset a stream. */
+  /** Accounts one error to a stream that nghttp2 has reset. */
   #noteMalformed(): void {
     this.#protocolErrors = Math.max(0, this.#protocolErrors - 1);
   }
 
-  /** Ends the connection where nghttp2 has reported more errors than it has reset streams. */
+  /** Ends the connection if nghttp2 has reported more errors than it has reset streams. */
   #judgeProtocolErrors(): void {
     if (this.#protocolErrors === 0 || this.#session.destroyed) return;
     const isAnswered = this.#session.state.outboundQueueSize === 0;
     if (isAnswered) this.#session.destroy(this.#protocolError, NGHTTP2_INTERNAL_ERROR);
   }
 
-  /** A connection error (RFC 9113 §5.4.1), of the client's or of the socket. */
+  /** Handles a connection error (RFC 9113 §5.4.1) or an error of the socket. */
   #fail(error: Error & { readonly code?: string }): void {
     if (this.#stage === 'ended') return;
     this.#stage = 'ended';
@@ -265,34 +265,34 @@ export class Http2Connection implements ExchangeOwner, PlainSource {
 }
 
 /**
- * How much of a request's body a client may send before it is read, in bytes. Node reads a connection whatever becomes of its
- * streams, so that this times the streams is what one connection can make us keep.
+ * Flow-control window of a stream, in bytes. Node reads a connection even when its streams are not read, so one connection can make
+ * the process buffer this times the number of streams.
  */
 export const streamWindowBytes = 256 * 1024;
 
-/** The window of the whole connection, in bytes: a few uploads at full speed. */
+/** Flow-control window of a connection, in bytes: a few uploads at full speed. */
 const connectionWindowBytes = 1024 * 1024;
 
-/** What a field costs in SETTINGS_MAX_HEADER_LIST_SIZE besides its bytes (RFC 9113 §6.5.2). */
+/** Overhead per field in SETTINGS_MAX_HEADER_LIST_SIZE, in bytes (RFC 9113 §6.5.2). */
 const listOverheadBytes = 32;
 
-/** Header lists up to so many times what is allowed are read to the end, so that they can be answered with 414 or 431. */
+/** Header lists up to this many times the limits are read completely, so that they get a 414 or 431 response. */
 const readShare = 2;
 
-/** Memory of one session before new streams are refused, in MiB. Content that is on its way to the client is not in it. */
+/** Memory of a session above which new streams are refused, in MiB. Content being sent to the client does not count. */
 const sessionMemory = 32;
 
-/** Malformed frames and streams beyond the limits that nghttp2 has to refuse, in the whole life of a connection. */
+/** Maximum number of malformed frames, and of streams that nghttp2 has to refuse, in the life of a connection. */
 const invalidFrames = 1_000;
 const rejectedStreams = 1_000;
 
-/** RST_STREAM frames: a burst, and their number per second; nghttp2 counts those that come too late for us to see, too. */
+/** Limits of RST_STREAM frames: burst, and number per second. nghttp2 also counts frames that Node does not report. */
 const resetBurst = 2_000;
 const resetRate = 100;
 
-/** Begins HTTP/2 on a connection. */
+/** Begins an HTTP/2 session on a socket. */
 function beginSession(socket: Socket, limits: ListenerLimits): ServerHttp2Session {
-  // What was read of it and put back must not flow away before the session reads it.
+  // Bytes that were put back must not be emitted before the session reads the socket.
   socket.pause();
   const session = performServerHandshake(socket, sessionOptions(limits));
   session.setLocalWindowSize(connectionWindowBytes);
@@ -303,9 +303,9 @@ function beginSession(socket: Socket, limits: ListenerLimits): ServerHttp2Sessio
 const protocolError = -505;
 
 /**
- * Node destroys a session for every protocol error that nghttp2 reports. nghttp2 has answered each of them by then: most with
- * GOAWAY, but content beyond Content-Length by resetting the stream alone (RFC 9113 §8.1.1). Such an error, whichever it was,
- * comes to `onError` from now on, and the session goes on.
+ * Passes the protocol errors of a session to `onError`, and keeps the session open. Node would destroy the session for each of them.
+ * nghttp2 has already answered the error: usually with GOAWAY, but content beyond Content-Length only with a stream reset (RFC 9113
+ * §8.1.1).
  */
 function catchProtocolErrors(session: ServerHttp2Session, onError: (error: Error) => void): void {
   const destroy = session.destroy.bind(session);
@@ -343,30 +343,30 @@ function sessionOptions({
   };
 }
 
-/** Resets at a time, for each stream that it may have open, and resets per second in the long run. */
+/** Allowed resets: a burst per permitted concurrent stream, and a number per second. */
 const resetsPerStream = 4;
 const resetsPerSecond = 33;
 
-/** Bytes without content or a request at a time, and per second in the long run. */
+/** Allowed bytes without content or a request: a burst, and a number per second. */
 const idleBytes = 1024 * 1024;
 const idleBytesPerSecond = 16 * 1024;
 
-/** Of what a client reads, a part is as much again in WINDOW_UPDATE and the like. */
+/** Share of the sent bytes that a client may send back as WINDOW_UPDATE and similar frames. */
 const answerShare = 1 / 32;
 
-/** What was earned beforehand counts up to this, in bytes. */
+/** Maximum credit for later bytes without content or a request, in bytes. */
 const mostCredit = 4 * 1024 * 1024;
 
-/** What a connection has received and sent so far, in bytes. */
+/** Bytes that a connection has received and sent so far. */
 interface Traffic {
   readonly receivedBytes: number;
   readonly sentBytes: number;
 }
 
 /**
- * Counts two things of one connection. Streams that end before their response, whatever has ended them but us: the client
- * has reset them (rapid reset, CVE-2023-44487), or has made nghttp2 reset them (CVE-2025-8671). And bytes that bring neither
- * content nor a request: frames of control, empty frames, padding, header lists that are refused.
+ * Detects floods on one connection. Counts streams that end before their response, unless the proxy ended them: reset by the client
+ * (rapid reset, CVE-2023-44487), or by nghttp2 because of the client (CVE-2025-8671). Also counts bytes without content or a
+ * request: control frames, empty frames, padding, refused header lists.
  */
 class FloodMeter {
   readonly #mostResets: number;
@@ -382,7 +382,7 @@ class FloodMeter {
     this.#idleAt = now;
   }
 
-  /** A stream has ended before its response. Returns whether that was one too many. */
+  /** Counts a stream that has ended before its response. Returns whether the limit is exceeded. */
   noteReset(now: number): boolean {
     const forgiven = ((now - this.#resetAt) / 1000) * resetsPerSecond;
     this.#resets = Math.max(0, this.#resets - forgiven) + 1;
@@ -390,12 +390,12 @@ class FloodMeter {
     return this.#resets > this.#mostResets;
   }
 
-  /** Bytes were of use: of a request's head or of its body. */
+  /** Counts useful bytes: of a request head or body. */
   noteUse(sizeBytes: number): void {
     this.#usefulBytes += sizeBytes;
   }
 
-  /** Looks at what has come since it was last asked. Returns whether that was too much for nothing. */
+  /** Counts the traffic since the last call. Returns whether the limit of useless bytes is exceeded. */
   isFlooded(traffic: Traffic, now: number): boolean {
     const received = traffic.receivedBytes - this.#counted.receivedBytes;
     const sent = traffic.sentBytes - this.#counted.sentBytes;

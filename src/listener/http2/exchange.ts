@@ -1,7 +1,4 @@
-/**
- * One request and its response on a stream of an HTTP/2 connection, and the head of the response as HTTP/2 writes it (RFC 9113
- * §8.3).
- */
+/** One request and its response on an HTTP/2 stream, and the format of response heads (RFC 9113 §8.3). */
 
 import { validateHeaderName, validateHeaderValue } from 'node:http';
 import { constants, type OutgoingHttpHeaders, type ServerHttp2Stream } from 'node:http2';
@@ -23,53 +20,53 @@ const {
   NGHTTP2_STREAM_STATE_HALF_CLOSED_REMOTE: endedByClient,
 } = constants;
 
-/** Content that Node sends in one frame, in bytes. */
+/** Maximum content that Node sends in one frame, in bytes. */
 const smallBytes = 16 * 1024;
 
-/** The largest status that `respond` takes. */
+/** The largest status that Node's `respond` accepts. */
 const largestStatus = 599;
 
-/** With any error, Node resets a stream with INTERNAL_ERROR. */
+/** Node resets a stream that is destroyed with any error with INTERNAL_ERROR. */
 const brokenOff = new Error('the response broke off');
 
-/** What an exchange asks of its connection. */
+/** The connection of an exchange, as the exchange uses it. */
 export interface ExchangeOwner {
-  /** Whether the connection is there. */
+  /** Whether the session exists. */
   readonly isOpen: boolean;
   readonly windows: Http2Windows;
-  /** Takes no further request. */
+  /** Ends the connection after its running exchanges. */
   drain(): void;
-  /** How fast bodies of requests must come. */
+  /** Minimum rate of request bodies. */
   readonly uploadPace: Pace;
-  /** Bytes of a request's body have come. */
+  /** Counts received bytes of a request body. */
   noteContent(sizeBytes: number): void;
-  /** The exchange is over, whole or not. */
+  /** Removes an exchange that is over, complete or not. */
   settle(exchange: Http2Exchange): void;
 }
 
-/** What an exchange is made of. */
+/** The parts of an exchange. */
 interface Http2ExchangeParts {
   readonly owner: ExchangeOwner;
   readonly stream: ServerHttp2Stream;
   readonly method: string;
-  /** When the request's head was complete, in epoch milliseconds. */
+  /** When the request head was complete, in epoch milliseconds. */
   readonly startedAt: number;
-  /** How the client has taken other responses of the connection. */
+  /** The piece size, learned from the other responses of the connection. */
   readonly stride: Http2Stride;
-  /** Tells the time in epoch milliseconds. */
+  /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
 }
 
 type ResponseLines = ReturnType<typeof http2Head>;
 
-/** The head of a response that waits for the first byte of its content, or for its end. */
+/** A response head that waits for the first content, or for the end of the response. */
 interface HeldHead {
   readonly head: ResponseLines;
   /** Whether trailers may follow the content. */
   readonly isTrailing: boolean;
 }
 
-/** Lives from the request's head until its stream is closed, by either side. */
+/** Lives from the request head until the stream is closed, by either side. */
 export class Http2Exchange implements RequestOwner, ResponseOutlet {
   readonly startedAt: number;
   readonly method: string;
@@ -77,7 +74,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   readonly #stream: ServerHttp2Stream;
   readonly #writer: Http2Writer;
   readonly #now: () => number;
-  /** Whether the request is whole without a body. */
+  /** Whether the request has no body. */
   readonly #isBodiless: boolean;
   #requestFields: Fields = [];
   #expectsContinue = false;
@@ -85,17 +82,17 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   #endUploadPace: (() => void) | undefined;
   #heldHead: HeldHead | undefined;
   #trailers: Fields = [];
-  /** Whether the rest of the request is to be refused once our side of the stream has ended. */
+  /** Whether the rest of the request is to be refused as soon as the end of the response is sent. */
   #isRefusingRest = false;
   #isEnded = false;
   #isBroken = false;
   #isSettled = false;
   #isWhole = false;
-  /** Takes back the memory of what was written, when all of it has left. */
+  /** Gives back the memory of the content when all of it has left the process. */
   #giveBack: (() => void) | undefined;
   #onSettled: ((isWhole: boolean) => void) | undefined;
   #abort: AbortController | undefined;
-  /** How far it had come when somebody looked last, and since when. */
+  /** The progress at the last check, and the time of the last change. */
   #seenProgress = 0;
   #seenAt: number;
 
@@ -108,12 +105,12 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     this.#writer = new Http2Writer(stream, owner, stride, now);
     this.#now = now;
     this.#isBodiless = stream.endAfterHeaders || hasEndedEmpty(stream);
-    // All that a response needs which is there at once: each listener of a stream has its price.
+    // Only the listeners that an immediate response needs, because each listener costs time. `attend` adds the others.
     stream.on('error', ignore);
     stream.on('close', () => this.#settle());
   }
 
-  /** Expects a response that takes time, or comes before the request is whole. */
+  /** Prepares for a response that takes time, or that comes before the request is complete. */
   attend(): void {
     this.#stream.on('aborted', () => this.#leave());
     if (this.isReceiving) this.#stream.once('finish', () => this.#leaveRest());
@@ -123,17 +120,17 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     return this.#isSettled;
   }
 
-  /** Whether the client was sent all of the response. */
+  /** Whether the response was sent completely. */
   get isWhole(): boolean {
     return this.#isWhole;
   }
 
-  /** Whether it was we who broke the response off. */
+  /** Whether this side broke off the response. */
   get isBroken(): boolean {
     return this.#isBroken;
   }
 
-  /** Whether its stream was reset because of what the client has sent on it. */
+  /** Whether the stream was reset because the client violated the protocol. */
   get isMalformed(): boolean {
     return this.#stream.rstCode === NGHTTP2_PROTOCOL_ERROR;
   }
@@ -146,22 +143,22 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     return this.#writer.takenBytes;
   }
 
-  /** Whether some of the request's body has yet to come. */
+  /** Whether the request body is incomplete or not read to its end. */
   get isReceiving(): boolean {
     return !this.#isBodiless && this.#body?.isEnded !== true;
   }
 
-  /** Whether only the client can bring it forward, by sending or by reading. */
+  /** Whether only the client can make progress, by sending or by reading. */
   get isWaitingForClient(): boolean {
     return this.isBehind || this.#body?.isBehind === true;
   }
 
-  /** Something that changes whenever the client sends or reads some of it. */
+  /** A number that changes whenever the client sends or takes bytes. */
   get progress(): number {
     return this.takenBytes + (this.#body?.takenBytes ?? 0);
   }
 
-  /** The request as a handler sees it. */
+  /** Returns the request for the handler. */
   receive(head: RequestHead, framing: RequestFraming): ProxyRequest {
     const sizeBytes = framing.kind === 'length' ? framing.sizeBytes : undefined;
     this.#requestFields = head.fields;
@@ -170,7 +167,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
       this.#body = new MessageBody(this.#stream, {
         sizeBytes,
         brokenOff: 'request_body_incomplete',
-        // Node ends a stream that was reset as it ends one that is whole.
+        // Node emits `end` for a reset stream as for a complete one.
         isWhole: () => !this.#stream.aborted && this.#stream.rstCode === NGHTTP2_NO_ERROR,
         onChunk: (chunkBytes) => this.#owner.noteContent(chunkBytes),
         onStart: () => this.#askForBody(),
@@ -180,7 +177,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     return new ReceivedRequest(head, this.#body, sizeBytes, this);
   }
 
-  /** Aborted when the client is gone before its response is whole. */
+  /** Aborted when the client is gone before the response is complete. */
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
@@ -195,7 +192,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     this.#beforeHead(() => this.#stream.additionalHeaders({ ...headersOf(http2Lines(fields)), ':status': status }));
   }
 
-  /** Ends what takes too long. */
+  /** Checks the time limits, and ends what exceeds them. Called periodically. */
   look(now: number, { idleTimeoutMs, requestTimeoutMs }: ListenerLimits): void {
     const { progress } = this;
     if (progress !== this.#seenProgress || !this.isWaitingForClient) {
@@ -220,7 +217,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     else this.#heldHead = { head, isTrailing };
   }
 
-  /** Writes a hit; false where its fields cannot be written, and nothing has happened then. */
+  /** Writes a hit. Returns false, without any effect, where a field cannot be written. */
   writeHit(hit: Hit, pace: Pace): boolean {
     const { status, fields, ageSeconds, cacheStatus, contentRange, more, sizeBytes: contentLength, chunks } = hit;
     fields.list ??= listKept(fields.lines());
@@ -229,7 +226,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     const bytesSent = chunks.length === 0 ? 0 : (contentLength ?? 0);
     let slowness: ProxyError | undefined;
     let endWatch: (() => void) | undefined;
-    // Less leaves in one frame, before a client can be slow; what a client does not take at all ends by `look`.
+    // Smaller content leaves in one frame and needs no pace. `look` ends a response that the client does not read at all.
     if (bytesSent > smallBytes) {
       this.attend();
       endWatch = pace.watch(this, (error) => {
@@ -250,8 +247,8 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   }
 
   /**
-   * While the client's windows are used up, no content could follow the head, and neither could the empty frame that ends
-   * empty content: the head waits until it is known whether it ends the stream.
+   * Sends the head if it waits and the client's flow-control windows have room. Without room no DATA frame could follow, not even
+   * the empty frame that ends a stream. So the head waits until it is known whether the head itself ends the stream.
    */
   flushHead(): void {
     if (this.#heldHead === undefined) return;
@@ -293,9 +290,9 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     try {
       this.#sendHead(false);
     } catch {
-      // A head that cannot be written; the stream is reset without one.
+      // The head cannot be written: the stream is reset without it.
     }
-    // Not with `close`, which ends the content before it resets the stream, as if that were whole.
+    // Not with `close`: it would end the content before the reset, as if the response were complete.
     setImmediate(() => this.#stream.destroy(brokenOff));
   }
 
@@ -313,8 +310,8 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   }
 
   /**
-   * Whether the stream was closed because both sides have ended it. Node tells that before it tells that the last write is
-   * over. A client that resets a stream without an error is taken for one that has all that Node was given.
+   * Whether the stream was closed because both sides have ended it. Node reports the close before the end of the last write. A
+   * client that resets a stream without an error counts as having received everything that Node was given.
    */
   get #wasClosedInOrder(): boolean {
     return this.#owner.isOpen && !this.#isBroken && this.#stream.rstCode === NGHTTP2_NO_ERROR && this.#writer.isEmpty;
@@ -324,22 +321,22 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     if (this.#expectsContinue) this.#beforeHead(() => this.#stream.additionalHeaders({ ':status': 100 }));
   }
 
-  /** Writes something before the final head, or not at all when that is out. */
+  /** Writes an interim response; does nothing after the final head. */
   #beforeHead(write: () => void): void {
     if (!this.#isOpen || this.#stream.headersSent) return;
     try {
       write();
     } catch {
-      // A field that must not be written; the final response comes without the interim one.
+      // A field must not be written: the interim response is left out.
     }
   }
 
-  /** RFC 9110 §10.1.4. In HTTP/2 the field has no other value than `trailers` (RFC 9113 §8.2.2). */
+  /** Whether TE is present (RFC 9110 §10.1.4). In HTTP/2 its only value is `trailers` (RFC 9113 §8.2.2). */
   get #acceptsTrailers(): boolean {
     return this.#requestFields.some(([name]) => name === 'te');
   }
 
-  /** Sends the head that was held back, if there is one. It ends the stream where the content is empty. */
+  /** Sends the head if it waits. With empty content the head ends the stream. */
   #sendHead(isEmpty: boolean, isTrailing = this.#heldHead?.isTrailing ?? false): void {
     const held = this.#heldHead;
     this.#heldHead = undefined;
@@ -352,35 +349,35 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
     if (waitForTrailers) this.#stream.once('wantTrailers', () => this.#sendTrailers());
   }
 
-  /** RFC 9113 §8.1: a field section after the content. Without any fields Node ends the stream with an empty frame. */
+  /** Sends the trailer section (RFC 9113 §8.1). Without trailer fields Node ends the stream with an empty frame. */
   #sendTrailers(): void {
     this.#stream.sendTrailers(headersOf(http2Lines(this.#trailers)));
   }
 
-  /** The client has reset the stream. Node before 24.20 lets one wait that was reset without an error. */
+  /** Destroys a stream that the client has reset. Node before 24.20 leaves it open if the reset had no error. */
   #leave(): void {
     setImmediate(() => this.#stream.destroy());
   }
 
   /**
-   * The response is out. What of the request has not come by now is not wanted, and the client is told so (RFC 9113 §8.1);
-   * trailers, which follow in a turn of the event loop of their own, go before that.
+   * Called when the response is written. Refuses the rest of an incomplete request (RFC 9113 §8.1), after one turn of the event loop
+   * in which trailers are sent.
    */
   #leaveRest(): void {
     if (!this.#isEnded) return;
     this.#isWhole = true;
     if (!this.isReceiving) return;
-    this.#body?.fail(new ProxyError('request_body_incomplete', { detail: 'the response was over before' }));
+    this.#body?.fail(new ProxyError('request_body_incomplete', { detail: 'the response ended before the request' }));
     setImmediate(() => setImmediate(() => this.#refuseRest()));
   }
 
-  /** A reset without an error may follow a response that is whole, and no other: the client must have been sent its end. */
+  /** Resets the stream without an error. Only a complete response allows that, so it waits until the end is sent. */
   #refuseRest(): void {
     const stream = this.#stream;
     this.#isRefusingRest = this.#isOpen && stream.state.state !== endedByUs;
     if (this.#isRefusingRest) return;
     stream.close(NGHTTP2_NO_ERROR);
-    // What has come of it goes by, so that the stream is over.
+    // Drops the received bytes, so that the stream can close.
     stream.resume();
   }
 
@@ -398,7 +395,7 @@ export class Http2Exchange implements RequestOwner, ResponseOutlet {
   }
 }
 
-/** False where a field cannot be written. */
+/** Formats the fields that hits of one stored response share; false where a field cannot be written. */
 function listKept(fields: Fields): Http2Lines | false {
   try {
     return http2Lines(fields);
@@ -407,36 +404,36 @@ function listKept(fields: Fields): Http2Lines | false {
   }
 }
 
-/** Whether all that has followed the head of a request is an end (RFC 9113 §8.1: an empty DATA frame may tell it). */
+/** Checks whether the client has ended the stream without content, as with an empty DATA frame (RFC 9113 §8.1). */
 function hasEndedEmpty(stream: ServerHttp2Stream): boolean {
   return stream.readableLength === 0 && stream.state.state === endedByClient;
 }
 
-/** The close that follows an error says enough. */
+/** Every error is followed by `close`, which is handled. */
 function ignore(): void {}
 
-/** Names and values in turn, which Node writes with less work than an object of them. */
+/** Alternating names and values, which Node writes faster than an object. */
 type Http2Lines = readonly string[];
 
-/** What a head is made of. */
+/** The parts of a response head. */
 interface Http2HeadParts {
   readonly status: number;
   readonly lines: Http2Lines;
-  /** The value of Content-Range, where `lines` does not have it. */
+  /** The value of Content-Range, where `lines` lacks it. */
   readonly contentRange?: string | undefined;
-  /** What Content-Length says; undefined when it is not there. */
+  /** The value of Content-Length; undefined when the response has none. */
   readonly contentLength: number | undefined;
-  /** Epoch milliseconds, for a response without Date (RFC 9110 §6.6.1). */
+  /** The time for Date in a response without one (RFC 9110 §6.6.1), in epoch milliseconds. */
   readonly now: number;
 }
 
-/** Lines of one name may be written as one (RFC 9110 §5.3); of these, clients are known to misread the list. */
+/** Fields that are not combined into one line (RFC 9110 §5.3): clients are known to misread their list form. */
 const keptApart: ReadonlySet<string> = new Set(['set-cookie', 'www-authenticate', 'proxy-authenticate']);
 
-/** Since Node 24.7. */
+/** Node's `respond` takes alternating names and values since Node 24.7. */
 const mayRespondWithLines = isNodeSince(24, 7);
 
-/** The head of a final response, with Date and Content-Length, as `respond` takes it. */
+/** Returns the head of a final response, with Date and Content-Length, in the form that Node's `respond` takes. */
 export function http2Head({
   status,
   lines,
@@ -452,8 +449,8 @@ export function http2Head({
 }
 
 /**
- * Fields without those of the connection (RFC 9113 §8.2.2). Throws where a name or a value has characters that it must not
- * have: Node itself would take NUL for the end of a line.
+ * Converts fields to lines, without connection-specific fields (RFC 9113 §8.2.2). Throws for invalid characters in a name or value:
+ * Node itself would treat NUL as the end of a line.
  */
 export function http2Lines(fields: Fields): Http2Lines {
   const lines: string[] = [];
@@ -468,9 +465,9 @@ export function http2Lines(fields: Fields): Http2Lines {
   return lines;
 }
 
-/** Lines as those functions of Node take them that know no lists. */
+/** Converts lines to the header object that some functions of Node need; repeated names as an array. */
 export function headersOf(lines: Http2Lines): OutgoingHttpHeaders {
-  // Without a prototype, so that no name means anything to the object.
+  // No prototype, so that a name such as `__proto__` is an ordinary key.
   const headers: OutgoingHttpHeaders = Object.create(null);
   for (let at = 0; at + 1 < lines.length; at += 2) {
     const name = lines[at] as string;

@@ -1,4 +1,4 @@
-/** Turns the header list of an HTTP/2 stream (RFC 9113 §8.3.1) into the head of a request, or a refusal. */
+/** Turns the header list of an HTTP/2 stream (RFC 9113 §8.3.1) into a request head, or a refusal. */
 
 import { type Field, type Fields, fieldLines, fieldValue } from '../../http/fields.ts';
 import type { PlainHead } from '../../http/message.ts';
@@ -17,20 +17,20 @@ import {
 } from '../receive.ts';
 import { readPlainList, type UnsplitList } from '../request-head.ts';
 
-/** A header list, taken apart. */
+/** A header list, split into pseudo-fields and regular fields. */
 interface HeaderList {
   readonly method: string;
   readonly scheme: string;
   readonly authority: string | undefined;
   readonly path: string;
-  /** Regular fields, with one Cookie. */
+  /** Regular fields. All Cookie lines are joined into one. */
   readonly fields: Fields;
 }
 
 /**
- * Reads the head of a request (RFC 9113 §8.3.1) from names and values in turn. What comes here has passed nghttp2, which
- * resets streams whose pseudo-fields are missing, repeated, unknown or behind fields, and those with fields of the connection
- * or a malformed Content-Length; the rest of what is refused on HTTP/1 is refused here.
+ * Validates a request head (RFC 9113 §8.3.1), given as alternating names and values. nghttp2 has already reset streams with missing,
+ * repeated, unknown or misplaced pseudo-fields, with connection-specific fields, or with a malformed Content-Length. Everything
+ * else that HTTP/1 refuses is refused here.
  */
 export function receiveHttp2Head(rawHeaders: readonly string[], context: ReceptionContext): Reception {
   const { limits, scheme, peer, receivedAt } = context;
@@ -69,7 +69,7 @@ export function receiveHttp2Head(rawHeaders: readonly string[], context: Recepti
   return { kind: 'received', head, framing };
 }
 
-/** Reads a head that a hit may answer; undefined where `receiveHttp2Head` has to look. */
+/** Reads a head that a hit may answer; undefined where `receiveHttp2Head` has to read it. */
 export function readPlainHttp2Head(
   list: readonly string[],
   { scheme, limits }: Pick<ReceptionContext, 'scheme' | 'limits'>,
@@ -90,7 +90,7 @@ export function readPlainHttp2Head(
   return readPlainList({ method, target, version: '2' }, new ListedFields(list, start, authority), limits);
 }
 
-/** The field lines of a plain head. */
+/** The unsplit field lines of a plain head. */
 class ListedFields implements UnsplitList {
   readonly list: readonly string[];
   readonly start: number;
@@ -118,7 +118,7 @@ function readHeaderList(rawHeaders: readonly string[]): HeaderList {
     const cookie = fields[cookieAt];
     if (name.startsWith(':')) pseudo.set(name, value);
     else if (name !== 'cookie') fields.push([name, value]);
-    // Clients may send each cookie in a line of its own (RFC 9113 §8.2.3).
+    // Clients may send each cookie in its own line (RFC 9113 §8.2.3).
     else if (cookie !== undefined) fields[cookieAt] = ['cookie', `${cookie[1]}; ${value}`];
     else cookieAt = fields.push(['cookie', value]) - 1;
   }
@@ -132,15 +132,15 @@ function readHeaderList(rawHeaders: readonly string[]): HeaderList {
 }
 
 /**
- * Over TLS the scheme is https. Without it, both are believed to mean this server: a balancer that has ended TLS may pass on
- * what its client said. What counts is how the request came (RFC 9110 §7.4).
+ * Checks `:scheme`. Over TLS only https is served. In cleartext both are: a load balancer that terminates TLS may pass on the
+ * client's value. The request gets the scheme of its connection (RFC 9110 §7.4).
  */
-function schemeFault(given: string, scheme: 'http' | 'https'): string | undefined {
-  const isServed = given === scheme || (scheme === 'http' && given === 'https');
+function schemeFault(sent: string, scheme: 'http' | 'https'): string | undefined {
+  const isServed = sent === scheme || (scheme === 'http' && sent === 'https');
   return isServed ? undefined : `the scheme is not ${scheme}`;
 }
 
-/** RFC 9113 §8.3.1: Host may be there beside `:authority`, or in place of it, and must not say anything else. */
+/** Checks the authority (RFC 9113 §8.3.1): Host may accompany or replace `:authority`, and must not differ from it. */
 function authorityFault({ authority, fields }: HeaderList): string | undefined {
   const hosts = fieldLines(fields, 'host');
   const [host] = hosts;
@@ -148,11 +148,11 @@ function authorityFault({ authority, fields }: HeaderList): string | undefined {
   const named = authority ?? host;
   if (named === undefined) return 'no authority';
   if (!isAuthority(named)) return 'the authority is invalid';
-  if (host !== undefined && host.toLowerCase() !== named.toLowerCase()) return 'Host is another one than the authority';
+  if (host !== undefined && host.toLowerCase() !== named.toLowerCase()) return 'Host differs from the authority';
   return undefined;
 }
 
-/** RFC 9113 §8.3.1: what is passed on as HTTP/1 has a Host; here all requests have one. */
+/** Sets Host to the authority: a request that is forwarded over HTTP/1 needs it (RFC 9113 §8.3.1). */
 function withHost(fields: Fields, authority: string): Fields {
   return [['host', authority], ...fields.filter(([name]) => name !== 'host')];
 }

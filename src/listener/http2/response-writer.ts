@@ -1,24 +1,25 @@
-/** Writes content to an HTTP/2 stream, at each time as much as the client has shown that it takes. */
+/** Writes content to an HTTP/2 stream, in pieces whose size follows the client's speed. */
 
 import type { ServerHttp2Stream } from 'node:http2';
 
-/** Pieces that Node is given before it has sent earlier ones, so that the connection does not run dry. */
+/** Maximum number of pieces that Node has at a time: enough that the connection is never idle. */
 const piecesAhead = 2;
 
-/** How much content a client has room for (RFC 9113 §6.9), as far as Node tells it. In bytes. */
+/** Flow-control windows of a client (RFC 9113 §6.9), as far as Node exposes them. In bytes. */
 export interface Http2Windows {
-  /** The first window of each stream. What the client has added to it since is not told. */
+  /** The initial window of each stream. Node does not expose the client's later updates. */
   readonly stream: number;
-  /** What is left of the window that all streams share. */
+  /** The remaining window of the connection, shared by all streams. */
   readonly connection: number;
 }
 
 /**
- * Content that the client takes in one stride goes out at once; the rest follows the client's flow control (RFC 9113 §5.2),
- * piece by piece.
+ * Writes the content of one response. Content up to the piece size is written at once; more is written piece by piece, following
+ * the client's flow control (RFC 9113 §5.2).
  *
- * nghttp2 sends no DATA frame into a window without room, not even the empty one that ends a stream, though it may be sent
- * (§6.9.1). So a piece that fills a window goes together with the end, and waits until it is known whether it is the last.
+ * nghttp2 sends no DATA frame while a window has no room, not even the empty frame that ends a stream, though that would be
+ * allowed (§6.9.1). So a piece that fills a window waits until it is known whether it is the last one, and is then sent together
+ * with the end.
  */
 export class Http2Writer {
   readonly #stream: ServerHttp2Stream;
@@ -29,10 +30,10 @@ export class Http2Writer {
   #piecesOut = 0;
   #writtenBytes = 0;
   #takenBytes = 0;
-  /** Whether the piece that is left fills a window, and waits for what follows it. */
+  /** Whether the remaining piece fills a window, and waits for more content or the end. */
   #isHolding = false;
   #isEnding = false;
-  /** What went out at once, and when. */
+  /** Size and time of the final write (`#finishAtOnce`). */
   #lastBytes = 0;
   #lastAt = 0;
   #onRoom: (() => void) | undefined;
@@ -49,17 +50,17 @@ export class Http2Writer {
     this.#now = now;
   }
 
-  /** Bytes of pieces that have left. */
+  /** Bytes of pieces that Node has sent. */
   get takenBytes(): number {
     return this.#takenBytes;
   }
 
-  /** Whether Node was given all of it. */
+  /** Whether all content was passed to Node. */
   get isEmpty(): boolean {
     return this.#chunks.length === 0;
   }
 
-  /** Whether something that was written has not left yet. */
+  /** Whether some written content has not been sent yet. */
   get isBehind(): boolean {
     const isEnding = this.#isEnding && !this.#stream.writableFinished;
     return isEnding || this.#piecesOut > 0 || this.#chunks.length > 0;
@@ -87,7 +88,7 @@ export class Http2Writer {
     else this.#feed();
   }
 
-  /** Sends what waits for what follows it, because that does not come. */
+  /** Sends a piece that waits for more content or the end, because neither comes. */
   flush(): void {
     if (!this.#isHolding || this.#isEnding) return;
     const [piece] = this.#chunks.splice(0);
@@ -95,7 +96,7 @@ export class Http2Writer {
     if (piece !== undefined) this.#send(piece);
   }
 
-  /** Resolves when more may be written, or `release` is called. */
+  /** Resolves when more may be written, or at `release`. */
   room(): Promise<void> {
     return new Promise((resolve) => {
       this.#onRoom = resolve;
@@ -103,14 +104,14 @@ export class Http2Writer {
     });
   }
 
-  /** Nothing more can be sent. */
+  /** Resolves a pending `room`. */
   release(): void {
     const onRoom = this.#onRoom;
     this.#onRoom = undefined;
     onRoom?.();
   }
 
-  /** The stream is closed, and all of it has left. */
+  /** Called when the stream is closed and all content was sent. */
   noteWhole(now: number): void {
     if (this.#lastBytes > 0) this.#stride.note(this.#lastBytes, now - this.#lastAt);
   }
@@ -119,7 +120,7 @@ export class Http2Writer {
     return (this.#chunks.length === 0 || this.#isHolding) && this.#piecesOut < piecesAhead;
   }
 
-  /** Node puts what is written while it is corked into the frames of one write, and the end of the stream into the last. */
+  /** Writes the rest and the end. Corked, Node puts all chunks into the frames of one write, and END_STREAM on the last frame. */
   #finishAtOnce(sizeBytes: number): void {
     this.#lastBytes = sizeBytes;
     this.#lastAt = this.#now();
@@ -146,8 +147,8 @@ export class Http2Writer {
   }
 
   /**
-   * Ends the content, perhaps with an empty DATA frame, for which nghttp2 waits where the client's window is used up. Node
-   * would reset a stream that has nothing more to send before that frame is out, unless somebody reads or pauses its request.
+   * Ends the content, perhaps with an empty DATA frame. nghttp2 delays that frame while the client's window is used up. Meanwhile
+   * Node would reset a stream that has nothing more to send, unless its request is read or paused.
    */
   #endAlone(): void {
     if (this.#stream.writableEnded) return;
@@ -162,20 +163,20 @@ export class Http2Writer {
     this.#stream.write(piece, () => this.#noteTaken(piece.length, this.#now() - sentAt));
   }
 
-  /** Whether all that is left is a piece after which a window has no room. */
+  /** Whether the rest is one piece that exactly fills a window. */
   get #isLastFilling(): boolean {
     const [chunk] = this.#chunks;
     if (chunk === undefined || this.#chunks.length > 1 || chunk.length > this.#stride.bytes) return false;
     const { stream, connection } = this.#client.windows;
     const outBytes = this.#writtenBytes - this.#takenBytes;
-    // Of what is on its way, some may have its room already.
+    // Pieces in transit may or may not be deducted from the window already.
     const isConnectionFull = connection === chunk.length || connection === chunk.length + outBytes;
     return isConnectionFull || this.#writtenBytes + chunk.length === stream;
   }
 
   /**
-   * Writes the last piece together with the end. Node puts both into one frame where nothing else is on its way, and where it
-   * is not called back by a write.
+   * Writes the last piece together with the end. Node puts both into one frame only when no other piece is in transit, and when this
+   * is not called from the callback of a write.
    */
   #endFull(): void {
     if (this.#stream.destroyed || this.#stream.writableEnded) return;
@@ -208,18 +209,18 @@ function sizeOf(chunks: readonly Uint8Array[]): number {
   return sizeBytes;
 }
 
-/** The size of a piece, in bytes: what is first, and its bounds. */
+/** Initial size of a piece and its bounds, in bytes. */
 const firstBytes = 16 * 1024;
 const leastBytes = 4 * 1024;
 const mostBytes = 64 * 1024;
 
-/** A client that takes a piece within the first time gets larger ones, and one that takes more than the second smaller ones. */
+/** A piece sent within `soonMs` makes the next ones larger; one that takes longer than `lateMs` makes them smaller. */
 const soonMs = 250;
 const lateMs = 1_000;
 
 /**
- * Node tells only when the whole of a write has left, which takes a slow client long for a large one. So content is written
- * in pieces, small enough to see how fast the client takes it, and for a fast one large enough to cost little.
+ * Adapts the piece size to the client. Node reports a write only when all of it was sent. Small pieces show how fast a slow client
+ * is; large pieces cost less for a fast client.
  */
 export class Http2Stride {
   #bytes = firstBytes;
@@ -229,7 +230,7 @@ export class Http2Stride {
     return this.#bytes;
   }
 
-  /** So many bytes have left in so many milliseconds. */
+  /** Records that `sizeBytes` were sent in `elapsedMs` milliseconds. */
   note(sizeBytes: number, elapsedMs: number): void {
     if (elapsedMs > lateMs) this.#bytes = Math.max(leastBytes, this.#bytes / 4);
     else if (elapsedMs <= soonMs && sizeBytes >= this.#bytes) this.#bytes = Math.min(mostBytes, 2 * this.#bytes);

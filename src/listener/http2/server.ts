@@ -1,4 +1,4 @@
-/** Speaks HTTP/2 (RFC 9113) on accepted sockets, with the sessions and streams of Node. */
+/** Speaks HTTP/2 (RFC 9113) on accepted sockets, with Node's sessions and streams. Next: `connection.ts`. */
 
 import type { Socket } from 'node:net';
 import { errorResponse } from '../../delivery/problem.ts';
@@ -18,12 +18,12 @@ import {
 import { Http2Connection, type Http2Requests } from './connection.ts';
 import type { Http2Exchange } from './exchange.ts';
 
-/** How often connections are looked after, in milliseconds. */
+/** Bounds of the period between two checks of the connections, in milliseconds. */
 const period = { least: 20, most: 1_000 };
 
 /**
- * Creates what speaks HTTP/2 (RFC 9113), over TLS and in cleartext with prior knowledge (§3.3). Upgrades of a stream
- * (RFC 8441) are not offered.
+ * Creates the HTTP/2 server (RFC 9113), over TLS and in cleartext with prior knowledge (§3.3). Extended CONNECT (RFC 8441) is not
+ * offered.
  */
 export function createHttp2Server(options: ProtocolOptions): ConnectionServer {
   return new Http2Server(options);
@@ -63,7 +63,7 @@ class Http2Server implements ConnectionServer, Http2Requests {
     if (this.#isDraining) connection.drain();
   }
 
-  /** GOAWAY tells which requests were not taken (RFC 9113 §6.8), so that nothing is lost by it. */
+  /** The same as `drain`: GOAWAY tells the client which requests were not taken (RFC 9113 §6.8), so that none is lost. */
   retire(): void {
     this.drain();
   }

@@ -1,4 +1,4 @@
-/** Whether a member of an origin group is healthy: judged by its answers (passive), and by health checks that are sent now and then (active). */
+/** Judges the health of a member of an origin group: by its responses (passive), and by periodic health checks (active). */
 
 import type { Clock } from '../../http/clock.ts';
 import type { Fields } from '../../http/fields.ts';
@@ -7,28 +7,28 @@ import type { Origin } from '../origin.ts';
 
 /** When an origin counts as ill, and for how long. */
 export interface HealthRules {
-  /** So many failures in a row make it ill. */
+  /** The number of failures in a row that make it ill. */
   readonly failures: number;
-  /** How long it is spared then, in milliseconds; twice as long each time it fails again, up to `maxRestFactor` times. */
+  /** How long it then rests, in milliseconds; twice as long each time it fails again, up to `maxRestFactor` times as long. */
   readonly restMs: number;
-  /** So many checks that succeed in a row make it well again. Undefined without checks: then a request that succeeds does. */
+  /** The number of passed checks in a row that make it well again. Undefined without checks: then one successful request does. */
   readonly passes: number | undefined;
 }
 
-/** What a request came to, as far as it tells of the origin: `unknown` for one that a client gave up. */
+/** The outcome of a request, as far as it says something about the origin; `unknown` where the fault is not the origin's. */
 export type Outcome = 'well' | 'failed' | 'unknown';
 
-/** How an origin is: it is asked; it is spared for a while; it has rested, and the next one finds out how it is. */
+/** The state of an origin: `well`; `resting`, without requests; or `ill`, where a probe or checks decide after the rest. */
 export type HealthState = 'well' | 'resting' | 'ill';
 
-/** Tells what a request came to; the reason is for logs. Called once. */
+/** Reports the outcome of a request; the reason is for logs. Called once. */
 export type Report = (outcome: Outcome, reason: string) => void;
 
 const maxRestFactor = 10;
 
 /**
- * An origin is ill after failures in a row, and rests. After its rest one request is sent to it, as a probe, and decides. Where
- * checks are made they alone make it well again, so that an origin which is taken out by them stays out.
+ * The health of an origin. After several failures in a row it is ill, and rests. After the rest one request is sent as a probe, and
+ * decides. Where checks are made, only they make the origin well again, so that an origin that they have taken out stays out.
  */
 export class Health {
   readonly #rules: HealthRules;
@@ -37,7 +37,7 @@ export class Health {
   #requestFailures = 0;
   #checkFailures = 0;
   #passes = 0;
-  /** How many rests in a row. */
+  /** The number of rests in a row. */
   #rests = 0;
   /** Undefined while it is well. */
   #restUntilAt: number | undefined;
@@ -49,23 +49,22 @@ export class Health {
     this.#onChange = onChange;
   }
 
-  /** Whether it may be asked: it is well, or it has rested and nothing probes it yet. */
+  /** Whether it may get a request: it is well, or its rest is over and no probe is under way. */
   get mayAsk(): boolean {
     return this.#restUntilAt === undefined || (this.#mayProbe && !this.#isProbed);
   }
 
-  /** When it has rested, by the clock that it was given; minus infinity while it is well. */
+  /** When its rest ends, by the clock `now`; minus infinity while it is well. */
   get restUntilAt(): number {
     return this.#restUntilAt ?? Number.NEGATIVE_INFINITY;
   }
 
-  /** For those who want to know. */
   get state(): HealthState {
     if (this.#restUntilAt === undefined) return 'well';
     return this.#now() < this.#restUntilAt ? 'resting' : 'ill';
   }
 
-  /** A request is about to be sent to it. */
+  /** Notes that a request is about to be sent; returns the function that reports its outcome. */
   begin(): Report {
     const isProbe = this.#mayProbe && !this.#isProbed;
     if (isProbe) this.#isProbed = true;
@@ -76,7 +75,7 @@ export class Health {
     };
   }
 
-  /** A check has come to an end. */
+  /** Notes the result of a check. */
   noteCheck(isPassed: boolean, reason: string): void {
     this.#passes = isPassed ? this.#passes + 1 : 0;
     this.#checkFailures = isPassed ? 0 : this.#checkFailures + 1;
@@ -95,7 +94,7 @@ export class Health {
     if (this.#restUntilAt !== undefined && this.#rules.passes === undefined) this.#recover();
   }
 
-  /** Of an origin that rests only a probe tells anything new: the others were sent before, or because nobody else was well. */
+  /** While the origin rests, only a probe counts: other requests were sent before, or because no other member was well. */
   #fail(isProbe: boolean, reason: string): void {
     this.#requestFailures += 1;
     const isTooMuch = this.#restUntilAt === undefined && this.#requestFailures >= this.#rules.failures;
@@ -120,31 +119,30 @@ export class Health {
   }
 }
 
-/** What is asked, and how often. */
+/** The request of a health check, and its times. */
 export interface HealthCheckRules {
   /** Origin-form. */
   readonly path: string;
   readonly intervalMs: number;
-  /** How long an answer's head may take. */
+  /** The maximum time until the head of the response. */
   readonly timeoutMs: number;
 }
 
-/** What checks are made with. */
 interface HealthCheckContext {
   readonly clock: Clock;
-  /** A number from 0 to 1, so that many servers do not ask at the same moments. */
+  /** Returns a number from 0 to 1, so that many servers do not check at the same moments. */
   readonly random: () => number;
 }
 
-/** One for all: an error of its own would know, by its stack, whoever has stopped the checks. */
+/** One error for all: an error made for each stop would hold its caller in memory, by its stack. */
 const stopped = new ProxyError('client_gone');
 
-/** Intervals are this much shorter or longer than they say, by chance. */
+/** The fraction by which intervals are shorter or longer at random. */
 const jitter = 0.1;
 
 /**
- * Asks an origin (GET), the first time within an interval, and goes on until the function that is returned is called. Any 2xx
- * or 3xx passes; redirects are not followed, and bodies not read.
+ * Checks an origin (GET) periodically, the first time within an interval, until the returned function is called. Any 2xx or 3xx
+ * passes. Redirects are not followed, and bodies are not read.
  */
 export function startHealthChecks(
   origin: Origin,
@@ -171,7 +169,7 @@ export function startHealthChecks(
   };
 }
 
-/** Why a check failed; undefined when it passed. */
+/** Checks once; returns why the check failed, or undefined where it passed. */
 async function failureOf(
   origin: Origin,
   fields: Fields,

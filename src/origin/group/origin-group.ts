@@ -1,7 +1,7 @@
 /**
- * The origins of one route as one: chooses the member that a request is sent to, and sends it again where that is allowed (see
- * resend.ts). Read this file first. `Attachments` remembers which member gave a representation, so that more of the same
- * representation is asked of that one.
+ * The origins of one route as one origin: selects the member for a request, and sends it again where that is allowed. `Attachments`
+ * remembers which member sent a representation, so that the rest of it is requested from the same member. Read this file first, then
+ * `resend.ts` and `health.ts`.
  */
 
 import type { Clock } from '../../http/clock.ts';
@@ -19,52 +19,52 @@ import {
 } from './health.ts';
 import { type Attempt, isOriginFault, isUnwell, LentBody, mayResend, ResendBudget, WatchedBody } from './resend.ts';
 
-/** One of the origins. */
+/** A member of an origin group. */
 export interface GroupMember {
   readonly url: URL;
   readonly origin: Origin;
-  /** What it is checked over: connections of its own, for which checks need not wait until clients leave one. */
+  /** The origin that checks use: its own connections, so that checks do not wait until clients release one. */
   readonly checkOrigin?: Origin | undefined;
-  /** The Host that it is asked with, in place of the request's; undefined where all see the same one. */
+  /** The Host that it gets in place of the request's; undefined where all members get the same one. */
   readonly host: string | undefined;
-  /** What is known of it already; nothing where it is absent. It must go by the rules of the group. */
+  /** Its health so far, by the rules of the group. Absent where nothing is known yet. */
   readonly health?: Health | undefined;
-  /** As `ConnectedOrigin.retire`, of all its connections. */
+  /** As `ConnectedOrigin.retire`, for all of its connections. */
   readonly retire?: (() => void) | undefined;
 }
 
-/** How a group behaves. */
+/** The options of a group. */
 export interface OriginGroupOptions {
   /** At least one. */
   readonly members: readonly GroupMember[];
-  /** The first that is well, or the one with the fewest requests. */
+  /** Whether the first member that is well is selected, or the one with the fewest requests. */
   readonly choice: 'first' | 'spread';
-  /** How often a request is sent again, and how many of all requests may be, in percent. */
+  /** How often one request is sent again, and how many of all requests may be, in percent. */
   readonly retries: { readonly attempts: number; readonly budgetPercent: number };
   readonly health: Pick<HealthRules, 'failures' | 'restMs'>;
-  /** Checks of every member, the fields of their requests, and how many that pass make a member well again. */
+  /** The checks of every member, the number of passed ones that make a member well again, and the fields of their requests. */
   readonly check?:
     | (HealthCheckRules & { readonly passes: number; readonly fieldsFor: (url: URL) => Fields })
     | undefined;
   readonly clock: Clock;
-  /** A number from 0 to 1. */
+  /** Returns a number from 0 to 1. */
   readonly random: () => number;
-  /** A member has become ill, or is well again, whose health was not given. */
+  /** Called when a member becomes ill, or well again; only for members without a `health` of their own. */
   readonly onHealth: (url: URL, isWell: boolean, reason: string) => void;
 }
 
-/** A member that is held for something else than a request: for a tunnel. */
+/** A member that is held for a tunnel. */
 export interface Hold {
   readonly url: URL;
   /** As `GroupMember.host`. */
   readonly host: string | undefined;
-  /** What came of it, as far as it tells of the origin; once. */
+  /** Reports the outcome of the handshake. Only the first call counts. */
   report: Report;
-  /** It is over. */
+  /** Called when the tunnel is over. */
   release(): void;
 }
 
-/** How a member is. */
+/** The state of a member. */
 export interface MemberState {
   readonly url: URL;
   readonly health: HealthState;
@@ -72,21 +72,20 @@ export interface MemberState {
 
 /** The origins of a route. */
 export interface OriginGroup extends Origin {
-  /** The member that a request would be sent to now. */
+  /** Holds the member that a request would be sent to now. */
   hold(): Hold;
-  /** How all members are. */
+  /** Returns the state of all members. */
   listMembers(): readonly MemberState[];
-  /** No more checks are made, and no connection is kept that nothing runs on. Requests are sent as before. */
+  /** Stops the checks, and retires the connections of all members. Requests are sent as before. */
   retire(): void;
 }
 
 /**
- * Sends requests to the member that is to be asked, and again by the rules of `mayResend`, as often as the options say and the
- * budget allows; when it does not, the failure stands.
+ * Creates a group. It sends a request to the selected member, and again by the rules of `mayResend`, as often as the options and
+ * the budget allow; otherwise the failure stands.
  *
- * A member that fails is not asked for a while (see `Health`); a lone one is never ill. Where none is well the one that has
- * rested longest is asked all the same: an origin that is perhaps well is better than a refusal, and without requests nobody
- * would learn that it is.
+ * A member that fails gets no requests for a while (see `Health`); a lone member is never ill. Where no member is well, the one that
+ * has rested longest gets the request all the same: it may be well again, and without requests this would not be noticed.
  */
 export function createOriginGroup(options: OriginGroupOptions): OriginGroup {
   return new Group(options);
@@ -105,7 +104,7 @@ class Group implements OriginGroup {
   readonly #budget: ResendBudget;
   readonly #attachments: Attachments<Member>;
   readonly #stopChecks: readonly (() => void)[];
-  /** Where to look first among members that have the same load. */
+  /** The index at which the search among members with the same load begins. */
   #turn = 0;
 
   constructor({ members, choice, retries, health, check, clock, random, onHealth }: OriginGroupOptions) {
@@ -195,7 +194,7 @@ class Group implements OriginGroup {
     return this.#members.length > 1;
   }
 
-  /** One that was not tried and may be asked; failing that, one that was not tried; failing that, any. */
+  /** Selects an untried member that may be asked; without one, an untried member; without one, any member. */
   #select(request: OriginRequest | undefined, tried: readonly Member[]): Member {
     const [first] = this.#members;
     if (first === undefined) throw new Error('a group of no origins');
@@ -238,7 +237,7 @@ class Group implements OriginGroup {
     return { kind: 'response', response: this.#watch(member, request, sent.response) };
   }
 
-  /** A response whose member is known to be at work until its body is over. */
+  /** Counts a response as load of its member until its body is over, and attaches its target to the member. */
   #watch(member: Member, { method, target }: OriginRequest, response: OriginResponse): OriginResponse {
     const isKept = method === 'GET' && (response.status === 200 || response.status === 206);
     const attachment = isKept ? this.#attachments.note(target, member) : undefined;
@@ -252,7 +251,7 @@ class Group implements OriginGroup {
   }
 }
 
-/** Whether there is no reason to ask again. */
+/** Whether there is no reason to send the request again. */
 function isGood(attempt: Attempt): boolean {
   return attempt.kind === 'response' && !isUnwell(attempt.response);
 }
@@ -271,18 +270,17 @@ function verdictOn(sent: Attempt): [Outcome, string] {
   return [isOriginFault(sent.error) ? 'failed' : 'unknown', detail === undefined ? code : `${code}, ${detail}`];
 }
 
-/** In the place of the other one. */
 function withHost(fields: Fields, host: string): Fields {
   return fields.map((field) => (field[0] === 'host' ? ['host', host] : field));
 }
 
-/** So many resources are remembered, those that were asked for last. */
+/** The number of targets that are remembered: those of the most recent representations. */
 const maxTargets = 2048;
 
-/** Targets that are longer are not worth the memory. */
+/** In characters. Longer targets are not remembered, to save memory. */
 const maxTargetLength = 2048;
 
-/** Where a request should go, if that one may be asked: to this origin, or to any but this one. */
+/** The member that a request should go to (`this`) or not (`another`), if the state of the members permits it. */
 interface Wish<M> {
   readonly kind: 'this' | 'another';
   readonly member: M;
@@ -290,29 +288,29 @@ interface Wish<M> {
 
 interface Attachment<M> {
   readonly member: M;
-  /** How many transfers in a row broke off, the last one among them: the next request may be to take it up again. */
+  /** The number of transfers in a row that broke off, up to the last one: the next request may resume it. */
   breaks: number;
 }
 
-/** After so many breaks in a row somebody else may do better. */
+/** The number of breaks in a row after which another member may do better. */
 const maxBreaks = 2;
 
 /**
- * Origins that serve the same files may still name them by other validators, or send other bytes in the moment of a release.
- * Bytes are never combined across such a border; but what alternates between two origins would find one at every step, and
- * fetch without end. So a request that goes on with a representation (If-Range), or takes up a transfer that broke off, goes
- * to the origin that gave it; it is a wish, which the group fulfils while that origin is well.
+ * Remembers which member sent the representation of a target. Members that serve the same files may have different validators for
+ * them, or different bytes during a release. Such bytes are never combined. A transfer that alternates between two such members would
+ * meet a difference at every step, and fetch without end. So a request that continues a representation (If-Range), or resumes a
+ * transfer that broke off, should go to the member that sent it. The group follows this wish while that member is well.
  */
 export class Attachments<M> {
   readonly #byTarget = new Map<string, Attachment<M>>();
   readonly #sticksWhenValidated: boolean;
 
-  /** `sticksWhenValidated`: a request that asks whether something has changed goes to the one that gave it, too. */
+  /** `sticksWhenValidated`: conditional requests should go to the member that sent the representation, too. */
   constructor({ sticksWhenValidated }: { readonly sticksWhenValidated: boolean }) {
     this.#sticksWhenValidated = sticksWhenValidated;
   }
 
-  /** Undefined where any will do. */
+  /** Returns the wish for a request; undefined where any member will do. */
   select({ method, target, fields }: Pick<OriginRequest, 'method' | 'target' | 'fields'>): Wish<M> | undefined {
     const attachment = method === 'GET' ? this.#byTarget.get(target) : undefined;
     if (attachment === undefined) return undefined;
@@ -323,7 +321,7 @@ export class Attachments<M> {
     return this.#sticksWhenValidated && isValidation ? { kind: 'this', member } : undefined;
   }
 
-  /** An origin has begun to send a representation, or a part of one. Tells who calls it how to say that it broke off. */
+  /** Notes that a member has begun to send a representation, or a part of one. Call `noteBreak` if the transfer breaks off. */
   note(target: string, member: M): { noteBreak(): void } {
     const before = this.#byTarget.get(target);
     const attachment = { member, breaks: 0 };

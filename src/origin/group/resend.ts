@@ -1,7 +1,7 @@
 /**
- * Which requests are sent again, after which failures (RFC 9110 §9.2.2), and how many: a share of the recent ones, so that an
- * origin in trouble does not get ever more requests. `LentBody` keeps the body of a request for another attempt as long as nothing of
- * it was read; `WatchedBody` reports the chunks and the end of a response's body.
+ * Decides which requests are sent again after which failures (RFC 9110 §9.2.2), and how many: a share of the recent requests, so that
+ * an origin in trouble does not get ever more of them. `LentBody` keeps the body of a request for another attempt, while none of it
+ * was read. `WatchedBody` reports the chunks and the end of a response's body.
  */
 
 import type { BodyStream, Taken } from '../../http/message.ts';
@@ -10,12 +10,12 @@ import { isIdempotentMethod } from '../../semantics/method.ts';
 import type { OriginRequest, OriginResponse } from '../origin.ts';
 import { OriginError } from '../origin-error.ts';
 
-/** What came of sending a request. */
+/** The outcome of sending a request. */
 export type Attempt =
   | { readonly kind: 'response'; readonly response: OriginResponse }
   | { readonly kind: 'failed'; readonly error: unknown };
 
-/** What is known of the request by now. */
+/** The state of a request after an attempt. */
 interface Situation {
   readonly request: Pick<OriginRequest, 'method' | 'body' | 'signal'>;
   /** Whether an interim response was passed on. */
@@ -26,26 +26,27 @@ interface Situation {
   readonly hasOther: boolean;
 }
 
-/** Statuses by which an origin, or what stands before it, says that somebody else may do better. */
+/** Statuses by which an origin, or a gateway before it, reports a failure that another origin may not have. */
 const unwellStatuses: ReadonlySet<number> = new Set([502, 503, 504]);
 
-/** Whether an answer counts as a failure of the origin. */
+/** Checks whether a response counts as a failure of the origin. */
 export function isUnwell({ status }: Pick<OriginResponse, 'status'>): boolean {
   return unwellStatuses.has(status);
 }
 
-/** Whether an error is the origin's: not that of the client, or of the request. */
+/** Checks whether an error is a fault of the origin, not of the client or the request. */
 export function isOriginFault(error: unknown): boolean {
   return error instanceof ProxyError && error.source === 'origin';
 }
 
 /**
- * Whether a request may be sent again (RFC 9110 §9.2.2, RFC 9112 §9.3.1, RFC 9113 §8.7).
+ * Checks whether a request may be sent again (RFC 9110 §9.2.2, RFC 9112 §9.3.1, RFC 9113 §8.7). Never after the client has received
+ * something, or has left.
  *
- * What certainly did nothing may be repeated whatever its method, unless its body is gone: where no connection was made, to
- * another origin; where the origin says that it did not look at it, to the same one too. Where the connection broke off before
- * a response came, requests that are idempotent and have no body are repeated. Where nothing came in time, or a gateway's
- * error did, those that only read are, and by another origin. Nothing is once the client has got something.
+ * A request on which the origin certainly has not acted may be sent again with any method, unless some of its body was read: to
+ * another origin; or also to the same one, where the connection was reset or the origin refused the request. Where the connection
+ * broke off before a response, only idempotent methods without a body. After a timeout, or a 502, 503 or 504, only GET and HEAD
+ * without a body, and only to another origin.
  */
 export function mayResend(attempt: Attempt, { request, isAnswered, isBodyTouched, hasOther }: Situation): boolean {
   if (isAnswered || request.signal.aborted) return false;
@@ -61,10 +62,10 @@ export function mayResend(attempt: Attempt, { request, isAnswered, isBodyTouched
   return error.code === 'origin_reset' && request.body === undefined && isIdempotentMethod(request.method);
 }
 
-/** The time that counts as of late, in milliseconds. */
+/** The length of a window, in milliseconds. */
 const windowMs = 10_000;
 
-/** So many in that time may be sent again besides, so that a quiet route is not left without. */
+/** The number of requests that may be sent again in a window beside the share, so that a quiet route has some too. */
 const freeResends = 10;
 
 interface Count {
@@ -72,7 +73,7 @@ interface Count {
   resends: number;
 }
 
-/** Counts in windows: the present one, and as much of the one before as lies within the time that counts. */
+/** The budget of resends. It counts the present window, and the part of the previous one that lies within the last `windowMs`. */
 export class ResendBudget {
   readonly #percent: number;
   readonly #now: () => number;
@@ -86,13 +87,13 @@ export class ResendBudget {
     this.#windowAt = now();
   }
 
-  /** A request came. */
+  /** Notes a request. */
   note(): void {
     this.#move();
     this.#present.requests += 1;
   }
 
-  /** Takes one resend out of the budget; false when it is spent. */
+  /** Takes one resend from the budget; false where it is spent. */
   take(): boolean {
     this.#move();
     const share = 1 - (this.#now() - this.#windowAt) / windowMs;
@@ -112,11 +113,11 @@ export class ResendBudget {
   }
 }
 
-/** A request's body that is not given up when an attempt to send it fails before it was read. */
+/** A request's body that stays usable when an attempt to send it fails before any of it was read. */
 export class LentBody implements BodyStream, AsyncIterator<Uint8Array> {
   readonly #body: BodyStream;
   #chunks: AsyncIterator<Uint8Array> | undefined;
-  /** The first step, once it was waited for; undefined again when it was given. */
+  /** The first step, where `begun` has read it ahead; undefined again once it was returned. */
   #first: Promise<IteratorResult<Uint8Array>> | undefined;
   #isTouched = false;
   #isKept = true;
@@ -133,7 +134,7 @@ export class LentBody implements BodyStream, AsyncIterator<Uint8Array> {
 
   [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
     this.#isTouched = true;
-    // An attempt before this one has given it up.
+    // An earlier attempt may have closed the body.
     this.#isUnwanted = false;
     return this;
   }
@@ -149,20 +150,20 @@ export class LentBody implements BodyStream, AsyncIterator<Uint8Array> {
     return { done: true, value: undefined };
   }
 
-  /** What comes is kept for the attempt that sends it, so that the body is not touched by it. */
+  /** Reads the first step ahead. It is kept for the attempt that sends it, so it does not touch the body. */
   async begun(): Promise<void> {
     if (this.#isTouched) return;
     this.#first ??= this.#iterator.next();
     await this.#first;
   }
 
-  /** Has no effect on a body that may yet be sent by another attempt. */
+  /** Has no effect while another attempt may send the body. */
   close(): void {
     this.#isUnwanted = true;
     if (this.#isTouched || !this.#isKept) this.#body.close();
   }
 
-  /** There will be no other attempt. */
+  /** Called when there will be no other attempt. `isOver` closes the body. */
   release(isOver: boolean): void {
     this.#isKept = false;
     if (isOver || this.#isUnwanted) this.#body.close();
@@ -174,17 +175,17 @@ export class LentBody implements BodyStream, AsyncIterator<Uint8Array> {
   }
 }
 
-/** What became of a response's body: read to its end, broken off by the origin, or given up on our side. */
+/** The end of a response's body: read to its end, broken off by the origin, or given up on our side. */
 type BodyEnd = 'whole' | 'broken' | 'closed';
 
-/** Who watches a body. */
+/** The callbacks of a watched body. */
 interface BodyWatch {
   onChunk?(chunk: Uint8Array): void;
-  /** Called once; `thrown` is what it broke off with, where it did. */
+  /** Called once; `thrown` is the error that ended the body, where there was one. */
   onEnd(end: BodyEnd, thrown?: unknown): void;
 }
 
-/** A response's body that tells what comes, and its end. */
+/** A response's body that reports its chunks and its end. */
 export class WatchedBody implements BodyStream, AsyncIterator<Uint8Array> {
   readonly #body: BodyStream;
   readonly trailers: BodyStream['trailers'];

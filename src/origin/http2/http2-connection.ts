@@ -1,6 +1,6 @@
 /**
- * One HTTP/2 connection to an origin, and its streams (RFC 9113): the fields of a request, the upload of its body, what a stream
- * reports to its exchange, and the errors of streams and connections as `ProxyError`.
+ * One HTTP/2 connection to an origin, and its streams (RFC 9113). Sends the fields and the body of a request, reports the events of
+ * a stream to its exchange, and converts errors of streams and connections to `ProxyError`.
  */
 
 import { once } from 'node:events';
@@ -21,35 +21,35 @@ import { type Control, OriginExchange } from '../exchange.ts';
 import type { OriginRequest, OriginResponse } from '../origin.ts';
 import { OriginError } from '../origin-error.ts';
 
-/** How a connection behaves. */
+/** The options of a connection. */
 interface Http2ConnectionOptions {
-  /** The origin's own authority, for requests that name none. */
+  /** The origin's own authority, for requests without Host. */
   readonly authority: string;
-  /** From a request's last byte to the final head; each interim response begins it anew. */
+  /** The maximum time from a request's last byte to the final head; each interim response restarts it. */
   readonly headersTimeoutMs: number;
-  /** Silence between two pieces of a body that somebody wants to read. */
+  /** The maximum time between two pieces of a body, while the body is read. */
   readonly bodyTimeoutMs: number;
-  /** How long it is kept without a request. */
+  /** How long the connection is kept without a request. */
   readonly keepAliveTimeoutMs: number;
   readonly clock: Clock;
-  /** Called when a stream is free again, and when the connection takes no more of them. */
+  /** Called when the number of free streams may have changed, and when the connection takes no more requests. */
   readonly onChange: () => void;
-  /** Called when the origin refuses HTTP/2 for what it was asked (HTTP_1_1_REQUIRED, RFC 9113 §7). */
+  /** Called when the origin refuses HTTP/2 for a request (HTTP_1_1_REQUIRED, RFC 9113 §7). */
   readonly onHttp1Required: () => void;
 }
 
-/** The most requests at a time, whatever the origin allows. */
+/** The maximum number of requests at a time, whatever the origin allows. */
 const maxStreams = 100;
 
-/** How much of a body may be on its way to a reader that does not read; and over the connection, which nobody holds back. */
+/** The flow-control windows. That of a stream limits the bytes for a reader that does not read. That of the connection never pauses it. */
 const windowBytes = 256 * 1024;
 const connectionWindowBytes = 16 * 1024 * 1024;
 
-/** The largest head that is read, in bytes and in lines; the stream of a larger one is reset. */
+/** The largest head that is read, in bytes and in lines; a larger one resets its stream. */
 const maxHeadBytes = 64 * 1024;
 const maxHeadLines = 2000;
 
-/** A connection that is ready to use. It is retired, which is for good, when it takes no more requests. */
+/** A connection that is ready to use. Once it is retired, it takes no more requests. */
 export class Http2Connection {
   readonly #session: ClientHttp2Session;
   readonly #options: Http2ConnectionOptions;
@@ -58,7 +58,7 @@ export class Http2Connection {
   #isRetired = false;
   /** The last stream that the origin may have acted on (GOAWAY, RFC 9113 §6.8). */
   #lastStream = Number.POSITIVE_INFINITY;
-  /** What the whole connection has failed with. */
+  /** The error of the whole connection. */
   #failure: Error | undefined;
   #stopIdling: (() => void) | undefined;
 
@@ -68,7 +68,7 @@ export class Http2Connection {
       headersTimeoutMs: options.headersTimeoutMs,
       bodyTimeoutMs: options.bodyTimeoutMs,
       nameError: (stream, thrown, isReading) => this.#nameError(stream, thrown, isReading),
-      // The silence may be that of a connection whose end nobody was told: what comes later goes another way.
+      // The connection may have ended without a sign, so later requests take another one.
       onSilence: () => this.retire(),
     };
     this.#session = connect(`https://${options.authority}`, {
@@ -95,16 +95,16 @@ export class Http2Connection {
     this.#idle();
   }
 
-  /** How many requests may be sent now. */
+  /** The number of requests that may be sent now. */
   get freeStreams(): number {
     if (this.#isRetired || this.#session.closed || this.#session.destroyed) return 0;
     return this.streams - this.#openStreams;
   }
 
-  /** How many requests it carries at a time. */
+  /** The number of requests that the connection carries at a time. */
   get streams(): number {
     const allowed = this.#session.remoteSettings.maxConcurrentStreams ?? maxStreams;
-    // An origin that allows none for now is given one, so that it is told when that takes too long.
+    // Where the origin allows none for now, one request is sent all the same, so that a long wait ends with its timeout.
     return Math.max(1, Math.min(maxStreams, allowed));
   }
 
@@ -112,19 +112,19 @@ export class Http2Connection {
     return this.#isRetired;
   }
 
-  /** Whether nothing is left of it. */
+  /** Whether the connection and all of its streams are gone. */
   get isClosed(): boolean {
     return this.#session.destroyed;
   }
 
-  /** Sends a request, as `Origin.fetch` does. `onOver` is as that of `OriginExchange`. */
+  /** Sends a request, as `Origin.fetch` does. `onOver` as in `OriginExchange`. */
   fetch(request: OriginRequest, onOver: () => void): Promise<OriginResponse> {
     const exchange = new OriginExchange(request, { isTls: true, version: '2' }, onOver);
     if (!request.signal.aborted) this.#send(request, exchange);
     return exchange.response;
   }
 
-  /** Takes no more requests, and closes when those under way are over. */
+  /** Takes no more requests, and closes when the requests under way are over. */
   retire(): void {
     if (this.#isRetired) return;
     this.#isRetired = true;
@@ -133,7 +133,7 @@ export class Http2Connection {
     this.#options.onChange();
   }
 
-  /** Cuts what is running. */
+  /** Cuts the requests under way. */
   destroy(): void {
     this.retire();
     this.#session.destroy(new ProxyError('internal', { detail: 'the origin was closed' }));
@@ -154,7 +154,7 @@ export class Http2Connection {
     }
   }
 
-  /** Counts a stream for as long as it is open. */
+  /** Counts a stream while it is open. */
   #hold(stream: ClientHttp2Stream): void {
     this.#openStreams += 1;
     this.#stopIdling?.();
@@ -184,19 +184,19 @@ export class Http2Connection {
   }
 }
 
-/** What a stream needs of its connection. */
+/** The parts of a connection that its streams use. */
 interface StreamSurroundings {
   readonly headersTimeoutMs: number;
   readonly bodyTimeoutMs: number;
-  /** Names what ended a stream before its response was whole. */
+  /** Returns the error that ended a stream before its response was complete. */
   nameError(stream: ClientHttp2Stream, thrown: unknown, isReading: boolean): ProxyError;
-  /** Nothing has come for as long as something may take. */
+  /** Called when a stream has timed out. */
   onSilence(): void;
 }
 
 type Head = IncomingHttpHeaders & IncomingHttpStatusHeader;
 
-/** Tells the exchange each thing that happens to the stream, and one end. */
+/** Reports the events of a stream to its exchange, with exactly one end. */
 class OriginStream {
   readonly #stream: ClientHttp2Stream;
   readonly #exchange: OriginExchange;
@@ -232,7 +232,7 @@ class OriginStream {
     exchange.onRequestStart(this.#control);
   }
 
-  /** Ends it: the response, if there is one, is not whole. */
+  /** Ends the stream with an error; a response that has begun is incomplete. */
   fail(error: unknown): void {
     if (this.#isOver) return;
     this.#exchange.onResponseError(this.#control, error);
@@ -243,7 +243,7 @@ class OriginStream {
     if (this.#isOver) return;
     const status = head[':status'] ?? 0;
     if (this.#isReading) {
-      this.fail(new ProxyError('origin_ill_framed', { detail: 'a head behind the final one' }));
+      this.fail(new ProxyError('origin_ill_framed', { detail: 'a head after the final one' }));
       return;
     }
     this.#control.rawHeaders = withoutPseudoFields(lines);
@@ -258,7 +258,7 @@ class OriginStream {
     if (!this.#isOver) this.#exchange.onResponseData(this.#control, chunk);
   }
 
-  /** A client that takes its time over the body of its request is no silence of the origin, which has taken all that came. */
+  /** The origin is not silent while the client is slow to send the request's body, and all bytes so far are written. */
   #onTimeout(): void {
     const { headersTimeoutMs } = this.#surroundings;
     const { writableEnded, writableLength } = this.#stream;
@@ -270,16 +270,16 @@ class OriginStream {
     this.fail(new ProxyError('origin_timeout', { detail: 'the stream was silent for too long' }));
   }
 
-  /** A stream that was reset ends too; its close tells of that. */
+  /** A stream that was reset ends too; its `close` event reports that. */
   #end(): void {
     if (this.#isOver || !this.#isReading || !this.#isWhole()) return;
     this.#isOver = true;
     this.#exchange.onResponseEnd(this.#control);
-    // An answer that needs no more of the request's body (RFC 9113 §8.1).
+    // The response is complete, so the rest of the request's body is not needed (RFC 9113 §8.1).
     if (!this.#stream.writableEnded) this.#stream.close(constants.NGHTTP2_CANCEL);
   }
 
-  /** What nobody reads is not taken for silence: the origin is held back (RFC 9113 §5.2). */
+  /** There is no timeout while paused: flow control holds the origin back (RFC 9113 §5.2). */
   #pause(): void {
     this.#stream.pause();
     this.#stream.setTimeout(0);
@@ -291,7 +291,7 @@ class OriginStream {
     this.#stream.resume();
   }
 
-  /** Resets the stream, not the connection. What is left of it in memory goes at once. */
+  /** Resets the stream, not the connection, and frees its memory at once. */
   #cut(): void {
     this.#isOver = true;
     if (!this.#stream.closed) this.#stream.close(constants.NGHTTP2_CANCEL);
@@ -300,8 +300,8 @@ class OriginStream {
 }
 
 /**
- * Node ends a stream that was reset with NO_ERROR as it ends one with END_STREAM, and tells nobody which it was. Only the order
- * does: a reset closes the stream before its end is put behind what was received, END_STREAM does not.
+ * Returns a function that tells whether END_STREAM ended the stream. Node ends a stream that was reset with NO_ERROR alike, and does
+ * not report the difference. Only the order shows it: a reset closes the stream before the end is pushed, END_STREAM does not.
  */
 function watchEnd(stream: ClientHttp2Stream): () => boolean {
   let isWhole = false;
@@ -314,7 +314,7 @@ function watchEnd(stream: ClientHttp2Stream): () => boolean {
   return () => isWhole;
 }
 
-/** Names and values in turn, those that begin with a colon left out. */
+/** Names and values in turn, without pseudo-header fields. */
 function withoutPseudoFields(lines: readonly string[]): string[] {
   const kept: string[] = [];
   for (let at = 0; at + 1 < lines.length; at += 2) {
@@ -325,8 +325,8 @@ function withoutPseudoFields(lines: readonly string[]): string[] {
 }
 
 /**
- * Writes a body, as fast as the origin takes it (RFC 9113 §5.2), and ends the stream with it. Never rejects: a body that breaks
- * off, or has another length than was promised, is told to `onError`, and the stream is left unended.
+ * Writes a body as fast as the origin takes it (RFC 9113 §5.2), and then ends the stream. Never rejects. Where the body breaks off,
+ * or has another length than stated, the stream is not ended, and `onError` is called.
  */
 async function sendBody(
   stream: ClientHttp2Stream,
@@ -351,8 +351,8 @@ async function sendBody(
 }
 
 /**
- * Fields of a connection, which HTTP/2 does not have (RFC 9113 §8.2.2), and those that the connection writes itself. Expect
- * is among them, as over HTTP/1.1.
+ * Hop-by-hop fields, which HTTP/2 does not have (RFC 9113 §8.2.2), and fields that the connection writes itself. Expect is left out
+ * as over HTTP/1.1.
  */
 const connectionFields: ReadonlySet<string> = new Set([
   'connection',
@@ -374,10 +374,9 @@ const targetPattern = /^\/[\x21-\x7e\x80-\xff]*$/;
 const valuePattern = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /**
- * The pseudo-header fields (RFC 9113 §8.3.1), `:authority` being what Host says, and the others. Lines of one name are
- * joined (RFC 9110 §5.3), those of Cookie as RFC 9113 §8.2.3 says. Throws `malformed_request` for what cannot be sent: with
- * a line break in it, say, which HTTP/2 would carry to an origin that speaks HTTP/1.1 behind a gateway. Throws
- * `fields_too_large` for more than HTTP/2 carries.
+ * Makes the pseudo-header fields (RFC 9113 §8.3.1), with the value of Host as `:authority`, and the other fields. Lines of one name are
+ * joined (RFC 9110 §5.3), those of Cookie by RFC 9113 §8.2.3. Throws `malformed_request` for characters that must not be sent, such as
+ * a line break, which HTTP/2 would carry to an HTTP/1.1 origin behind a gateway. Throws `fields_too_large` above `maxHeadBytes`.
  */
 function http2Fields(request: OriginRequest, authority: string): OutgoingHttpHeaders {
   const { method, target, fields, bodySizeBytes } = request;
@@ -408,19 +407,19 @@ function checked(text: string, pattern: RegExp): string {
   throw new ProxyError('malformed_request', { detail: 'a part of the request cannot be sent to an origin' });
 }
 
-/** What is known of a stream that has failed. */
+/** The facts about a stream that has failed. */
 interface StreamFailure {
-  /** What was thrown, by the stream or by its connection. */
+  /** The error of the stream or of its connection. */
   readonly thrown?: unknown;
   /** The code of its RST_STREAM (RFC 9113 §7), received or sent. */
   readonly resetCode?: number | undefined;
-  /** Whether the final head was there. */
+  /** Whether the final head had arrived. */
   readonly isReading: boolean;
-  /** Whether it is sure that the origin has not acted on the request. */
+  /** Whether it is certain that the origin has not acted on the request. */
   readonly isUnsent: boolean;
 }
 
-/** Codes by which either side says that the other one does not speak HTTP/2 as it should. */
+/** Codes by which either side reports that the other one violates HTTP/2. */
 const illFramedCodes: ReadonlySet<number | undefined> = new Set([
   constants.NGHTTP2_PROTOCOL_ERROR,
   constants.NGHTTP2_FLOW_CONTROL_ERROR,
@@ -428,7 +427,7 @@ const illFramedCodes: ReadonlySet<number | undefined> = new Set([
   constants.NGHTTP2_COMPRESSION_ERROR,
 ]);
 
-/** Names a failure. */
+/** Converts a failure to a `ProxyError`. */
 function streamError({ thrown, resetCode, isReading, isUnsent }: StreamFailure): ProxyError {
   if (thrown instanceof ProxyError) return thrown;
   const { code, message } = describe(thrown);

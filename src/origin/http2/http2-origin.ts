@@ -1,4 +1,4 @@
-/** An origin over HTTP/2 where its server offers that, and over HTTP/1.1 otherwise. Read this file first. */
+/** An origin over HTTP/2 where its server offers it, and over HTTP/1.1 otherwise. Read this file first, then `http2-connection.ts`. */
 
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../http/clock.ts';
@@ -10,15 +10,15 @@ import { OriginError, originError } from '../origin-error.ts';
 import { createAlpnDialer, createUndiciOrigin, refuseUnsendable, type UndiciOriginOptions } from '../undici-origin.ts';
 import { Http2Connection } from './http2-connection.ts';
 
-/** An origin's options, and the time. */
+/** The options of an origin over HTTP/2. */
 export interface Http2OriginOptions extends UndiciOriginOptions {
   readonly clock: Clock;
 }
 
-/** How long an origin that did not offer HTTP/2 is not asked for it again, in milliseconds. */
+/** How long HTTP/2 is not offered again to an origin that did not accept it, in milliseconds. */
 const http1Ms = 10 * 60 * 1000;
 
-/** How long a connection is kept without a request that was opened after the origin was retired, in milliseconds. */
+/** How long a connection that was opened after `retire` is kept without a request, in milliseconds. */
 const retiredKeepAliveMs = 500;
 
 /** A request that waits for a stream. */
@@ -29,13 +29,13 @@ interface Waiting {
 }
 
 /**
- * Speaks HTTP/2 (RFC 9113) with an `https:` origin that takes it by ALPN (§3.3): many requests over few connections, each
- * opened when those that are there are full. `connections` is the most of them; besides there are those that the origin is
- * closing while something is still under way on them, as many again at most. A client has at most as many streams as
+ * Creates an origin that speaks HTTP/2 (RFC 9113) with an `https:` server that selects it by ALPN (§3.2). Many requests share few
+ * connections; a connection is opened when the existing ones are full. `connections` is their maximum number. At most as many again
+ * are being closed by the origin while requests on them are still under way. A client has at most as many streams as
  * `connectionsPerClient` connections carry.
  *
- * It does not use undici, which can do this too: there the body of a stream that was reset with NO_ERROR counts as whole, lines
- * of a field are not told apart, and requests that wait for a first connection each wait for a failure of their own.
+ * undici's own HTTP/2 is not used: there the body of a stream that was reset with NO_ERROR counts as complete, the lines of a field
+ * are not kept apart, and each request that waits for a first connection waits for a failure of its own.
  */
 export function createHttp2Origin(options: Http2OriginOptions): ConnectedOrigin {
   return new AlpnOrigin(options);
@@ -47,9 +47,9 @@ class AlpnOrigin implements ConnectedOrigin {
   readonly #dial: () => Promise<TLSSocket>;
   readonly #http1: ConnectedOrigin;
   readonly #queue: ConnectionQueue;
-  /** How many requests one connection carries, as far as the origin has said so. */
+  /** The number of requests that one connection carries, as far as the origin has stated it. */
   #streamsPerConnection = 1;
-  /** Connections of which it turned out that they speak HTTP/1.1. */
+  /** Connections that turned out to speak HTTP/1.1. */
   readonly #spares: TLSSocket[] = [];
   #connections: Http2Connection[] = [];
   #waiting: Waiting[] = [];
@@ -63,7 +63,7 @@ class AlpnOrigin implements ConnectedOrigin {
     this.#authority = new URL(options.url).host;
     this.#dial = createAlpnDialer(options);
     this.#http1 = createUndiciOrigin(options, { take: () => this.#takeSpare() });
-    // How many streams there are is for the connections to say: this one only keeps clients to their shares.
+    // The connections limit the number of streams. The queue only keeps clients to their shares.
     this.#queue = new ConnectionQueue({
       connections: Number.POSITIVE_INFINITY,
       perClient: () => options.connectionsPerClient * this.#streamsPerConnection,
@@ -106,7 +106,7 @@ class AlpnOrigin implements ConnectedOrigin {
     await this.#http1.close();
   }
 
-  /** The connection with the most room. */
+  /** The connection with the most free streams; undefined where all are full. */
   #select(): Http2Connection | undefined {
     let best: Http2Connection | undefined;
     for (const connection of this.#connections) {
@@ -115,7 +115,7 @@ class AlpnOrigin implements ConnectedOrigin {
     return best;
   }
 
-  /** Waits for room, for another connection, or for the news that this is no HTTP/2. */
+  /** Waits for a free stream, for another connection, or until the origin turns out not to speak HTTP/2. */
   #wait(signal: AbortSignal): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const leave = () => reject(goneError(signal));
@@ -141,7 +141,7 @@ class AlpnOrigin implements ConnectedOrigin {
     } catch (thrown) {
       this.#isDialing = false;
       const error = originError(thrown, 'connecting', true);
-      // Where there are other connections, there will be room on them.
+      // Other connections will have free streams.
       if (this.#usable().length === 0) for (const waiting of this.#waiting.splice(0)) waiting.fail(error);
     }
   }
@@ -168,7 +168,7 @@ class AlpnOrigin implements ConnectedOrigin {
         onHttp1Required: () => this.#speakHttp1(),
       });
       if (connection.freeStreams < 1) {
-        throw new OriginError('origin_reset', { detail: 'the connection ended as it began', isUnsent: true });
+        throw new OriginError('origin_reset', { detail: 'the connection ended right after it opened', isUnsent: true });
       }
       this.#connections.push(connection);
     }
@@ -178,7 +178,7 @@ class AlpnOrigin implements ConnectedOrigin {
     this.#http1UntilAt = this.#options.clock.now() + http1Ms;
   }
 
-  /** A connection has more room, or less. */
+  /** Called when a connection has more free streams, or fewer. */
   #change(): void {
     const usable = this.#usable();
     if (usable.length > 0) this.#streamsPerConnection = Math.min(...usable.map(({ streams }) => streams));
@@ -186,7 +186,7 @@ class AlpnOrigin implements ConnectedOrigin {
     this.#queue.proceed();
   }
 
-  /** Lets as many go on as there is room for; all, where there is another way. */
+  /** Lets as many waiting requests go on as there are free streams; all of them where HTTP/1.1 is used instead. */
   #proceed(): void {
     this.#connections = this.#connections.filter((connection) => !connection.isClosed);
     this.#waiting = this.#waiting.filter((waiting) => !waiting.isGone());
@@ -208,7 +208,7 @@ class AlpnOrigin implements ConnectedOrigin {
   }
 }
 
-/** Waits for a turn. Rejects with `ProxyError` when the signal is aborted before. */
+/** Waits for a turn; undefined where it begins at once. Rejects with `ProxyError` when the signal is aborted before. */
 function whenBegun(turn: Turn, signal: AbortSignal): Promise<void> | undefined {
   let isBegun = false;
   let onBegun = (): void => {

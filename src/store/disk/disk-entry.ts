@@ -1,6 +1,6 @@
 /**
- * An entry of the disk store, and how it is read: inline from the index, or from its files. `DiskParts` are the parts of the
- * store that entries and writers use.
+ * An entry of the disk store, and its readers: inline bodies from the index, other bodies from files. `DiskParts` are the parts
+ * of the store that entries and writers share.
  */
 
 import { SpanSet, spanOfBlock } from '../../bytes/span.ts';
@@ -15,7 +15,7 @@ import type { IndexedEntry } from './index/index-rows.ts';
 import type { DiskSpace, StoringSwitch } from './space/disk-space.ts';
 import { type Eviction, maxUnwrittenUses } from './space/eviction.ts';
 
-/** What entries and writers work with. */
+/** The parts of the disk store that entries and writers use. */
 export interface DiskParts {
   readonly blockSizeBytes: number;
   readonly maxEntryBytes: number;
@@ -25,18 +25,18 @@ export interface DiskParts {
   readonly bodies: OpenBodies;
   readonly quickReads: QuickReads | undefined;
   readonly space: DiskSpace;
-  /** How far the row of a generation that is being written counts ahead of what is on the disk, in bytes. */
+  /** How far the row of a generation that is being written counts ahead of its files, in bytes. */
   readonly stepBytes: number;
   readonly storing: StoringSwitch;
   readonly news: ChangeMessages;
 }
 
-/** An entry as the store gives it out. Nothing of it is in memory, but asking for it counts as its use. */
+/** Creates the entry that the store returns. It has no bytes in memory, but asking it for a block counts as its use. */
 export function createDiskEntry(parts: DiskParts, indexed: IndexedEntry): StoredEntry {
   return new DiskEntry(parts, indexed);
 }
 
-/** One object for each entry in memory: methods that entries share, and no function of its own. */
+/** One object for each entry in memory, so entries share methods and have no closures. */
 class DiskEntry implements StoredEntry {
   readonly key: string;
   readonly variant: string;
@@ -62,7 +62,7 @@ class DiskEntry implements StoredEntry {
     this.#blockChecksum = indexed.blockChecksum;
   }
 
-  /** As `Eviction.touch`, without a call: each hit is one. */
+  /** Does what `Eviction.touch` does, without the call: each hit comes here. */
   peekBlock(_index: number): undefined {
     const { eviction } = this.#parts;
     eviction.uses.add(this.generation);
@@ -70,7 +70,7 @@ class DiskEntry implements StoredEntry {
     return undefined;
   }
 
-  /** `peekBlock` is asked first, and counts as the use. */
+  /** Counts no use: `peekBlock` is called first and counts it. */
   readNow(offset: number, end: number): Uint8Array | undefined {
     return this.#isInline ? undefined : this.#parts.bodies.peek(this.generation)?.quick?.read(offset, end);
   }
@@ -136,7 +136,7 @@ async function readPresence(
   const { generation, sizeBytes } = entry;
   requireIndexed(parts, entry);
   const count = Math.ceil(sizeBytes / parts.blockSizeBytes);
-  // Only what is complete is kept in the index.
+  // Inline bodies are always complete.
   if (isInline) return SpanSet.where(count, () => true);
   const file = await parts.bodies.acquire(generation, sizeBytes, blockChecksum);
   try {
@@ -168,13 +168,13 @@ async function openFile(parts: DiskParts, entry: Body, blockChecksum: Checksum):
   };
 }
 
-/** Reads a body that is one block, in a file that nobody has open; undefined for any other. */
+/** Reads a body of one block whose file is not open; returns undefined for any other body. */
 function readLone(parts: DiskParts, { generation, sizeBytes }: Body, blockChecksum: Checksum) {
   if (blockChecksum === undefined || parts.bodies.peek(generation) !== undefined) return undefined;
   return parts.index.has(generation) ? parts.files.readLone(generation, sizeBytes, blockChecksum) : undefined;
 }
 
-/** Opens the file, which stays open for a while though nobody uses it. */
+/** Opens the file, which then stays open for a while although it has no users. */
 async function openForLater(parts: DiskParts, entry: Body, blockChecksum: Checksum): Promise<void> {
   const { generation, sizeBytes } = entry;
   try {
@@ -182,11 +182,14 @@ async function openForLater(parts: DiskParts, entry: Body, blockChecksum: Checks
     await parts.bodies.acquire(generation, sizeBytes, blockChecksum);
     parts.bodies.release(generation);
   } catch {
-    // Whoever wants to read it learns what is wrong with it.
+    // The next reader gets the error.
   }
 }
 
-/** Asked before files are opened, because those of a removed generation may be there a moment longer than its row. */
+/**
+ * Throws `bytes_gone` when the index has no row. Called before files are opened, because the files of a removed generation may
+ * outlive its row by a moment.
+ */
 function requireIndexed({ index }: DiskParts, { generation }: Body): void {
   if (!index.has(generation)) throw gone(`Generation ${generation} is not in the index any more.`);
 }

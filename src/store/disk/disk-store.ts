@@ -1,7 +1,7 @@
 /**
- * The store on disk: an index in SQLite (index/), small bodies in it, larger ones in files beside it (bodies/), and the account
- * of the room that they take (space/). Read this file first. Also the options that the store is opened with, and the reports of
- * bodies that are damaged, gone or cannot be opened.
+ * The store on disk: an index in SQLite (index/) with small bodies in it, larger bodies in files (bodies/), and the account of
+ * the disk space (space/). Read this file first. Also the options of the store, and the log messages for bodies that are damaged,
+ * gone or cannot be opened.
  */
 
 import * as promises from 'node:fs/promises';
@@ -40,46 +40,46 @@ import { DiskSpace, RoomClaims, StoringSwitch, stepBytesOf } from './space/disk-
 import { Eviction } from './space/eviction.ts';
 import { Sweeper } from './space/sweep.ts';
 
-/** What a disk store is opened with. */
+/** Options of a disk store. */
 export interface DiskStoreOptions {
-  /** The store's own directory; it is created where it does not exist. */
+  /** The store's own directory; created where it does not exist. */
   readonly dir: string;
-  /** The bound of what entries take on the disk, in bytes; readers may hold evicted files a little longer. */
+  /** Bound of the disk space that entries take, in bytes. Readers may hold evicted files a little longer. */
   readonly maxSizeBytes: number;
   readonly blockSizeBytes: number;
-  /** The largest body that is taken, in bytes; half of the store unless something else is said. */
+  /** Largest body that is accepted, in bytes; half of the store by default. */
   readonly maxEntryBytes?: number | undefined;
-  /** When the bound is passed, entries leave until so much of it is in use, in percent; 95 unless something else is said. */
+  /** When the bound is exceeded, entries are evicted until no more than this percentage of it is in use; 95 by default. */
   readonly lowWaterPercent?: number | undefined;
   /** The store does not grow while less of the disk is free, in bytes; 32 MiB, or a quarter of a smaller disk, by default. */
   readonly minFreeBytes?: number | undefined;
   /** Epoch milliseconds. */
   readonly now: () => number;
-  /** Gives a name that was never given before, of letters, digits, `-` and `_`, such as a UUID. */
+  /** Returns a name that was never returned before, of letters, digits, `-` and `_`, such as a UUID. */
   readonly randomId: () => string;
   readonly emit: Emit;
-  /** How other processes have the directory too; without it the store is locked for this one. */
+  /** How this process shares the directory with others; without it the store is locked for this process. */
   readonly sharing?: Sharing | undefined;
-  /** Where bodies are written; `node:fs/promises` unless something else is put in its place. */
+  /** Calls for directories, bodies and free space; `node:fs/promises` by default. */
   readonly fileSystem?: FileSystem;
-  /** How pieces of bodies are read in the same tick where that is quick; without it all is read by the thread pool. */
+  /** Reads pieces of bodies in the same tick where that is quick; without it the thread pool reads everything. */
   readonly quickReads?: QuickReadOptions | undefined;
-  /** How bodies of one block are written in the same tick where that is quick; without it the thread pool writes them. */
+  /** Writes bodies of one block in the same tick where that is quick; without it the thread pool writes them. */
   readonly quickWrites?: QuickWriteOptions | undefined;
 }
 
-/** One entry may take this share of the store unless something else is said, so that one fill cannot empty it. */
+/** Default share of the store that one entry may take, so that one fill cannot empty it. */
 const maxEntryShare = 1 / 2;
-/** So many entries of a page are looked up before other work gets its turn. */
+/** Number of entries of a page that are looked up before other work gets its turn. */
 const listedAtOnce = 64;
-/** So many bodies stay open when they were read, so that the next reader need not open them, where reads may be quick. */
+/** Maximum number of bodies that stay open after they were read, so that the next reader need not open them, where quick reads are on. */
 const idleBodies = 128;
 
 /**
- * Opens the store of a directory, and locks it for this process, or joins those who share it. In the directory are
- * `index.sqlite`, bodies as `blocks/ab/<generation>.body` with their checksums as `.sums`, `index.sqlite.damaged` where one
- * was set aside, and the files of `lockDirectory`. Throws `StoreFault` with a sentence for people: `in_use` when another
- * process has the directory, `io` when it cannot be used or is of a newer format.
+ * Opens the store of a directory, and locks it for this process or joins the processes that share it. The directory contains
+ * `index.sqlite`, bodies as `blocks/ab/<generation>.body` with checksums as `.sums` where they have a sidecar,
+ * `index.sqlite.damaged` where an index was set aside, and the files of `lockDirectory`. Throws `StoreFault` with a message for
+ * people: `in_use` when another process has the directory, `io` when it cannot be used or has a newer format.
  */
 export async function openDiskStore(options: DiskStoreOptions): Promise<Store> {
   const { dir, sharing, fileSystem = promises } = options;
@@ -124,13 +124,13 @@ class DiskStore implements Store {
     this.#sweeper = new Sweeper({ ...this.#parts, instances: this.#instances, isWritten, emit: options.emit, signal });
     this.#connection.onFresh((reason) => this.#startAfresh(reason));
     const isLeftBehind = sharing === undefined || sharing.isFirst || sharing.fallen.length > 0;
-    // Those who have the damaged index open may not have noticed it yet.
+    // Other processes that have the damaged index open may not have noticed the damage yet.
     if (this.#connection.isBegunAfresh) this.#startAfresh('replaced');
     else if (isLeftBehind) this.#background.add(this.#sweeper.sweepAll());
     this.#background.add(this.#parts.space.makeRoom());
   }
 
-  /** Asks the index only in `find`, for looking things up there may wait for the disk. */
+  /** Always undefined: a look-up in the index may wait for the disk, so only `find` does it. */
   peek(): undefined {
     return undefined;
   }
@@ -185,7 +185,7 @@ class DiskStore implements Store {
     return indexed === undefined ? undefined : createDiskEntry(this.#parts, indexed);
   }
 
-  // Removals are told though there was nothing: another process may have in memory what has just been evicted.
+  // Removals are announced even if nothing was removed: another process may have in memory what has just been evicted.
 
   async removeEntry(entry: StoredEntry): Promise<void> {
     this.#parts.index.remove([entry.generation]);
@@ -228,7 +228,7 @@ class DiskStore implements Store {
   heed(change: StoreChange): void {
     if (this.#closing !== undefined) return;
     const { index, eviction } = this.#parts;
-    // Of keys nothing is remembered: whoever asks for one asks the index.
+    // Nothing is remembered by key, tag or prefix: each `find` reads the index.
     if (change.kind === 'generations') for (const each of change.generations) this.#noteRemoval(each);
     if (change.kind === 'lost') index.heedRemoval(change.generations);
     if (change.kind === 'fresh') this.#connection.followReplacement();
@@ -247,7 +247,7 @@ class DiskStore implements Store {
     const keys = new Set<string>();
     let after: string | undefined;
     do {
-      // Between two slices others get their turn; after the last one those who wait are told at once.
+      // Other work gets its turn between two slices. After the last one the promise resolves without a delay.
       if (after !== undefined) await setImmediate();
       const removed = this.#parts.index.removeChosen(choice, after);
       for (const key of removed.keys) keys.add(key);
@@ -270,7 +270,7 @@ class DiskStore implements Store {
     this.#lock.release();
   }
 
-  /** A generation is not the current one any more: it is written no further, and whoever reads it opens it anew. */
+  /** Notes that a generation is no longer the current one: its writer cannot commit, and its file is closed once it has no users. */
   #noteRemoval(generation: string): void {
     this.#writers.get(generation)?.noteRemoval();
     this.#parts.bodies.forget(generation);
@@ -347,7 +347,10 @@ class DiskStore implements Store {
     return claims;
   }
 
-  /** Goes on in a fresh index, and sees that the files of the damaged one go. Others first note what they are writing. */
+  /**
+   * Continues with an empty index, and sweeps the files of the damaged one. The other processes first record in the new index
+   * what they are writing.
+   */
   #startAfresh(reason: FreshReason): void {
     this.#parts.bodies.forgetAll();
     this.#instances.enterAfresh(this.#writers.keys());
@@ -356,7 +359,7 @@ class DiskStore implements Store {
   }
 }
 
-/** Those to whom files tell their troubles. `index` is asked for when there is one. */
+/** Creates the listeners for problems of bodies. `index` is called when a problem occurs, because the index is created later. */
 function createBodyReports(options: {
   readonly index: () => DiskIndex;
   /** Epoch milliseconds. */
@@ -364,9 +367,9 @@ function createBodyReports(options: {
   readonly emit: Emit;
 }): Pick<BlockFileOptions, 'onBlockLost' | 'onBodyLost' | 'onBodyClosed' | 'onNotRemoved'> {
   const { index, now, emit } = options;
-  const telling = new LogThrottle();
+  const throttle = new LogThrottle();
   return {
-    /** An entry that lost a block is not complete any more; the block is fetched again. */
+    /** Marks the entry incomplete; the block is fetched again. */
     onBlockLost: ({ generation, detail, isDamaged }: LostBlock) => {
       const wasComplete = index().markIncomplete(generation);
       if (!wasComplete && !isDamaged) return;
@@ -374,16 +377,16 @@ function createBodyReports(options: {
       emit({ kind: 'store', level: 'warn', message, detail, count: { damagedBlocks: 1 } });
     },
     onBodyLost: (generation, detail) => index().removeDamaged(generation, detail),
-    /** It takes room that nothing counts. */
+    /** Such a file takes disk space that nothing counts. */
     onNotRemoved: (path, error) => {
       const message = 'Something in the directory of the store cannot be removed.';
       const detail = `${path}: ${String(error)}`;
-      emit({ kind: 'store', level: telling.levelOf('not removed', now()), message, detail });
+      emit({ kind: 'store', level: throttle.levelOf('not removed', now()), message, detail });
     },
-    /** Nothing is lost: the body stays for the time when it can be opened again. */
+    /** Nothing is lost: the body stays, and may be opened again later. */
     onBodyClosed: (detail) => {
-      const message = 'A stored body cannot be opened now; requests for it are passed on.';
-      emit({ kind: 'store', level: telling.levelOf('closed', now()), message, detail });
+      const message = 'A stored body cannot be opened now; requests for it go to the origin.';
+      emit({ kind: 'store', level: throttle.levelOf('closed', now()), message, detail });
     },
   };
 }

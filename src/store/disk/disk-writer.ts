@@ -1,6 +1,6 @@
 /**
- * Writes one generation to the disk. `DiskBody` keeps a small body in memory until its end, and then the index takes it; a larger
- * body goes block by block into its files. The steps of one writer run one after the other.
+ * Writes one generation to the disk. `DiskBody` keeps a small body in memory until the commit, which puts it into the index or a
+ * file of its own; a larger body goes block by block into its files. The steps of one writer run one after the other.
  */
 
 import { spanOfBlock } from '../../bytes/span.ts';
@@ -33,7 +33,7 @@ import {
 import { isBusy } from './index/index-tables.ts';
 import { type Reservation, toStoreFault } from './space/disk-space.ts';
 
-/** What a writer is made with. */
+/** Options of a writer. */
 interface DiskWriterOptions {
   readonly parts: DiskParts;
   readonly generation: string;
@@ -44,7 +44,7 @@ interface DiskWriterOptions {
   readonly onDisposed: () => void;
 }
 
-/** A writer. It takes one step after the other. */
+/** A writer whose steps run one after the other. */
 export class DiskWriter implements EntryWriter {
   readonly generation: string;
   readonly #options: DiskWriterOptions;
@@ -53,12 +53,12 @@ export class DiskWriter implements EntryWriter {
   readonly #body: DiskBody;
   readonly #room: Reservation;
   #rowBytes: number;
-  /** What the row of the current generation counts, in bytes. */
+  /** Bytes that the row of the current generation counts. */
   #countedBytes = 0;
   #blockCount = 0;
-  /** Whether the generation is the current one: not yet, now, or not any more, for it was replaced or removed. */
+  /** Whether the generation is the current one: not yet, now, or no longer, because it was replaced or removed. */
   #standing: 'hidden' | 'current' | 'removed' = 'hidden';
-  /** Whether storing was on, or a trial was due, when this writer came to write. */
+  /** Whether storing was on, or a trial was due, when this writer began to write. */
   #isAdmitted = false;
   readonly #steps = new StepQueue();
   #disposing: Promise<void> | undefined;
@@ -72,7 +72,7 @@ export class DiskWriter implements EntryWriter {
     this.#plan = new BlockPlan({ ...parts, sizeBytes });
     this.#body = new DiskBody(parts, generation, sizeBytes);
     this.#room = parts.space.reservation();
-    // What its metadata takes is counted when it is put into the index.
+    // The bytes of the metadata are added when the row is encoded.
     this.#rowBytes = rowBytes(key, variant, '');
   }
 
@@ -85,12 +85,12 @@ export class DiskWriter implements EntryWriter {
   }
 
   /**
-   * Begins with what there is of an entry in the index, which counts so many bytes for it. Throws `ProxyError`, and
-   * `StoreFault` when another process writes it.
+   * Continues an entry of the index, whose row counts `allocatedBytes` for it. Throws `ProxyError`, and `StoreFault` when another
+   * process is writing it.
    */
   async resume({ isInline, sizeBytes, blockChecksum }: IndexedEntry, allocatedBytes: number): Promise<void> {
     this.#parts.index.hold(this.generation);
-    // At once, or a removal could come before it.
+    // Set before the first `await`, so that a removal meanwhile is noticed.
     this.#standing = 'current';
     this.#noteCounted(allocatedBytes);
     await this.#step(async () => {
@@ -102,17 +102,17 @@ export class DiskWriter implements EntryWriter {
         if (inline !== undefined) this.#body.hold(at, inline.subarray(start, end));
         if (this.hasBlock(at)) this.#blockCount += 1;
       }
-      // Bytes of blocks that a crash has kept from the sidecar take room too.
+      // Blocks whose checksums a crash kept from the sidecar take room too.
       this.#blockCount = Math.max(this.#blockCount, Math.ceil(fileBytes / blockSizeBytes));
     });
   }
 
-  /** Whether the generation was published and is not the current one any more. */
+  /** Whether the generation was published and is no longer the current one. */
   get isRemoved(): boolean {
     return this.#standing === 'removed';
   }
 
-  /** The generation is not the current one any more. */
+  /** Notes that the generation is no longer the current one. */
   noteRemoval(): void {
     if (this.#standing !== 'current') return;
     this.#standing = 'removed';
@@ -131,7 +131,7 @@ export class DiskWriter implements EntryWriter {
       const extentBytes = this.#plan.extentWith(index, bytes.length);
       const place = this.#placeOf(extentBytes);
       await this.#countAhead(place, extentBytes);
-      if (place === 'files') await this.#telling(() => this.#writeToFiles(index, bytes));
+      if (place === 'files') await this.#reportingOutcome(() => this.#writeToFiles(index, bytes));
       else this.#body.hold(index, bytes);
       this.#plan.add(index, bytes.length);
       this.#blockCount += 1;
@@ -153,7 +153,7 @@ export class DiskWriter implements EntryWriter {
       if (this.#standing !== 'hidden') return;
       const text = this.#encode(metadata);
       await this.#room.growTo(this.#allocated('files', sizeBytes, this.#blockCount));
-      await this.#telling(async () => {
+      await this.#reportingOutcome(async () => {
         await this.#moveToFiles();
         const final = { metadata, sizeBytes, pinPreviousUntil };
         const put = this.#toPut(final, text, { isComplete: false, isInline: false });
@@ -172,11 +172,11 @@ export class DiskWriter implements EntryWriter {
       const text = this.#encode(metadata);
       const place = this.#placeOf(sizeBytes);
       await this.#room.growTo(this.#allocated(place, sizeBytes, this.#blockCount));
-      const blockChecksum = place === 'inline' ? undefined : await this.#telling(() => this.#bringTo(place));
-      // Removals that come after this come after the change of the index too.
+      const blockChecksum = place === 'inline' ? undefined : await this.#reportingOutcome(() => this.#bringTo(place));
+      // A removal after this check also reaches the index after this commit.
       if (this.#standing === 'removed') throw removedFault(this.generation);
       const put = this.#toPut(final, text, { isComplete: true, isInline: place === 'inline', blockChecksum });
-      await this.#telling(() => this.#parts.index.putSoon(put, () => this.#notePut(put)));
+      await this.#reportingOutcome(() => this.#parts.index.putSoon(put, () => this.#notePut(put)));
       const entry = createDiskEntry(this.#parts, { ...put.entry, pinnedUntil: undefined });
       await this.#parts.news.told();
       return entry;
@@ -198,14 +198,14 @@ export class DiskWriter implements EntryWriter {
     this.#room.wrote(await this.#body.moveToFiles());
   }
 
-  /** Brings a whole body into its files; gives the checksum of one without a sidecar. */
+  /** Brings a complete body into its files; returns the checksum of a body without a sidecar. */
   async #bringTo(place: BodyPlace): Promise<number | undefined> {
     if (place === 'lone') return await this.#body.createLone();
     await this.#moveToFiles();
     return undefined;
   }
 
-  /** What is to be put into the index. */
+  /** Returns what is to be put into the index. */
   #toPut(
     { metadata, sizeBytes, pinPreviousUntil }: FinalEntry,
     text: string,
@@ -222,7 +222,7 @@ export class DiskWriter implements EntryWriter {
     };
   }
 
-  /** The index counts from now on what the entry takes. */
+  /** Notes that the index counts from now on what the entry takes. */
   #notePut({ allocatedBytes }: PutEntry): void {
     this.#noteCounted(allocatedBytes);
     this.#standing = 'current';
@@ -240,8 +240,8 @@ export class DiskWriter implements EntryWriter {
   }
 
   /**
-   * Sees that there is room for one block more. The row of a published generation counts ahead of its files, so that it never
-   * counts less than they take, not even after a crash. Throws `StoreFault`.
+   * Makes room for one more block. The row of a published generation counts ahead of its files, so that it never counts less than
+   * they take, not even after a crash. Throws `StoreFault`.
    */
   async #countAhead(place: BodyPlace, extentBytes: number): Promise<void> {
     const neededBytes = this.#allocated(place, extentBytes, this.#blockCount + 1);
@@ -255,15 +255,15 @@ export class DiskWriter implements EntryWriter {
     const wholeBytes = this.#allocated(place, sizeBytes, Math.ceil(sizeBytes / blockSizeBytes));
     const aheadBytes = Math.min(neededBytes + stepBytes, wholeBytes);
     await this.#room.growTo(neededBytes);
-    // Where there is no room for more than what is needed, each block is counted by itself.
-    const counted = (await this.#isRoomFor(aheadBytes)) ? aheadBytes : neededBytes;
-    // It may have been removed while room was made for it.
+    // Without room to count ahead, each block is counted by itself.
+    const counted = (await this.#tryReserve(aheadBytes)) ? aheadBytes : neededBytes;
+    // The generation may have been removed while room was made.
     if (this.#standing !== 'current' || !index.resize(this.generation, counted)) return;
     this.#noteCounted(counted, counted - this.#allocated(place, extentBytes, this.#blockCount));
   }
 
-  /** Reserves room if there is any; tells whether there was. */
-  async #isRoomFor(bytes: number): Promise<boolean> {
+  /** Reserves room if there is any; returns whether there was. */
+  async #tryReserve(bytes: number): Promise<boolean> {
     try {
       await this.#room.growTo(bytes);
       return true;
@@ -273,7 +273,7 @@ export class DiskWriter implements EntryWriter {
     }
   }
 
-  /** Brings what the row counts up to date. */
+  /** Corrects the bytes that the row counts. */
   #count(): void {
     const { sizeBytes } = this.#plan;
     if (this.#standing !== 'current' || sizeBytes === undefined) return;
@@ -286,24 +286,24 @@ export class DiskWriter implements EntryWriter {
     for (let index = 0; index < count; index += 1) {
       if (this.hasBlock(index)) continue;
       if (this.#body.hasLost(index)) throw new StoreFault('io', `Block ${index} was damaged since it was written.`);
-      throw new RangeError(`A commit without block ${index}.`);
+      throw new RangeError(`Block ${index} was not written before the commit.`);
     }
   }
 
-  /** Throws the `StoreFault` for which storing is off. */
+  /** Throws the `StoreFault` that turned storing off. Checks only before the first write. */
   #admit(): void {
     if (!this.#isAdmitted) this.#parts.storing.check();
     this.#isAdmitted = true;
   }
 
-  /** Takes one step after the other, until the writer is disposed. */
+  /** Runs one step after the other, until the writer is disposed. */
   #step<T>(take: () => Promise<T>): Promise<T> {
     if (this.#disposing === undefined) return this.#steps.take(take);
     return Promise.reject(new StoreFault('io', 'The writer was disposed.'));
   }
 
-  /** Writes to the disk, and lets the switch know whether that went well. Throws `StoreFault`. */
-  async #telling<T>(write: () => Promise<T>): Promise<T> {
+  /** Writes to the disk, and reports success or failure to `StoringSwitch`. Throws `StoreFault`. */
+  async #reportingOutcome<T>(write: () => Promise<T>): Promise<T> {
     const { storing, space } = this.#parts;
     try {
       const result = await write();
@@ -313,7 +313,7 @@ export class DiskWriter implements EntryWriter {
       this.#dropDamaged(error);
       const isGone = this.#standing === 'removed' || this.#isRemovedElsewhere(error);
       const fault = isGone && isAbsence(error) ? removedFault(this.generation) : toStoreFault(error);
-      // That others were faster, or have kept the index locked, says nothing about the disk.
+      // A removal, or an index kept locked by another process, says nothing about the disk.
       if (fault.reason === 'removed' || isBusy(fault.cause)) throw fault;
       storing.failed(fault);
       if (fault.reason === 'no_room') await space.measure();
@@ -321,14 +321,14 @@ export class DiskWriter implements EntryWriter {
     }
   }
 
-  /** Where there are no files in the place of those of an entry, it is damaged; that says nothing about the disk. */
+  /** Removes the entry as damaged where its files are missing. That says nothing about the disk. */
   #dropDamaged(error: unknown): void {
     if (this.#standing !== 'current' || !isAbsence(error) || this.#isRemovedElsewhere(error)) return;
     const detail = `The files of generation ${this.generation} cannot be written: ${String(error)}`;
     this.#parts.index.removeDamaged(this.generation, detail);
   }
 
-  /** Whether a file is gone because another process has removed the generation, of which this one may not have heard. */
+  /** Whether a file is gone because another process removed the generation. This process may not know of the removal yet. */
   #isRemovedElsewhere(error: unknown): boolean {
     const isGone = this.#standing !== 'hidden' && systemCode(error) === 'ENOENT';
     return isGone && !this.#parts.index.has(this.generation);
@@ -338,7 +338,7 @@ export class DiskWriter implements EntryWriter {
     return this.#rowBytes + bodyBytes(place, sizeBytes, blockCount, this.#parts.blockSizeBytes);
   }
 
-  /** Metadata as the row will hold it; what the rows take is known then. */
+  /** Encodes the metadata for the row, and notes what the rows of the entry take. */
   #encode(metadata: StoredResponse): string {
     const text = encodeMetadata(metadata);
     this.#rowBytes = rowBytes(this.#options.key, this.#options.variant, text, metadata.tags);
@@ -363,11 +363,11 @@ export class DiskWriter implements EntryWriter {
   }
 }
 
-/** The blocks of one generation. It is moved to files once, before more than a small body is written. */
+/** The blocks of one generation. They move to files once, before more than a small body is written. */
 class DiskBody implements BlockSource {
   readonly #generation: string;
   readonly #parts: Pick<DiskParts, 'files' | 'bodies'>;
-  /** The length of the whole, as far as it was known at the beginning. */
+  /** Length of the whole body in bytes, where it was known at the beginning. */
   readonly #sizeBytes: number | undefined;
   readonly #held = new Map<number, Uint8Array>();
   #file: BlockFile | undefined;
@@ -381,17 +381,17 @@ class DiskBody implements BlockSource {
     this.#sizeBytes = sizeBytes;
   }
 
-  /** Whether it is in files, or on its way there. */
+  /** Whether the body is in files, or on its way there. */
   get isInFiles(): boolean {
     return this.#file !== undefined;
   }
 
-  /** Whether anything of it is on the disk beside the index. */
+  /** Whether the body has, or may have, files. */
   get hasFiles(): boolean {
     return this.isInFiles || this.#hasLone;
   }
 
-  /** Whether it is one block in a file without a sidecar. */
+  /** Whether the body is one block in a file without a sidecar. */
   get isLone(): boolean {
     return this.#loneChecksum !== undefined;
   }
@@ -404,8 +404,8 @@ class DiskBody implements BlockSource {
   }
 
   /**
-   * Opens what is on the disk already; one block without a sidecar with its checksum. Gives what the body takes there, in
-   * bytes. Throws `ProxyError` `bytes_gone`.
+   * Opens the body on the disk. `blockChecksum` is that of a body of one block without a sidecar. Returns the bytes that the body
+   * takes there. Throws `ProxyError` `bytes_gone`.
    */
   async open(sizeBytes: number, blockChecksum?: number): Promise<number> {
     this.#file = await this.#parts.bodies.acquire(this.#generation, sizeBytes, blockChecksum);
@@ -413,7 +413,7 @@ class DiskBody implements BlockSource {
     const allocatedBytes = await this.#file.allocatedBytes();
     if (blockChecksum !== undefined) return allocatedBytes;
     await this.#file.loadSums();
-    // Now, for the files may be removed later. What cannot be written can be read nevertheless.
+    // Opened now, because the files may be removed later. A body that cannot be written can still be read.
     this.#writer = await this.#parts.files.openForWriting(this.#file).catch(() => undefined);
     return allocatedBytes;
   }
@@ -422,24 +422,27 @@ class DiskBody implements BlockSource {
     return this.#held.has(index) || this.#file?.has(index) === true;
   }
 
-  /** Whether a block was there, and turned out to be damaged. */
+  /** Checks whether a block was present and was found damaged. */
   hasLost(index: number): boolean {
     return this.#file?.hasLost(index) === true;
   }
 
-  /** Keeps a block in memory. */
+  /** Holds a block in memory. */
   hold(index: number, bytes: Uint8Array): void {
     this.#held.set(index, bytes);
   }
 
-  /** Puts a body of one block into a file without a sidecar, if it is not there; gives its checksum. Throws the system's error. */
+  /**
+   * Writes a body of one block into a file without a sidecar, unless it is already there; returns its checksum. Throws the
+   * system's error.
+   */
   async createLone(): Promise<number> {
     this.#hasLone = true;
     this.#loneChecksum ??= await this.#parts.files.createLone(this.#generation, this.bytes);
     return this.#loneChecksum;
   }
 
-  /** Puts what is in memory into files; tells how many bytes that were. Throws the system's error; may be tried again. */
+  /** Moves the blocks in memory into files; returns the number of bytes moved. Throws the system's error; may be tried again. */
   async moveToFiles(): Promise<number> {
     let moved = 0;
     if (this.#file !== undefined && this.#held.size === 0) return moved;
@@ -468,12 +471,12 @@ class DiskBody implements BlockSource {
     throw new ProxyError('bytes_gone', { detail: `Generation ${this.#generation} has no block ${index} yet.` });
   }
 
-  /** Notes how long the whole is. */
+  /** Notes the length of the whole body, in bytes. */
   end(sizeBytes: number): void {
     this.#file?.end(sizeBytes);
   }
 
-  /** Gives the files back. Never rejects. */
+  /** Releases the files. Never rejects. */
   async close(): Promise<void> {
     await this.#writer?.close();
     if (this.#file !== undefined) this.#parts.bodies.release(this.#generation);
@@ -493,12 +496,12 @@ class DiskBody implements BlockSource {
   }
 }
 
-/** A step that need not wait for another one begins in the call that asks for it: most writers have one at a time. */
+/** Runs steps one after the other. A step that need not wait begins in the same call: most writers have one step at a time. */
 export class StepQueue {
-  /** The last step that was asked for and is not over; never rejects. */
+  /** The last step that is not over; never rejects. */
   #last: Promise<void> | undefined;
 
-  /** Takes a step when those before it are over, done or failed; gives what it gives. */
+  /** Runs a step after all earlier ones, whether they succeeded or failed; returns its result. */
   take<T>(step: () => Promise<T>): Promise<T> {
     const taken = this.#last === undefined ? step() : this.#last.then(step);
     const end = () => {
@@ -509,13 +512,13 @@ export class StepQueue {
     return taken;
   }
 
-  /** Resolves when all steps that were asked for are over. */
+  /** Resolves when all steps added so far are over. */
   async settled(): Promise<void> {
     await this.#last;
   }
 }
 
-/** What a writer is made with. */
+/** Options of a writer of a whole body. */
 interface DiskWholeWriterOptions {
   readonly parts: DiskParts;
   readonly entry: NewEntry;
@@ -524,12 +527,12 @@ interface DiskWholeWriterOptions {
   readonly onDisposed: (generation: string) => void;
 }
 
-/** A writer. `reservedBytes` are to be reserved for it before anything else. */
+/** Writes a generation whose bytes are all known. The caller must first reserve `reservedBytes` for it. */
 export class DiskWholeWriter implements WholeWriter {
   readonly generation: string;
   readonly #options: DiskWholeWriterOptions;
   #reservedBytes: number;
-  /** The metadata of the entry as its row holds it. */
+  /** The metadata of the entry, encoded for its row. */
   readonly #text: string;
   #isCounted = false;
   #isRemoved = false;
@@ -541,14 +544,14 @@ export class DiskWholeWriter implements WholeWriter {
     this.generation = generation;
     this.#options = options;
     this.#text = encodeMetadata(options.entry.metadata);
-    this.#reservedBytes = this.#takes(options.entry.metadata, this.#text);
+    this.#reservedBytes = this.#bytesOnDisk(options.entry.metadata, this.#text);
   }
 
   get reservedBytes(): number {
     return this.#reservedBytes;
   }
 
-  /** The generation is not the current one any more. */
+  /** Notes that the generation is no longer the current one. */
   noteRemoval(): void {
     this.#isRemoved = this.#isCounted;
   }
@@ -565,13 +568,13 @@ export class DiskWholeWriter implements WholeWriter {
   }
 
   async #commit({ metadata, sizeBytes, pinPreviousUntil }: FinalEntry): Promise<StoredEntry> {
-    const { parts, entry: given, bytes, place } = this.#options;
-    const { key, variant } = given;
+    const { parts, entry: newEntry, bytes, place } = this.#options;
+    const { key, variant } = newEntry;
     const { index, storing, space, files, news } = parts;
     const { generation } = this;
-    // It may have been freshened since.
-    const text = metadata === given.metadata ? this.#text : encodeMetadata(metadata);
-    const allocatedBytes = this.#takes(metadata, text);
+    // The metadata may have been freshened since.
+    const text = metadata === newEntry.metadata ? this.#text : encodeMetadata(metadata);
+    const allocatedBytes = this.#bytesOnDisk(metadata, text);
     const missingBytes = allocatedBytes - this.#reservedBytes;
     if (missingBytes > 0 && !space.take(missingBytes)) await space.takeMore(missingBytes);
     this.#reservedBytes = Math.max(allocatedBytes, this.#reservedBytes);
@@ -590,7 +593,7 @@ export class DiskWholeWriter implements WholeWriter {
       return createDiskEntry(parts, { ...entry, pinnedUntil: undefined });
     } catch (error) {
       const fault = toStoreFault(error);
-      // That others have kept the index locked says nothing about the disk.
+      // An index kept locked by another process says nothing about the disk.
       if (isBusy(fault.cause)) throw fault;
       storing.failed(fault);
       if (fault.reason === 'no_room') await space.measure();
@@ -598,8 +601,8 @@ export class DiskWholeWriter implements WholeWriter {
     }
   }
 
-  /** What the entry takes on the disk, in bytes. */
-  #takes({ tags }: StoredResponse, text: string): number {
+  /** Returns the bytes that the entry takes on the disk. */
+  #bytesOnDisk({ tags }: StoredResponse, text: string): number {
     const { entry, bytes, place, parts } = this.#options;
     return rowBytes(entry.key, entry.variant, text, tags) + bodyBytes(place, bytes.length, 1, parts.blockSizeBytes);
   }

@@ -1,6 +1,6 @@
 /**
- * Where a memory store keeps its entries: found by key and by tag, evicted by use, bounded in bytes. Also the estimate of what
- * entries and blocks take in memory, with the objects around them.
+ * The entries of a memory store: found by key and by tag, evicted by least recent use, bounded in bytes. Also estimates the
+ * memory that entries and blocks take, including the objects around them.
  */
 
 import { LRUCache } from 'lru-cache';
@@ -9,39 +9,39 @@ import type { StoredResponse } from '../../http/stored-response.ts';
 import { findable, maxPins } from '../entry-rules.ts';
 import { StoreFault } from '../store.ts';
 
-/** The bytes of one generation, as far as they are there. Blocks are added, never changed. */
+/** The blocks of one generation that are present. Blocks are added, never changed. */
 export interface ShelvedBody {
   readonly generation: string;
-  /** By index; those that are not there are holes. */
+  /** By index; absent blocks are holes. */
   readonly blocks: Uint8Array[];
-  /** What the blocks count against the bound. */
+  /** Bytes that the blocks count against the bound. */
   blockWeight: number;
   /** Whether a writer has it open. */
   hasWriter: boolean;
-  /** How many hold the bytes: readers, and the writer as long as it is there. */
+  /** Number of holders of the bytes: readers, and the writer until it is disposed. */
   holders: number;
-  /** What counts against the bound for bytes that left the shelf and are still held. */
+  /** Bytes that count against the bound after the body was removed from the shelf, while it is still held. */
   leftBytes: number;
 }
 
-/** What is known of one generation: its place and weight, its bytes, and the record that the store gives out. */
+/** One generation on the shelf: its place, weight and bytes, and the record that the store returns. */
 export interface Shelved<Entry> {
   readonly key: string;
   readonly variant: string;
   readonly body: ShelvedBody;
   readonly weight: number;
   readonly tags: readonly string[] | undefined;
-  /** Until when it is found although it was replaced, in epoch milliseconds; undefined for the current one. */
+  /** Epoch milliseconds until which a replaced generation can be found; undefined for the current one. */
   readonly pinnedUntil: number | undefined;
   readonly record: Entry;
 }
 
-/** With each reservation so many pinned generations are looked at, one after the other, whether their time is over. */
-const pinsLookedAt = 4;
+/** Number of pinned generations that each reservation checks for expiry, in turn. */
+const pinsCheckedAtOnce = 4;
 
 /**
- * The shelf. Its bound counts everything: what is found, what writers have reserved, and what was removed but is still
- * held by somebody. What somebody holds is not evicted, for that would free nothing.
+ * The shelf. Its bound counts everything: entries that can be found, reservations of writers, and removed bodies that are still
+ * held. A held body is not evicted, because that would free nothing.
  */
 export class MemoryShelf<Entry> {
   /** The bound, in bytes. */
@@ -50,12 +50,12 @@ export class MemoryShelf<Entry> {
   readonly #byKey = new Map<string, Shelved<Entry>[]>();
   readonly #byTag = new TagIndex<Shelved<Entry>>();
   readonly #now: () => number;
-  /** The pinned generations; the first has not been looked at for longest. */
+  /** The pinned generations; the one that was checked longest ago comes first. */
   readonly #pins = new Set<string>();
   readonly #onEvicted: (count: number) => void;
   #reservedBytes = 0;
 
-  /** `onEvicted` is told how many have left at once to make room. */
+  /** `onEvicted` receives the number of entries that one reservation has evicted. */
   constructor(maxSizeBytes: number, now: () => number, onEvicted: (count: number) => void = () => {}) {
     this.maxSizeBytes = maxSizeBytes;
     this.#now = now;
@@ -67,27 +67,27 @@ export class MemoryShelf<Entry> {
     });
   }
 
-  /** All that counts against the bound, in bytes. */
+  /** All bytes that count against the bound. */
   get sizeBytes(): number {
     return this.#byGeneration.calculatedSize + this.#reservedBytes;
   }
 
-  /** What is found under a key: the last one put first, pinned ones after all others. */
+  /** Returns the findable generations of a key: the last one put first, pinned ones after all others. */
   under(key: string): readonly Shelved<Entry>[] {
-    return findable(this.#kept(key), this.#now);
+    return findable(this.#allOf(key), this.#now);
   }
 
-  /** A generation, without counting this as its use. */
+  /** Returns a generation; does not count as its use. */
   get(generation: string): Shelved<Entry> | undefined {
     return this.#byGeneration.peek(generation);
   }
 
-  /** The bytes of a generation; counts as its use. */
+  /** Returns the body of a generation; counts as its use. */
   use(generation: string): ShelvedBody | undefined {
     return this.#byGeneration.get(generation)?.body;
   }
 
-  /** Reserves bytes, evicting what was used least recently. Throws `StoreFault` `no_room`. */
+  /** Reserves bytes, evicting the least recently used entries. Throws `StoreFault` `no_room`. */
   reserve(bytes: number): void {
     this.#removeExpired();
     const evictedEntries = this.#evictFor(bytes);
@@ -98,15 +98,15 @@ export class MemoryShelf<Entry> {
     this.#reservedBytes += bytes;
   }
 
-  /** Gives reserved bytes back. */
+  /** Releases reserved bytes. */
   release(bytes: number): void {
     this.#reservedBytes -= bytes;
   }
 
   /**
-   * Puts a generation in place of the one of the same key and variant, which is kept as `pin` makes it, or goes where
-   * that gives nothing. What was reserved for the new one is given back; what it weighs beyond that is found room for.
-   * Throws `StoreFault` `no_room`; all is as before then.
+   * Puts a generation in place of the current one of the same key and variant. The earlier one becomes what `pin` returns, or is
+   * removed where `pin` returns undefined. Releases the reservation of the new generation; makes room for the weight beyond it.
+   * Throws `StoreFault` `no_room`, and then puts nothing.
    */
   put(
     shelved: Shelved<Entry>,
@@ -116,30 +116,30 @@ export class MemoryShelf<Entry> {
     const { key, variant, body } = shelved;
     this.#setWeight(shelved, reservedBytes);
     const isRival = (other: Shelved<Entry>) => other.variant === variant && other.body !== body;
-    const earlier = this.#kept(key).find((other) => isRival(other) && other.pinnedUntil === undefined);
+    const earlier = this.#allOf(key).find((other) => isRival(other) && other.pinnedUntil === undefined);
     if (earlier !== undefined) this.#pinOrRemove(earlier, pin(earlier));
     const pinned = this.under(key).filter((other) => isRival(other) && other.pinnedUntil !== undefined);
     for (const superfluous of pinned.slice(maxPins)) this.remove(superfluous);
-    const others = this.#kept(key).filter((other) => other.body !== body);
+    const others = this.#allOf(key).filter((other) => other.body !== body);
     this.#byKey.set(key, [shelved, ...others]);
   }
 
-  /** Puts another record or weight of the same generation in place of an earlier one. Throws `StoreFault` `no_room`. */
+  /** Replaces the record or weight of a generation. Throws `StoreFault` `no_room`. */
   exchange(earlier: Shelved<Entry>, shelved: Shelved<Entry>): void {
     const { key } = shelved;
     this.#setWeight(shelved, 0);
     this.#byKey.set(
       key,
-      this.#kept(key).map((other) => (other === earlier ? shelved : other)),
+      this.#allOf(key).map((other) => (other === earlier ? shelved : other)),
     );
   }
 
-  /** Removes what is on the shelf; whoever holds its bytes keeps them, and they count until the last one lets go. */
+  /** Removes a generation. Its holders keep the bytes, which count against the bound until the last holder lets go. */
   remove(shelved: Shelved<Entry>): void {
     const { key, body, weight } = shelved;
     this.#byGeneration.delete(body.generation);
     this.#pins.delete(body.generation);
-    const others = this.#kept(key).filter((other) => other !== shelved);
+    const others = this.#allOf(key).filter((other) => other !== shelved);
     if (others.length === 0) this.#byKey.delete(key);
     else this.#byKey.set(key, others);
     if (body.holders > 0) {
@@ -148,12 +148,12 @@ export class MemoryShelf<Entry> {
     }
   }
 
-  /** Holds the bytes of a generation, so that they stay and count until `letGo`. */
+  /** Holds the bytes of a generation: they stay and count until `letGo`. */
   hold(body: ShelvedBody): void {
     body.holders += 1;
   }
 
-  /** Lets go of bytes that were held. */
+  /** Lets go of held bytes. */
   letGo(body: ShelvedBody): void {
     body.holders -= 1;
     if (body.holders > 0) return;
@@ -161,14 +161,14 @@ export class MemoryShelf<Entry> {
     body.leftBytes = 0;
   }
 
-  /** Removes all that is kept under a key; tells how much of it could be found. */
+  /** Removes all generations of a key; returns how many could be found. */
   removeAll(key: string): number {
     const found = this.under(key).length;
-    for (const shelved of this.#kept(key)) this.remove(shelved);
+    for (const shelved of this.#allOf(key)) this.remove(shelved);
     return found;
   }
 
-  /** Removes all that has a tag; tells under which keys it could be found. */
+  /** Removes all generations with a tag; returns the keys under which they could be found. */
   removeTagged(tag: string): readonly string[] {
     const tagged = this.#byTag.tagged(tag);
     const found = findable(tagged, this.#now);
@@ -176,17 +176,17 @@ export class MemoryShelf<Entry> {
     return [...new Set(found.map(({ key }) => key))];
   }
 
-  /** How many generations there are. */
+  /** Number of generations on the shelf. */
   get count(): number {
     return this.#byGeneration.size;
   }
 
-  /** The keys under which something is kept. May be gone through while the shelf changes. */
+  /** Returns the keys that have generations. The shelf may change during the iteration. */
   keys(): Iterable<string> {
     return this.#byKey.keys();
   }
 
-  /** What has a tag, current or pinned and still in time. */
+  /** Returns the findable generations with a tag. */
   tagged(tag: string): readonly Shelved<Entry>[] {
     return findable(this.#byTag.tagged(tag), this.#now);
   }
@@ -199,8 +199,8 @@ export class MemoryShelf<Entry> {
     this.#reservedBytes = 0;
   }
 
-  /** All that is kept under a key, the last one put first, also those whose time is over. */
-  #kept(key: string): readonly Shelved<Entry>[] {
+  /** Returns all generations of a key, the last one put first, expired pins included. */
+  #allOf(key: string): readonly Shelved<Entry>[] {
     return this.#byKey.get(key) ?? [];
   }
 
@@ -213,11 +213,11 @@ export class MemoryShelf<Entry> {
     this.#pins.add(pinned.body.generation);
   }
 
-  /** Looks at a few pinned generations, removes those whose time is over, and puts the others behind the rest. */
+  /** Checks a few pinned generations: removes the expired ones, and moves the others to the end of the queue. */
   #removeExpired(): void {
     if (this.#pins.size === 0) return;
     const at = this.#now();
-    for (const generation of [...this.#pins.values().take(pinsLookedAt)]) {
+    for (const generation of [...this.#pins.values().take(pinsCheckedAtOnce)]) {
       const shelved = this.get(generation);
       this.#pins.delete(generation);
       if (shelved?.pinnedUntil === undefined) continue;
@@ -239,7 +239,7 @@ export class MemoryShelf<Entry> {
     this.#byGeneration.set(body.generation, shelved, { size: weight });
   }
 
-  /** Evicts until there is room for so many bytes or nothing may leave; tells how many have left. */
+  /** Evicts until there is room for these bytes or nothing more can be evicted; returns how many entries were evicted. */
   #evictFor(bytes: number): number {
     let evicted = 0;
     while (this.sizeBytes + bytes > this.maxSizeBytes && this.#reservedBytes + bytes <= this.maxSizeBytes) {
@@ -257,21 +257,21 @@ export class MemoryShelf<Entry> {
   }
 }
 
-/** The index. A thing is told apart from others by its identity. */
+/** An index of things by tag. Things are compared by identity. */
 export class TagIndex<Thing extends object> {
   readonly #tagged = new Map<string, Set<Thing>>();
 
-  /** How many tags something has. */
+  /** Number of tags that at least one thing has. */
   get size(): number {
     return this.#tagged.size;
   }
 
-  /** The things that have a tag now. */
+  /** Returns the things that have a tag. */
   tagged(tag: string): readonly Thing[] {
     return [...(this.#tagged.get(tag) ?? [])];
   }
 
-  /** Notes that a thing has these tags. */
+  /** Adds a thing under its tags. */
   add(thing: Thing, tags: readonly string[] = []): void {
     for (const tag of tags) {
       const things = this.#tagged.get(tag);
@@ -280,7 +280,7 @@ export class TagIndex<Thing extends object> {
     }
   }
 
-  /** Forgets that a thing has these tags. */
+  /** Removes a thing from under its tags. */
   delete(thing: Thing, tags: readonly string[] = []): void {
     for (const tag of tags) {
       const things = this.#tagged.get(tag);
@@ -290,21 +290,21 @@ export class TagIndex<Thing extends object> {
   }
 }
 
-/** The objects around one block: a view, its ArrayBuffer, a place in a list or map and its key. */
+/** The objects around one block, in bytes: a view, its ArrayBuffer, a slot in a list or map, and its key. */
 const blockOverheadBytes = 320;
-/** The objects around one entry: the record itself, places in two maps, the list of its variants. */
+/** The objects around one entry, in bytes: the record, slots in two maps, and the list of its variants. */
 const entryOverheadBytes = 1024;
-/** The objects around one field: an array of two strings and their headers. */
+/** The objects around one field, in bytes: an array of two strings, and their headers. */
 const fieldOverheadBytes = 96;
-/** The objects around one tag: a place in a list, one in the index of tags, and there a set of those that have it. */
+/** The objects around one tag, in bytes: a slot in the entry's list, a slot in the tag index, and there a set of its entries. */
 const tagOverheadBytes = 320;
 
-/** What a block takes in memory, in bytes. */
+/** Returns what a block takes in memory, in bytes. */
 export function blockWeight(sizeBytes: number): number {
   return sizeBytes + blockOverheadBytes;
 }
 
-/** What an entry takes in memory without its blocks, in bytes. */
+/** Returns what an entry takes in memory without its blocks, in bytes. */
 export function entryWeight(key: string, variant: string, metadata: StoredResponse): number {
   let bytes = entryOverheadBytes + 2 * (key.length + variant.length);
   for (const [name, value] of metadata.fields) bytes += fieldOverheadBytes + name.length + value.length;
@@ -316,7 +316,7 @@ export function entryWeight(key: string, variant: string, metadata: StoredRespon
   return bytes;
 }
 
-/** The same bytes in memory that is theirs but for a little, so that keeping a small view does not keep a big pool alive. */
+/** Returns the same bytes in a buffer that they nearly fill, so that a small view does not keep a big pool alive. */
 export function withOwnBuffer(bytes: Uint8Array): Uint8Array {
   return fillsItsMemory(bytes) ? bytes : new Uint8Array(bytes);
 }

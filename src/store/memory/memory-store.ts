@@ -1,6 +1,6 @@
 /**
- * A store that lives in memory alone, bounded in bytes; the least recently used entries leave first. With its writer, whose bytes
- * count against the bound from the start, and the selection of a page of entries for lists. Read memory-shelf.ts next.
+ * A store in memory alone, bounded in bytes; the least recently used entries are evicted first. Contains its writer, whose bytes
+ * count against the bound from the start, and the selection of a page of entries for `list`. Read memory-shelf.ts next.
  */
 
 import { setImmediate } from 'node:timers/promises';
@@ -32,27 +32,27 @@ import {
   withOwnBuffer,
 } from './memory-shelf.ts';
 
-/** What a memory store is made of. */
+/** Options of a memory store. */
 interface MemoryStoreOptions {
-  /** The bound of everything that is kept, in bytes: bodies, metadata, what writers hold and readers hold on to. */
+  /** Bound of everything in memory, in bytes: bodies, metadata, reservations of writers, and removed bodies that are still held. */
   readonly maxSizeBytes: number;
   readonly blockSizeBytes: number;
-  /** The largest body that is taken, in bytes; a quarter of the store unless something else is said. */
+  /** Largest body that is accepted, in bytes; a quarter of the store by default. */
   readonly maxEntryBytes?: number | undefined;
   /** Epoch milliseconds. */
   readonly now: () => number;
-  /** Gives a name that was never given before. */
+  /** Returns a name that was never returned before. */
   readonly randomId: () => string;
-  /** Is told of entries that leave because others need their room. */
+  /** Receives an event when entries are evicted. */
   readonly emit?: Emit | undefined;
 }
 
-/** One entry may take this share of the store unless something else is said, so that one fill cannot empty it. */
+/** Default share of the store that one entry may take, so that one fill cannot empty it. */
 const maxEntryShare = 1 / 4;
-/** So many keys are looked at before other work gets its turn. */
+/** Number of keys that are visited before other work gets its turn. */
 const keysAtOnce = 1024;
 
-/** Creates an empty store. Nothing of it outlives the process. */
+/** Creates an empty store. Its content does not outlive the process. */
 export function createMemoryStore(options: MemoryStoreOptions): Store {
   return new MemoryStore(options);
 }
@@ -65,8 +65,8 @@ class MemoryStore implements Store {
   readonly #randomId: () => string;
   readonly #now: () => number;
   readonly #shelf: Shelf;
-  /** What was told of what the shelf gave, which gives the same list as long as nothing changes. */
-  readonly #told = new WeakMap<readonly Shelved<StoredEntry>[], readonly StoredEntry[]>();
+  /** The entries of each list that the shelf returned. The shelf returns the same list while nothing changes and nothing is pinned. */
+  readonly #entryLists = new WeakMap<readonly Shelved<StoredEntry>[], readonly StoredEntry[]>();
 
   constructor(options: MemoryStoreOptions) {
     this.blockSizeBytes = options.blockSizeBytes;
@@ -74,7 +74,7 @@ class MemoryStore implements Store {
     this.#randomId = options.randomId;
     this.#now = options.now;
     this.#shelf = new MemoryShelf(options.maxSizeBytes, options.now, (evictedEntries) => {
-      const message = 'Entries have left the store to make room.';
+      const message = 'Entries were evicted to make room.';
       const count = { evictedEntries };
       options.emit?.({ kind: 'store', level: 'debug', message, detail: `${evictedEntries} entries`, count });
     });
@@ -82,10 +82,10 @@ class MemoryStore implements Store {
 
   peek(key: string): readonly StoredEntry[] {
     const found = this.#shelf.under(key);
-    const told = this.#told.get(found);
-    if (told !== undefined) return told;
+    const known = this.#entryLists.get(found);
+    if (known !== undefined) return known;
     const entries = found.map((shelved) => shelved.record);
-    this.#told.set(found, entries);
+    this.#entryLists.set(found, entries);
     return entries;
   }
 
@@ -177,14 +177,14 @@ class MemoryStore implements Store {
     return { entryCount, usedBytes, maxSizeBytes, memoryBytes: usedBytes };
   }
 
-  /** No other process knows of this store. */
+  /** No other process shares this store. */
   heed(): void {}
 
   async close(): Promise<void> {
     this.#shelf.clear();
   }
 
-  /** Shows all keys, a few at a time, so that others get their turn. */
+  /** Visits all keys, a few at a time, so that other work gets its turn. */
   async #visitKeys(visit: (key: string) => void): Promise<void> {
     let visited = 0;
     for (const key of this.#shelf.keys()) {
@@ -219,7 +219,7 @@ class MemoryStore implements Store {
   }
 }
 
-/** Makes the record of a generation, and what the shelf knows of it. */
+/** Creates the record of a generation, and its item on the shelf. */
 function shelve(
   shelf: Shelf,
   body: ShelvedBody,
@@ -270,21 +270,21 @@ function removed(generation: string): ProxyError {
   return new ProxyError('bytes_gone', { detail: `Generation ${generation} was removed.` });
 }
 
-/** What a writer is made with. */
+/** Options of a writer. */
 interface MemoryWriterOptions {
   readonly shelf: MemoryShelf<StoredEntry>;
-  /** The bytes of a new generation, or of one that is on the shelf. */
+  /** The body of a new generation, or of one that is on the shelf. */
   readonly body: ShelvedBody;
   readonly entry: NewEntry;
   readonly blockSizeBytes: number;
   readonly maxEntryBytes: number;
   /** Epoch milliseconds. */
   readonly now: () => number;
-  /** Makes what the shelf knows of the generation, with the blocks that are there now. */
+  /** Creates the shelf item of the generation, with the blocks that are present now. */
   readonly shelve: (record: Pick<StoredEntry, 'metadata' | 'sizeBytes' | 'isComplete'>) => Shelved<StoredEntry>;
 }
 
-/** A writer. As long as its generation is not on the shelf, it keeps the account of what it takes itself. */
+/** Writes one generation. Until the generation is on the shelf, the writer itself reserves the bytes for it. */
 class MemoryWriter implements EntryWriter {
   readonly generation: string;
   readonly #options: MemoryWriterOptions;
@@ -314,7 +314,7 @@ class MemoryWriter implements EntryWriter {
     this.keepBlock(index, bytes);
   }
 
-  /** As `writeBlock`, at once. */
+  /** As `writeBlock`, but synchronous. */
   keepBlock(index: number, bytes: Uint8Array): void {
     this.#requireOpen();
     if (this.hasBlock(index)) return;
@@ -348,7 +348,7 @@ class MemoryWriter implements EntryWriter {
     this.#requireOpen();
     const count = this.#plan.end(sizeBytes);
     for (let index = 0; index < count; index += 1) {
-      if (!this.hasBlock(index)) throw new RangeError(`A commit without block ${index}.`);
+      if (!this.hasBlock(index)) throw new RangeError(`Block ${index} was not written before the commit.`);
     }
     if (this.#isRemoved) throw removedFault(this.generation);
     return this.#put({ metadata, sizeBytes, isComplete: true }, pinPreviousUntil);
@@ -363,7 +363,7 @@ class MemoryWriter implements EntryWriter {
     shelf.letGo(body);
   }
 
-  /** Whether the generation was put on the shelf and is not the current one any more. */
+  /** Whether the generation was put on the shelf and is no longer the current one. */
   get #isRemoved(): boolean {
     const shelved = this.#options.shelf.get(this.generation);
     return this.#wasPut && (shelved === undefined || shelved.pinnedUntil !== undefined);
@@ -381,7 +381,7 @@ class MemoryWriter implements EntryWriter {
     return shelved.record;
   }
 
-  /** Finds room for a block: on the shelf where the generation is there, in the account of the writer otherwise. */
+  /** Makes room for a block: in the shelf item where the generation is on the shelf, otherwise in the writer's reservation. */
   #takeRoom(weight: number): void {
     const { shelf } = this.#options;
     const shelved = shelf.get(this.generation);
@@ -399,7 +399,7 @@ class MemoryWriter implements EntryWriter {
   }
 }
 
-/** A complete generation as it is kept until that instant; undefined when it is not to be kept. */
+/** Returns a complete generation pinned until that time; undefined when it is not to be pinned. */
 function pinned(earlier: Shelved<StoredEntry>, pinnedUntil: number | undefined): Shelved<StoredEntry> | undefined {
   if (pinnedUntil === undefined || !earlier.record.isComplete) return undefined;
   return { ...earlier, pinnedUntil, record: { ...earlier.record, pinnedUntil } };
@@ -407,27 +407,27 @@ function pinned(earlier: Shelved<StoredEntry>, pinnedUntil: number | undefined):
 
 type Place = readonly [key: string, variant: string, generation: string];
 
-/** The first entries after a place, in the order of their keys, variants and generations; never keeps many more than those. */
+/** Selects the first entries after a place, ordered by key, variant and generation. Keeps at most about twice `limit` entries. */
 class PageSelection {
   readonly #limit: number;
   readonly #after: Place | undefined;
   #entries: StoredEntry[] = [];
   #hasMore = false;
 
-  /** Throws `RangeError` when the place is none that was told. */
+  /** Throws `RangeError` when `after` is not a cursor of such a list. */
   constructor(limit: number, after: string | undefined) {
     this.#limit = limit;
     this.#after = after === undefined ? undefined : parseCursor<Place>(after, ['', '', '']);
   }
 
-  /** Takes another one into account. */
+  /** Considers an entry for the page. */
   add(entry: StoredEntry): void {
     if (this.#after !== undefined && comparePlaces(placeOf(entry), this.#after) <= 0) return;
     this.#entries.push(entry);
     if (this.#entries.length > 2 * this.#limit) this.#cut();
   }
 
-  /** The page, when all have been taken into account. */
+  /** Returns the page after all entries were added. */
   end(): EntryPage {
     this.#cut();
     const last = this.#entries.at(-1);
@@ -446,7 +446,7 @@ function placeOf({ key, variant, generation }: StoredEntry): Place {
   return [key, variant, generation];
 }
 
-/** By code units, part by part. */
+/** Compares places by code units, part by part. */
 function comparePlaces(a: Place, b: Place): number {
   for (const [at, part] of a.entries()) {
     const other = b[at] ?? '';

@@ -1,76 +1,77 @@
 /**
- * The memory of a tiered store: the entries of keys, and blocks of bodies. Both share one bound, and what was not used lately
- * leaves first (SIEVE, see space/eviction.ts of the disk store). `RecentTouches` counts how often a block was wanted lately.
+ * The memory of a tiered store: entries by key, and blocks of bodies. Both share one bound. Items that were not used lately are
+ * evicted first (SIEVE, see disk/space/eviction.ts). `RecentTouches` counts how often a block was wanted lately.
  */
 
 import { isPrefixOf } from '../entry-rules.ts';
 import { blockWeight, entryWeight, TagIndex, withOwnBuffer } from '../memory/memory-shelf.ts';
 import type { StoredEntry } from '../store.ts';
 
-/** One thing in memory: the entries of a key, or a block. They stand in one list, in the order in which they came. */
-interface Kept {
-  /** What it takes, in bytes. */
+/** One item in memory: the entries of a key, or one block. All items form one list, in the order of insertion. */
+interface Item {
+  /** Memory that the item takes, in bytes. */
   readonly weight: number;
-  /** Whether it was used since the hand last passed it. */
+  /** Whether the item was used since the hand last passed it. */
   isUsed: boolean;
-  newer: Kept | undefined;
-  older: Kept | undefined;
+  newer: Item | undefined;
+  older: Item | undefined;
   readonly entries: readonly StoredEntry[] | undefined;
-  /** Of entries. */
+  /** The key of the entries; empty for a block. */
   readonly key: string;
-  /** Of a block. */
-  readonly body: KeptBody | undefined;
+  /** The body of the block; undefined for entries. */
+  readonly body: ItemBody | undefined;
   readonly index: number;
   readonly bytes: Uint8Array | undefined;
 }
 
-interface KeptBody {
+interface ItemBody {
   readonly generation: string;
-  /** Most bodies have one block: a table for each would cost more than all else of it. */
-  first: Kept | undefined;
-  more: Map<number, Kept> | undefined;
+  /** Most bodies have one block. A Map for each body would cost more than the rest of it. */
+  first: Item | undefined;
+  more: Map<number, Item> | undefined;
 }
 
 /**
- * Memory in front of a slower store, bounded in bytes. It decides nothing: see `createTieredStore`. A use sets a bit and moves
- * nothing, for each hit is one; and what is read once, as the blocks of a download are, leaves before what is used again.
+ * Memory in front of a slower store, bounded in bytes. It decides nothing: see `createTieredStore`. A use only sets a bit and
+ * moves nothing, because each hit is a use. Items that are used once, such as the blocks of a download, are evicted before items
+ * that are used again.
  */
 export class MemoryTier {
   readonly #maxSizeBytes: number;
-  readonly #entries = new Map<string, Kept>();
-  readonly #bodies = new Map<string, KeptBody>();
+  readonly #entries = new Map<string, Item>();
+  readonly #bodies = new Map<string, ItemBody>();
   readonly #byTag = new TagIndex<StoredEntry>();
-  #newest: Kept | undefined;
-  #oldest: Kept | undefined;
-  /** The next to be looked at when room is needed; the oldest where there is none. */
-  #hand: Kept | undefined;
+  #newest: Item | undefined;
+  #oldest: Item | undefined;
+  /** The next item to examine when room is needed; undefined for the oldest. */
+  #hand: Item | undefined;
   #sizeBytes = 0;
   #blockCount = 0;
 
-  /** `maxSizeBytes` bounds all that is kept. */
+  /** `maxSizeBytes` bounds the weight of all items. */
   constructor({ maxSizeBytes }: { readonly maxSizeBytes: number }) {
     this.#maxSizeBytes = maxSizeBytes;
   }
 
-  /** What is kept, in bytes. */
+  /** Weight of all items, in bytes. */
   get sizeBytes(): number {
     return this.#sizeBytes;
   }
 
-  /** How many blocks are kept. */
+  /** Number of blocks in memory. */
   get blockCount(): number {
     return this.#blockCount;
   }
 
-  /** The entries of a key as they were kept, or undefined when nothing is known of it; counts as their use. */
+  /** Returns the entries of a key as they were kept, or undefined when the key is not in memory. Counts as their use. */
   entriesOf(key: string): readonly StoredEntry[] | undefined {
-    const kept = this.#entries.get(key);
-    if (kept === undefined) return undefined;
-    kept.isUsed = true;
-    return kept.entries;
+    const item = this.#entries.get(key);
+    if (item === undefined) return undefined;
+    item.isUsed = true;
+    return item.entries;
   }
 
-  /** Keeps the entries of a key, in place of earlier ones. What is larger than all the room is not kept. */
+  /** Keeps the entries of a key, in place of earlier ones. Entries that are larger than the whole bound are not kept. */
   keepEntries(key: string, entries: readonly StoredEntry[]): void {
     this.forgetEntries(key);
     const weight = entries.reduce((sum, entry) => sum + entryWeight(key, entry.variant, entry.metadata), 0);
@@ -79,32 +80,32 @@ export class MemoryTier {
     this.#entries.set(key, this.#add({ key, entries, weight, body: undefined, index: 0, bytes: undefined }));
   }
 
-  /** Forgets the entries of a key; blocks stay, for a generation's bytes never change. */
+  /** Forgets the entries of a key. Blocks stay, because a generation's bytes never change. */
   forgetEntries(key: string): void {
-    const kept = this.#entries.get(key);
-    if (kept !== undefined) this.#remove(kept);
+    const item = this.#entries.get(key);
+    if (item !== undefined) this.#remove(item);
   }
 
-  /** The entries, of whatever key, that were kept and have a tag. */
+  /** Returns the entries in memory that have a tag, of any key. */
   taggedEntries(tag: string): readonly StoredEntry[] {
     return this.#byTag.tagged(tag);
   }
 
-  /** The entries that were kept of keys that begin with a text. */
+  /** Returns the entries in memory whose keys begin with a prefix. */
   prefixedEntries(prefix: string): readonly StoredEntry[] {
     return [...this.#entries].flatMap(([key, { entries = [] }]) => (isPrefixOf(prefix, key) ? entries : []));
   }
 
-  /** A block of a generation, or undefined; counts as its use. */
+  /** Returns a block of a generation, or undefined. Counts as its use. */
   block(generation: string, index: number): Uint8Array | undefined {
     const body = this.#bodies.get(generation);
-    const kept = body?.first?.index === index ? body.first : body?.more?.get(index);
-    if (kept === undefined) return undefined;
-    kept.isUsed = true;
-    return kept.bytes;
+    const item = body?.first?.index === index ? body.first : body?.more?.get(index);
+    if (item === undefined) return undefined;
+    item.isUsed = true;
+    return item.bytes;
   }
 
-  /** Keeps a block, in place of an earlier one. One that is larger than all the room is not kept. */
+  /** Keeps a block, in place of an earlier one. A block that is larger than the whole bound is not kept. */
   keepBlock(generation: string, index: number, bytes: Uint8Array): void {
     const before = this.#bodies.get(generation);
     const earlier = before?.first?.index === index ? before.first : before?.more?.get(index);
@@ -126,14 +127,14 @@ export class MemoryTier {
     this.#blockCount += 1;
   }
 
-  /** Whether a block of so many bytes can be kept without anything else having to leave. */
+  /** Checks whether a block of this size in bytes fits without an eviction. */
   hasRoomFor(sizeBytes: number): boolean {
     return this.#sizeBytes + blockWeight(sizeBytes) <= this.#maxSizeBytes;
   }
 
   /** Forgets everything. */
   clear(): void {
-    for (const kept of this.#entries.values()) this.#remove(kept);
+    for (const item of this.#entries.values()) this.#remove(item);
     this.#bodies.clear();
     this.#newest = undefined;
     this.#oldest = undefined;
@@ -142,72 +143,75 @@ export class MemoryTier {
     this.#blockCount = 0;
   }
 
-  #add(thing: Pick<Kept, 'key' | 'entries' | 'weight' | 'body' | 'index' | 'bytes'>): Kept {
+  #add(thing: Pick<Item, 'key' | 'entries' | 'weight' | 'body' | 'index' | 'bytes'>): Item {
     const { key, entries, weight, body, index, bytes } = thing;
     const older = this.#newest;
-    const kept: Kept = { weight, isUsed: false, newer: undefined, older, entries, key, body, index, bytes };
-    if (older !== undefined) older.newer = kept;
-    this.#newest = kept;
-    this.#oldest ??= kept;
+    const item: Item = { weight, isUsed: false, newer: undefined, older, entries, key, body, index, bytes };
+    if (older !== undefined) older.newer = item;
+    this.#newest = item;
+    this.#oldest ??= item;
     this.#sizeBytes += weight;
-    return kept;
+    return item;
   }
 
-  /** Lets leave what was not used since the hand last came by, until there is room; tells whether there can be. */
+  /**
+   * Evicts items that were not used since the hand last passed them, until there is room. Returns false when the weight exceeds
+   * the bound.
+   */
   #makeRoomFor(weight: number): boolean {
     if (weight > this.#maxSizeBytes) return false;
     while (this.#sizeBytes + weight > this.#maxSizeBytes) {
-      let kept = this.#hand ?? this.#oldest;
-      while (kept?.isUsed === true) {
-        kept.isUsed = false;
-        kept = kept.newer ?? this.#oldest;
+      let item = this.#hand ?? this.#oldest;
+      while (item?.isUsed === true) {
+        item.isUsed = false;
+        item = item.newer ?? this.#oldest;
       }
-      this.#hand = kept;
-      if (kept !== undefined) this.#remove(kept);
+      this.#hand = item;
+      if (item !== undefined) this.#remove(item);
     }
     return true;
   }
 
-  #remove(kept: Kept): void {
-    const { body, index, newer, older } = kept;
-    if (this.#hand === kept) this.#hand = newer;
+  #remove(item: Item): void {
+    const { body, index, newer, older } = item;
+    if (this.#hand === item) this.#hand = newer;
     if (newer === undefined) this.#newest = older;
     else newer.older = older;
     if (older === undefined) this.#oldest = newer;
     else older.newer = newer;
-    // What is gone must not hold on to what came after it: the collector takes it for alive for a while.
-    kept.newer = undefined;
-    kept.older = undefined;
-    this.#sizeBytes -= kept.weight;
+    // A removed item must not refer to its neighbours: the garbage collector may treat it as alive for a while, and them with it.
+    item.newer = undefined;
+    item.older = undefined;
+    this.#sizeBytes -= item.weight;
     if (body === undefined) {
-      this.#entries.delete(kept.key);
-      for (const entry of kept.entries ?? []) this.#byTag.delete(entry, entry.metadata.tags);
+      this.#entries.delete(item.key);
+      for (const entry of item.entries ?? []) this.#byTag.delete(entry, entry.metadata.tags);
       return;
     }
-    if (body.first === kept) body.first = undefined;
+    if (body.first === item) body.first = undefined;
     else body.more?.delete(index);
-    // A body of the same generation may have been begun anew since.
+    // The map may have a newer body of the same generation by now.
     const isEmpty = body.first === undefined && (body.more === undefined || body.more.size === 0);
     if (isEmpty && this.#bodies.get(body.generation) === body) this.#bodies.delete(body.generation);
     this.#blockCount -= 1;
   }
 }
 
-/** Creates an empty tier. `maxSizeBytes` bounds all that it keeps. */
+/** Creates an empty tier. `maxSizeBytes` bounds everything that it keeps, in bytes. */
 export function createMemoryTier(options: { readonly maxSizeBytes: number }): MemoryTier {
   return new MemoryTier(options);
 }
 
-/** A power of two; things that fall together are counted together. */
+/** Number of counters, a power of two. Touches of different blocks that share a counter are counted together. */
 const counterCount = 2 ** 14;
 const maxCount = 255;
 
-/** Counts touches. What was long ago counts less and less: after so many touches as a window has, all counts are halved. */
+/** Counts touches. Older touches count less: after `windowSize` touches all counts are halved. */
 export class RecentTouches {
   readonly #counts = new Uint8Array(counterCount);
   #inWindow = 0;
 
-  /** Counts a touch of the thing that this number stands for; tells how many it has had lately. */
+  /** Counts a touch of the block with this number; returns how many touches it has had lately. */
   touch(number: number, windowSize: number): number {
     this.#inWindow += 1;
     if (this.#inWindow > windowSize) this.#age();

@@ -1,6 +1,6 @@
 /**
- * A store with memory in front of it. Entries that were found once and blocks that were read once are answered in the same
- * tick. `TieredBlocks` decides which blocks are worth their room in memory. Read memory-tier.ts next.
+ * A store with memory in front of it. Entries that were found before and blocks that memory has are returned in the same tick.
+ * `TieredBlocks` decides which blocks are worth their room in memory. Read memory-tier.ts next.
  */
 
 import type { SpanSet } from '../../bytes/span.ts';
@@ -22,18 +22,18 @@ import type {
 } from '../store.ts';
 import { type MemoryTier, RecentTouches } from './memory-tier.ts';
 
-const nothing: readonly StoredEntry[] = [];
+const noEntries: readonly StoredEntry[] = [];
 
 /** A store with memory in front of it. */
 export interface TieredStore extends Store {
-  /** Forgets what memory has of what the store below has changed by itself. */
+  /** Drops from memory what the store below has changed by itself. */
   forget(change: StoreChange): void;
 }
 
 /**
- * Puts memory in front of a store. All changes must go through the tiered store, which owns the one below from now on.
- * An entry that the store below evicts by itself may be told until it is opened; those bytes of it that are in memory
- * are right still. `now` tells epoch milliseconds.
+ * Puts memory in front of a store, and takes the store over: all changes must go through the tiered store. An entry that the
+ * store below evicts by itself may still be returned until it is opened; its blocks in memory are right. `now` returns epoch
+ * milliseconds.
  */
 export function createTieredStore(memory: MemoryTier, store: Store, now: () => number): TieredStore {
   return new MemoryBefore(memory, store, now);
@@ -47,7 +47,7 @@ class MemoryBefore implements TieredStore {
   readonly #now: () => number;
   readonly #blocks: TieredBlocks;
   readonly #absent: AbsentKeys;
-  /** The look-ups under way. One that a change overtook is no longer in here, and what it finds is not kept. */
+  /** The look-ups in progress. A change removes the look-up of its key, whose result is then not kept. */
   readonly #finding = new Map<string, Promise<readonly StoredEntry[]>>();
 
   constructor(memory: MemoryTier, store: Store, now: () => number) {
@@ -61,14 +61,14 @@ class MemoryBefore implements TieredStore {
   }
 
   peek(key: string): readonly StoredEntry[] | undefined {
-    const kept = this.#memory.entriesOf(key);
-    if (kept === undefined) return this.#store.peek(key)?.map((entry) => this.#wrap(entry));
-    return kept.length === 1 && kept[0]?.pinnedUntil === undefined ? kept : findable(kept, this.#now);
+    const cached = this.#memory.entriesOf(key);
+    if (cached === undefined) return this.#store.peek(key)?.map((entry) => this.#wrap(entry));
+    return cached.length === 1 && cached[0]?.pinnedUntil === undefined ? cached : findable(cached, this.#now);
   }
 
   async find(key: string): Promise<readonly StoredEntry[]> {
-    const kept = this.#inMemory(key) ?? (this.#absent.has(key) ? nothing : undefined);
-    return kept ?? this.#finding.get(key) ?? this.#findBelow(key);
+    const cached = this.#inMemory(key) ?? (this.#absent.has(key) ? noEntries : undefined);
+    return cached ?? this.#finding.get(key) ?? this.#findBelow(key);
   }
 
   async openWriter(entry: NewEntry): Promise<EntryWriter> {
@@ -146,7 +146,7 @@ class MemoryBefore implements TieredStore {
     await this.#store.close();
   }
 
-  /** Waits for a removal by choice, done or failed, and forgets what memory has of the choice. */
+  /** Waits for a removal by choice, successful or not, and forgets the chosen entries in memory. */
   async #removing(
     removal: Promise<readonly string[]>,
     entriesInMemory: () => readonly StoredEntry[],
@@ -155,18 +155,18 @@ class MemoryBefore implements TieredStore {
     try {
       for (const key of await removal) keys.add(key);
     } finally {
-      // What the store below has evicted by itself may be told from here still, or be on its way here.
-      const kept = entriesInMemory();
-      for (const { key } of findable(kept, this.#now)) keys.add(key);
+      // Memory may still have, or be about to receive, entries that the store below has evicted by itself.
+      const cached = entriesInMemory();
+      for (const { key } of findable(cached, this.#now)) keys.add(key);
       for (const key of keys) this.#memory.forgetEntries(key);
-      this.#forgetEntries(kept);
+      this.#forgetEntries(cached);
     }
     return [...keys];
   }
 
   #inMemory(key: string): readonly StoredEntry[] | undefined {
-    const kept = this.#memory.entriesOf(key);
-    return kept && findable(kept, this.#now);
+    const cached = this.#memory.entriesOf(key);
+    return cached && findable(cached, this.#now);
   }
 
   async #findBelow(key: string): Promise<readonly StoredEntry[]> {
@@ -174,7 +174,7 @@ class MemoryBefore implements TieredStore {
     this.#finding.set(key, finding);
     try {
       const entries = await finding;
-      // A key without entries is not kept: names that exist nowhere must not push out those that do.
+      // A key without entries is not kept in memory: requests for resources that do not exist must not push out entries.
       if (this.#finding.get(key) !== finding) return entries;
       if (entries.length > 0) this.#memory.keepEntries(key, entries);
       else this.#absent.add(key);
@@ -184,7 +184,7 @@ class MemoryBefore implements TieredStore {
     }
   }
 
-  /** Waits for a change of a key, done or failed, and forgets what was found before it or while it went on. */
+  /** Waits for a change of a key, successful or not, and forgets what was found before and during the change. */
   async #changing<T>(key: string, change: Promise<T>): Promise<T> {
     try {
       return await change;
@@ -199,9 +199,9 @@ class MemoryBefore implements TieredStore {
     this.#finding.delete(key);
   }
 
-  /** Forgets entries in memory, and those that may be on their way here. */
-  #forgetEntries(kept: readonly StoredEntry[]): void {
-    for (const { key } of kept) this.#memory.forgetEntries(key);
+  /** Forgets entries in memory, and the results of all look-ups in progress. */
+  #forgetEntries(cached: readonly StoredEntry[]): void {
+    for (const { key } of cached) this.#memory.forgetEntries(key);
     this.#finding.clear();
   }
 
@@ -214,7 +214,7 @@ class MemoryBefore implements TieredStore {
       peekBlock: (index) => this.#blocks.peek(generation, writer, index),
       readBlock: (index) => this.unlessGone(key, this.#blocks.read(generation, writer, index)),
       writeBlock: async (index, bytes) => {
-        // Of a block that is there already these bytes are not kept, so they must not be told either.
+        // The writer ignores these bytes when it already has the block, so memory must not keep them either.
         if (writer.hasBlock(index) || writing.has(index)) return await writer.writeBlock(index, bytes);
         writing.add(index);
         try {
@@ -234,7 +234,10 @@ class MemoryBefore implements TieredStore {
     return new TieredEntry(entry, this, this.#memory);
   }
 
-  /** A block that is read as a whole is kept; what is read again and again in pieces is brought into memory beside that. */
+  /**
+   * Reads bytes in the same tick. A block that is read as a whole is kept in memory. A block of which pieces are read often is
+   * read into memory in the background.
+   */
   readNow(entry: StoredEntry, offset: number, end: number): Uint8Array | undefined {
     const index = Math.floor(offset / this.blockSizeBytes);
     const block = entry.readBlockNow?.(index);
@@ -247,9 +250,9 @@ class MemoryBefore implements TieredStore {
     return bytes;
   }
 
-  /** Notes that a block was read though it is not in memory, and brings it there where that happens often. */
+  /** Notes that a block was read that is not in memory, and reads it into memory where that happens often. */
   #noteRead(entry: StoredEntry, index: number): void {
-    if (this.#blocks.isWanted(entry.generation, index, this.blockSizeBytes)) void this.#bring(entry, index);
+    if (this.#blocks.isWanted(entry.generation, index, this.blockSizeBytes)) void this.#readIntoMemory(entry, index);
   }
 
   async open(entry: StoredEntry): Promise<EntryReader> {
@@ -264,7 +267,7 @@ class MemoryBefore implements TieredStore {
       readNow: (offset, end) => {
         const bytes = reader.readNow?.(offset, end);
         const index = Math.floor(offset / this.blockSizeBytes);
-        // A reader that comes by touches each block once, however small the steps are that it goes in.
+        // A reader counts one touch per block, however small its steps are.
         if (bytes !== undefined && index !== position) this.#noteRead(entry, index);
         position = index;
         return bytes;
@@ -275,19 +278,19 @@ class MemoryBefore implements TieredStore {
     };
   }
 
-  async #bring(entry: StoredEntry, index: number): Promise<void> {
+  async #readIntoMemory(entry: StoredEntry, index: number): Promise<void> {
     try {
       const reader = await entry.open();
       await this.#blocks.read(entry.generation, reader, index).finally(() => reader.close());
     } catch {
-      // Whoever wants the block next learns what is wrong with it.
+      // The next read of the block reports the error.
     }
   }
 
-  /** Waits for what is asked of an entry, and forgets the entries of its key when its bytes are gone. */
-  async unlessGone<T>(key: string, asked: Promise<T>): Promise<T> {
+  /** Waits for an operation on an entry, and forgets the entries of its key when its bytes are gone. */
+  async unlessGone<T>(key: string, operation: Promise<T>): Promise<T> {
     try {
-      return await asked;
+      return await operation;
     } catch (error) {
       if (error instanceof ProxyError && error.code === 'bytes_gone') this.#forget(key);
       throw error;
@@ -295,7 +298,7 @@ class MemoryBefore implements TieredStore {
   }
 }
 
-/** An entry of the store below whose blocks may be in memory. Many are in memory, so that it has no function of its own. */
+/** An entry of the store below whose blocks may be in memory. Many entries are in memory, so they share methods and have no closures. */
 class TieredEntry implements StoredEntry {
   readonly key: string;
   readonly variant: string;
@@ -321,7 +324,7 @@ class TieredEntry implements StoredEntry {
     this.#memory = memory;
   }
 
-  /** The store below is asked first, for this is how it learns that the entry is in use. */
+  /** Asks the store below first: it thereby learns that the entry is in use. */
   peekBlock(index: number): Uint8Array | undefined {
     return this.#below.peekBlock(index) ?? this.#memory.block(this.generation, index);
   }
@@ -351,16 +354,19 @@ class TieredEntry implements StoredEntry {
   }
 }
 
-/** So many absent keys are known at least, where so many were looked up lately. */
+/** Maximum number of keys in one of the two sets: at least this many recent absent keys are known. */
 const MAX_KEYS = 512;
-/** A longer key is looked up again. */
+/** Maximum length of a key that is remembered, in UTF-16 code units. */
 const MAX_KEY_LENGTH = 512;
-/** For how long they are known at most is twice this, in milliseconds: a store that could not read its index knows better later. */
+/**
+ * Length of a round, in milliseconds. A key is known for two rounds at most: a store that could not read its index may find
+ * entries later.
+ */
 const ROUND_MS = 1000;
 
 /**
- * Keys under which the store below was found to have nothing a moment ago: a miss looks its key up again before it is stored. Two
- * sets in turn, so that no key is removed by itself: see `http/collections.ts`.
+ * Keys under which the store below found no entries a moment ago: a miss looks its key up again before it is stored. Two sets
+ * take turns, so that old keys go with a whole set and not one by one: see `http/collections.ts`.
  */
 class AbsentKeys {
   readonly #now: () => number;
@@ -368,7 +374,7 @@ class AbsentKeys {
   #earlier = new Set<string>();
   #begunAt = Number.NEGATIVE_INFINITY;
 
-  /** `now` tells epoch milliseconds. */
+  /** `now` returns epoch milliseconds. */
   constructor(now: () => number) {
     this.#now = now;
   }
@@ -384,7 +390,7 @@ class AbsentKeys {
     this.#keys.add(key);
   }
 
-  /** Something may be stored under the key. */
+  /** Forgets a key under which something may be stored now. */
   delete(key: string): void {
     this.#keys.delete(key);
     this.#earlier.delete(key);
@@ -395,7 +401,7 @@ class AbsentKeys {
     this.#earlier = new Set();
   }
 
-  /** Begins another round when one is over. A clock that was set back ends it too. */
+  /** Begins another round when the current one is over. A clock that was set back ends it too. */
   #turn(): void {
     const now = this.#now();
     const elapsedMs = now - this.#begunAt;
@@ -406,19 +412,19 @@ class AbsentKeys {
   }
 }
 
-/** A block of which pieces were read so often lately is brought into memory, though another one has to leave for it. */
-const wantedTouches = 4;
-/** So often where there is room for it: what is read once had better not be read a second time for nothing. */
-const wantedTouchesWithRoom = 2;
-/** Touches count as recent at least for so many others, however few blocks are in memory. */
+/** Number of recent touches after which a block is read into memory although another block must leave for it. */
+const touchesToEvict = 4;
+/** The same where there is room for the block. One touch is not enough: a block that is wanted only once would be read twice. */
+const touchesWithRoom = 2;
+/** Minimum number of touches that count as recent, however few blocks are in memory. */
 const minWindow = 4096;
-/** What is no larger is kept whenever it is written, in bytes. */
+/** A written block up to this size, in bytes, is always kept. */
 const smallBytes = 32 * 1024;
-/** While so many blocks are being read, none is brought besides. */
-const broughtAtOnce = 4;
+/** While this many blocks are being read, no block is read into memory in the background. */
+const readsAtOnce = 4;
 
-/** A number for a block, which others may have too. */
-function placeNumber(generation: string, index: number): number {
+/** Returns a number for a block. Other blocks may have the same number. */
+function blockNumber(generation: string, index: number): number {
   let number = index;
   for (let at = Math.max(0, generation.length - 6); at < generation.length; at += 1) {
     number = (Math.imul(number, 31) + generation.charCodeAt(at)) | 0;
@@ -426,7 +432,7 @@ function placeNumber(generation: string, index: number): number {
   return number;
 }
 
-/** Blocks in memory, and those that are being read into it: many who want one at once cause one read below. */
+/** The blocks in memory, and the reads of blocks in progress. Concurrent requests for a block cause one read below. */
 class TieredBlocks {
   readonly #memory: MemoryTier;
   readonly #reading = new Map<string, Promise<Uint8Array>>();
@@ -436,39 +442,39 @@ class TieredBlocks {
     this.#memory = memory;
   }
 
-  /** The store below is asked first, for this is how it learns that the entry is in use. */
+  /** Asks the store below first: it thereby learns that the entry is in use. */
   peek(generation: string, below: Pick<BlockSource, 'peekBlock'>, index: number): Uint8Array | undefined {
     return below.peekBlock(index) ?? this.#memory.block(generation, index);
   }
 
   /**
-   * As `peek`, of an entry that was opened: what it has at hand by then, as a body in its row, is kept, so that it need not be
-   * opened for it again.
+   * As `peek`, for an opened entry. A block that the opened entry has at hand, such as an inline body, is kept, so that the entry
+   * need not be opened for it again.
    */
   peekOpened(generation: string, opened: Pick<BlockSource, 'peekBlock'>, index: number): Uint8Array | undefined {
-    const kept = this.#memory.block(generation, index);
-    if (kept !== undefined) return kept;
+    const cached = this.#memory.block(generation, index);
+    if (cached !== undefined) return cached;
     const bytes = opened.peekBlock(index);
     if (bytes !== undefined) this.#memory.keepBlock(generation, index, bytes);
     return bytes;
   }
 
   /**
-   * Whether a block of which a piece was just read below is wanted so often that it had better be in memory: as often,
-   * while as many others were touched as there are in memory, as chance alone hardly ever makes it; or twice, as long as no
-   * other block has to leave for it.
+   * Checks whether a block, of which a piece was just read below, is wanted so often that it should be in memory. Where another
+   * block must leave for it, that takes `touchesToEvict` within as many touches as there are blocks in memory, which hardly ever
+   * happen by chance; otherwise `touchesWithRoom`.
    */
   isWanted(generation: string, index: number, blockSizeBytes: number): boolean {
     const hasRoom = this.#memory.hasRoomFor(blockSizeBytes);
     const windowSize = hasRoom ? Math.max(minWindow, this.#memory.blockCount) : this.#memory.blockCount;
-    const touches = this.#touches.touch(placeNumber(generation, index), windowSize);
-    return touches >= (hasRoom ? wantedTouchesWithRoom : wantedTouches) && this.#reading.size < broughtAtOnce;
+    const touches = this.#touches.touch(blockNumber(generation, index), windowSize);
+    return touches >= (hasRoom ? touchesWithRoom : touchesToEvict) && this.#reading.size < readsAtOnce;
   }
 
   /**
-   * Keeps a block that was just written, for those who read along. Not what the writer has at hand for them anyway, as a body of
-   * one block, unless it is small: most of these are never asked for again, and fresh memory for each costs more than to read
-   * those that are.
+   * Keeps a block that was just written, for clients that read along. A block that the writer itself can peek, such as the body
+   * of one block, is kept only if it is small: most such blocks are never read again, and fresh memory for all of them costs more
+   * than reading the few that are.
    */
   keepWritten(generation: string, writer: Pick<BlockSource, 'peekBlock'>, index: number, bytes: Uint8Array): void {
     if (bytes.length <= smallBytes || writer.peekBlock(index) === undefined) {
@@ -476,25 +482,25 @@ class TieredBlocks {
     }
   }
 
-  /** As `keepWritten`, of a body of one block that is written at once. */
+  /** As `keepWritten`, for a body of one block that is written at once. */
   keepSmall(generation: string, index: number, bytes: Uint8Array): void {
     if (bytes.length <= smallBytes) this.#memory.keepBlock(generation, index, bytes);
   }
 
-  /** A block, which is in memory from then on. */
+  /** Reads a block and keeps it in memory. */
   read(generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
     return this.#read(generation, below, index, true);
   }
 
-  /** As `read`, for a reader that comes by: what is read for the first time lately pushes nothing out of memory. */
+  /** As `read`, for a reader that may read each block once: the first recent read of a block pushes nothing out of memory. */
   readInPassing(generation: string, below: BlockSource, index: number): Promise<Uint8Array> {
-    const touches = this.#touches.touch(placeNumber(generation, index), this.#memory.blockCount);
+    const touches = this.#touches.touch(blockNumber(generation, index), this.#memory.blockCount);
     return this.#read(generation, below, index, touches > 1);
   }
 
   async #read(generation: string, below: BlockSource, index: number, isWanted: boolean): Promise<Uint8Array> {
-    const kept = this.peek(generation, below, index);
-    if (kept !== undefined) return kept;
+    const cached = this.peek(generation, below, index);
+    if (cached !== undefined) return cached;
     const place = `${generation}/${index}`;
     return this.#reading.get(place) ?? this.#readBelow(place, generation, below, index, isWanted);
   }

@@ -39,7 +39,7 @@ describe('a place where no Rangeway is', () => {
       expect(await runCommand(['ls', '--admin', place])).toEqual({
         code: 1,
         stdout: '',
-        stderr: `rangeway: nobody listens at ${shown}: start Rangeway, or say with --admin where its admin listener is\n`,
+        stderr: `rangeway: no server listens at ${shown}: start Rangeway, or say with --admin where its admin listener is\n`,
       });
     }
   });
@@ -76,7 +76,7 @@ describe('a place where no Rangeway is', () => {
     const urls = Array.from({ length: 20 }, (_, index) => `http://a/${index}`);
     const { code, stderr } = await runCommand(['warm', '--admin', String(port), ...urls]);
     expect(code).toBe(1);
-    expect(stderr.match(/nobody listens/g)).toHaveLength(1);
+    expect(stderr.match(/no server listens/g)).toHaveLength(1);
   });
 });
 

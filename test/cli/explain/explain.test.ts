@@ -118,7 +118,7 @@ describe('rangeway explain where the server says something else', () => {
   it('in another form', async () => {
     const explanation = { version: 2, uri: '', decision: {} } as unknown as Explanation;
     await using ground = await openCommandGround({ explain: async () => ({ kind: 'explained', explanation }) });
-    const stderr = 'rangeway: the answer is of form 2, and this rangeway knows form 1 only\n';
+    const stderr = 'rangeway: the server explains in format 2, and this rangeway knows only format 1\n';
     expect(await ground.run('explain', '/film')).toEqual({ code: 1, stdout: '', stderr });
   });
 });

@@ -207,13 +207,13 @@ in flight    g1: 4000 bytes received of 10000, from byte 5000 to 6144, 1 reading
     [
       { kind: 'revalidate', reason: 'request', directive: 'max-age', serveStaleUntil: 1_090_500 },
       [
-        'revalidate: the request wants the origin to be asked (max-age)',
+        'revalidate: the request demands a validation (max-age)',
         'if the origin fails it is served stale, for 1 min 30 s more',
       ],
     ],
     [
       { kind: 'stale', reason: 'request', directive: 'max-stale' },
-      ['stale: what is stored is stale, and the request takes it so (max-stale)'],
+      ['stale: what is stored is stale, and the request accepts that (max-stale)'],
     ],
     [
       { kind: 'join', reason: 'vary-miss' },
@@ -243,7 +243,7 @@ in flight    g1: 4000 bytes received of 10000, from byte 5000 to 6144, 1 reading
   });
 
   it.each<[Partial<ChosenExplanation['freshness']>, number, string]>([
-    [{ source: 'none', field: undefined, lifetimeMs: 0 }, 0, '  0 s          lifetime: nobody gives one'],
+    [{ source: 'none', field: undefined, lifetimeMs: 0 }, 0, '  0 s          lifetime: none is stated'],
     [{ source: 'expires', field: 'expires' }, 0, '  1 h          lifetime: Expires'],
     [{ ttlMs: -90_000 }, 3, '= -1 min 30 s  it is stale'],
     [

@@ -290,13 +290,13 @@ describe('how it is told', () => {
       '\nranges       none: asked for one byte it sends the whole (200)\n             Rangeway fetches',
     );
     expect(stdout).toContain('(cache.ownEntityTags)');
-    expect(stdout).toMatch(/\n\nin short {5}wanting: ranges, validator, freshness\n$/);
+    expect(stdout).toMatch(/\n\nin short {5}missing: ranges, validator, freshness\n$/);
   });
 
   it('that nothing is wanting', async () => {
     const { url } = await openOrigin((request, response) => sendFilm(request, response, good));
     const { stdout } = await probed(url, '/film.mp4');
-    expect(stdout).toMatch(/in short {5}nothing is wanting\n$/);
+    expect(stdout).toMatch(/in short {5}nothing is missing\n$/);
   });
 
   it('without what would move the cursor', async () => {

@@ -1,6 +1,7 @@
 /**
- * One body in a file: its blocks at their offsets, and their checksums. `BlockFile` reads, checks and writes; `QuickFile` reads
- * in the same tick, and moves bytes into a socket (sendfile). Also what an error of the file system means for the body.
+ * One body in a file: its blocks at their offsets, and their checksums. `BlockFile` reads and checks blocks, and notes written
+ * ones; `QuickFile` reads in the same tick, and moves bytes into a socket (sendfile). Also decides what an error of the file
+ * system means for the body.
  */
 
 import { spanOfBlock, spanSize } from '../../../bytes/span.ts';
@@ -28,39 +29,39 @@ import {
 } from './file-system.ts';
 import type { FileIdentity, QuickReads } from './synchronous-io.ts';
 
-/** The unit in which stat(2) tells what a file takes on the disk, in bytes. */
+/** Unit of `blocks` in stat(2), in bytes. */
 const statBlockBytes = 512;
 
-/** Where the two files of a generation are. */
+/** Paths of the two files of a generation. */
 interface BlockFilePaths {
   readonly body: string;
   readonly sums: string;
 }
 
-/** A block that somebody wanted to read and that is not there. */
+/** A block that was to be read and is absent. */
 export interface LostBlock {
   readonly generation: string;
   readonly detail: string;
-  /** Whether the sidecar said that it was there. */
+  /** Whether the sidecar listed the block as present. */
   readonly isDamaged: boolean;
 }
 
-/** What the files of a generation are opened with. */
+/** Options for opening the files of a generation. */
 export interface BlockFileOptions extends BodyListeners {
   readonly generation: string;
   readonly blockSizeBytes: number;
   readonly fileSystem: FileSystem;
   readonly paths: BlockFilePaths;
-  /** Whether other processes may write into the files too: what a sidecar has not said, it may say later. */
+  /** Whether other processes may write into the files too: the sidecar may then later list blocks that are absent now. */
   readonly isShared?: boolean;
-  /** With them, pieces of blocks that were checked before are read in the same tick. */
+  /** Reads pieces of blocks that were checked before in the same tick; undefined where the thread pool reads everything. */
   readonly quickReads?: QuickReads | undefined;
-  /** Is told when a block turns out to be absent, once for each that is damaged. */
+  /** Called when a block turns out to be absent, once for each damaged block. */
   readonly onBlockLost: (lost: LostBlock) => void;
 }
 
 /**
- * An open body, shared by all who read and write it. Every block that is read is checked against its checksum; one that
+ * An open body, shared by all its readers and writers. Every block that is read is checked against its checksum. A block that
  * does not match is absent from then on, here and in the sidecar.
  */
 export class BlockFile {
@@ -69,10 +70,10 @@ export class BlockFile {
   readonly #file: OpenFile;
   readonly #sums: Sidecar;
   readonly #lost = new Set<number>();
-  /** Those of them of which the sidecar may still say what it said before. */
+  /** Those of them that the sidecar may still list as present. */
   readonly #unerased = new Set<number>();
   readonly #reading = new Set<Promise<unknown>>();
-  /** What quick reads know it as. */
+  /** The number of the generation in `QuickReads`. */
   readonly #number: number;
   readonly #quick: QuickFile | undefined;
   #sizeBytes: number | undefined;
@@ -80,8 +81,8 @@ export class BlockFile {
   #closing: Promise<void> | undefined;
 
   /**
-   * Takes over a file that was opened, what its sidecar says, its whole length where it is known, and its version where it
-   * was not created just now.
+   * Takes over an open file, its sidecar, and its length in bytes where it is known. `version` identifies the file across
+   * openings; without it, checked pieces are remembered for this object only.
    */
   constructor(options: BlockFileOptions, file: OpenFile, sums: Sidecar, sizeBytes?: number, version?: string) {
     this.generation = options.generation;
@@ -106,9 +107,7 @@ export class BlockFile {
     this.#quick = quickReads && new QuickFile(body, quickReads);
   }
 
-  /**
-   * Opens the body of an entry for reading, which costs the same however long it is. Throws `ProxyError` `bytes_gone`.
-   */
+  /** Opens the body of an entry for reading, at a cost that does not depend on its length. Throws `ProxyError` `bytes_gone`. */
   static async open(options: BlockFileOptions, sizeBytes: number): Promise<BlockFile> {
     const { fileSystem, paths, blockSizeBytes, isShared } = options;
     let file: OpenFile | undefined;
@@ -116,7 +115,7 @@ export class BlockFile {
       file = await openFile(fileSystem, paths.body, 'read');
       const sums = await Sidecar.open(fileSystem, paths.sums, Math.ceil(sizeBytes / blockSizeBytes), isShared);
       const { move, trustsLateChecks = false } = options.quickReads ?? {};
-      // Otherwise nothing is noted as checked.
+      // Otherwise no piece is noted as checked.
       const version = move !== undefined || trustsLateChecks ? await fileVersion(file) : undefined;
       return new BlockFile(options, file, sums, sizeBytes, version);
     } catch (error) {
@@ -125,7 +124,7 @@ export class BlockFile {
     }
   }
 
-  /** Opens a body that is one block, the sum of which is known, for reading. Throws `ProxyError` `bytes_gone`. */
+  /** Opens a body of one block, whose sum is known, for reading. Throws `ProxyError` `bytes_gone`. */
   static async openLone(options: BlockFileOptions, sum: BlockSum): Promise<BlockFile> {
     try {
       const file = await openFile(options.fileSystem, options.paths.body, 'read');
@@ -137,7 +136,7 @@ export class BlockFile {
     }
   }
 
-  /** Finds out about all blocks, for those who write. Throws `ProxyError` `bytes_gone`. */
+  /** Loads the sums of all blocks. Throws `ProxyError` `bytes_gone`. */
   async loadSums(): Promise<void> {
     try {
       await this.#sums.loadAll();
@@ -148,23 +147,23 @@ export class BlockFile {
     if (this.#options.isShared === true && blockCount > 0) await this.#learn(0, blockCount);
   }
 
-  /** Whether a block is there, as far as is known without reading it; needs `loadSums` in a file that was opened. */
+  /** Checks whether a block is present, as far as is known without reading it. An opened file needs `loadSums` first. */
   has(index: number): boolean {
     return this.#fits(index, this.#sums.get(index));
   }
 
-  /** What it takes on the disk now, in bytes; 0 where the system cannot tell. */
+  /** Returns the bytes that the body takes on the disk now; 0 where the system cannot tell. */
   async allocatedBytes(): Promise<number> {
     const stats = await this.#file.stat().catch(() => undefined);
     return (stats?.blocks ?? 0) * statBlockBytes;
   }
 
-  /** Whether it is, or may be, of more than one block. */
+  /** Whether the body has, or may have, more than one block. */
   get isLong(): boolean {
     return this.#sizeBytes === undefined || this.#sizeBytes > this.#options.blockSizeBytes;
   }
 
-  /** Whether a block was there, and turned out to be damaged. */
+  /** Checks whether a block was present and was found damaged. */
   hasLost(index: number): boolean {
     return this.#lost.has(index);
   }
@@ -177,7 +176,7 @@ export class BlockFile {
     return await this.#noteReading(this.#read(index));
   }
 
-  /** The file stays open until it is over. */
+  /** Keeps the file open until a read is over. */
   async #noteReading<T>(reading: Promise<T>): Promise<T> {
     this.#reading.add(reading);
     try {
@@ -205,37 +204,37 @@ export class BlockFile {
     throw this.#lose(index, sum, `${name} does not match its checksum.`);
   }
 
-  /** What is read, or moved, in the same tick; undefined where nothing is. To be used in this tick only. */
+  /** Reads and moves bytes in the same tick; undefined where that is off or the file is closed. Use it in this tick only. */
   get quick(): QuickFile | undefined {
     return this.#closing === undefined ? this.#quick : undefined;
   }
 
-  /** The sum of a block that is about to be written. Whoever wants to read a body of one block soon has it in memory. */
+  /** Returns the sum of a block that is about to be written. A body of one block gets no trace: its next readers have it in memory. */
   sumOf(index: number, bytes: Uint8Array): BlockSum {
     const { generation, quickReads } = this.#options;
     return (quickReads === undefined || !this.isLong ? sumOf : tracedSumOf)(generation, index, bytes);
   }
 
-  /** Notes what was written of a block: from now on it is there. */
+  /** Notes that a block was written: it is present from now on. */
   note(index: number, sum: BlockSum): void {
     this.#noteTrace(index, sum);
     this.#sums.set(index, sum);
     this.#lost.delete(index);
   }
 
-  /** Notes how long the whole is, when that was not known before. */
+  /** Sets the length of the body, in bytes, when it was unknown before. */
   end(sizeBytes: number): void {
     this.#sizeBytes = sizeBytes;
   }
 
-  /** Resolves when the sidecar says of lost blocks that they are absent. Only then they may be written anew. */
+  /** Resolves when the sidecar lists lost blocks as absent. Only then may they be written again. */
   whenErased(): Promise<void> {
     return this.#erasing;
   }
 
-  /** Closes the file when what is being read has been read. Never rejects. */
+  /** Closes the file when the reads in progress are over. Never rejects. */
   close(): Promise<void> {
-    // An error here says that written bytes were lost; their checksums will tell.
+    // An error here means that written bytes were lost, which their checksums will show.
     this.#closing ??= Promise.allSettled(this.#reading)
       .then(() => this.#erasing)
       .then(() => Promise.allSettled([this.#file.close(), this.#sums.close()]))
@@ -251,13 +250,16 @@ export class BlockFile {
     }
   }
 
-  /** Finds out about a block for whoever asks for it again: who has its bytes in memory reads none of the file. */
+  /**
+   * Loads the sum of a block for the next quick read of it. Otherwise only a read of the block does that, and a block in memory
+   * is not read.
+   */
   #loadSumForLater(index: number): void {
-    // Whoever reads the block learns why it cannot be known.
+    // The next read of the block reports the error.
     if (this.#closing === undefined) this.#noteReading(this.#sums.load(index)).catch(() => {});
   }
 
-  /** Learns which blocks another process has written since. What cannot be learned stays absent here. */
+  /** Learns which blocks another process has written since. Blocks stay absent here where that fails. */
   async #learn(start: number, end: number): Promise<void> {
     const { fileSystem, paths } = this.#options;
     const reopen = () => openFile(fileSystem, paths.sums, 'read');
@@ -268,12 +270,12 @@ export class BlockFile {
     }
   }
 
-  /** Whether the bytes that were read of a block have its checksum. */
+  /** Checks whether bytes that were read of a block match its checksum. */
   #isSound(index: number, sum: BlockSum | undefined, bytes: Uint8Array): boolean {
     const { generation, quickReads } = this.#options;
     const read = (quickReads === undefined ? sumOf : tracedSumOf)(generation, index, bytes);
     if (!isSameSum(sum, read)) return false;
-    // Unless it was lost meanwhile, or written anew.
+    // Not when the block was lost or written again meanwhile.
     if (isSameSum(sum, this.#sums.get(index))) this.#noteTrace(index, read);
     return true;
   }
@@ -287,14 +289,14 @@ export class BlockFile {
     return sum !== undefined && sum.sizeBytes === (this.#expectedSize(index) ?? sum.sizeBytes);
   }
 
-  /** How long a block must be; 0 when there is none of this index, undefined while that is not known. */
+  /** Returns the size that a block must have; 0 where there is no such block, undefined while the length of the body is unknown. */
   #expectedSize(index: number): number | undefined {
     if (this.#sizeBytes === undefined) return undefined;
     if (index < 0) return 0;
     return Math.max(0, spanSize(spanOfBlock(index, this.#options.blockSizeBytes, this.#sizeBytes)));
   }
 
-  /** Makes a block absent, unless somebody did before or has written it anew. Gives what to throw. */
+  /** Makes a block absent, unless it already is or was written again. Returns what to throw. */
   #lose(index: number, sum: BlockSum | undefined, detail: string, cause?: unknown): ProxyError {
     const { generation } = this.#options;
     if (isSameSum(sum, this.#sums.get(index))) {
@@ -311,7 +313,7 @@ export class BlockFile {
     this.#lost.add(index);
     this.#unerased.add(index);
     const erase = () => eraseSum(fileSystem, paths.sums, index).then(() => void this.#unerased.delete(index));
-    // What the sidecar cannot be told is found out again by the next one who reads the block.
+    // If the sidecar cannot be written, the next reader of the block finds the damage again.
     this.#erasing = this.#erasing.then(erase).catch(() => {});
   }
 }
@@ -325,52 +327,52 @@ async function eraseSum(fileSystem: FileSystem, path: string, index: number): Pr
   }
 }
 
-/** An open body, as far as it is read in the same tick. */
+/** An open body, for reads in the same tick. */
 interface QuickBody {
-  /** Its descriptor. Who closes it gives out nothing that uses it from then on. */
+  /** Descriptor of the file. It is not used after `BlockFile.close`, because `quick` is undefined from then on. */
   readonly fd: number;
-  /** What its pieces are noted for as checked. */
+  /** The file for which its pieces are noted as checked. */
   readonly identity: FileIdentity;
-  /** What quick reads know its generation as. */
+  /** The number of the generation in `QuickReads`. */
   readonly number: number;
   readonly blockSizeBytes: number;
-  /** The length of a block that is there, in bytes; 0 of one that is not. */
+  /** Returns the length of a block in bytes; 0 for an absent block. */
   sizeOfBlock(index: number): number;
-  /** The checksum of a block, as its sidecar has it; undefined of one that is not there, or of another length. */
+  /** Returns the checksum of a block in the sidecar; undefined for a block that is absent or has another length. */
   checksumOf(index: number): number | undefined;
-  /** Whether these are all the bytes of a block, as its checksum says; notes how its pieces are checked. */
+  /** Checks whether these are all the bytes of a block, by its checksum; notes their trace. */
   checkBlock(index: number, bytes: Uint8Array): boolean;
 }
 
-/** Bytes that lie in one block. */
+/** A range of bytes within one block. `sizeBytes` is the length of the block. */
 interface Place {
   readonly index: number;
-  /** Where the block begins in the file, in bytes. */
+  /** Offset of the block in the file, in bytes. */
   readonly blockStart: number;
-  /** Where the bytes end in the block, in bytes. */
+  /** End of the range within the block (exclusive), in bytes. */
   readonly stop: number;
-  /** The first piece that they lie in, and the one after the last. */
+  /** The first piece of the range, and the piece after its last one. */
   readonly firstPiece: number;
   readonly endPiece: number;
   readonly sizeBytes: number;
 }
 
-/** Of a block that is larger, in bytes, not all is read in the same tick: to check it takes as long as some requests do. */
+/** A larger block, in bytes, is not read as a whole in the same tick: checking it takes as long as some requests do. */
 const maxWholeBytes = 512 * 1024;
 
-/** So much is moved at once at most, in bytes: others wait for their turn. */
-const movedBytes = 1024 * 1024;
+/** Maximum number of bytes moved at once: other connections wait for their turn. */
+const maxMoveBytes = 1024 * 1024;
 
-/** Each time that so much was moved, in bytes, a piece of it is checked again: that costs a few microseconds. */
-const recheckedBytes = 512 * 1024;
+/** Number of moved bytes after which a piece of them is checked again, which costs a few microseconds. */
+const recheckIntervalBytes = 512 * 1024;
 
-/** Reads and moves. Never throws. */
+/** Reads and moves bytes in the same tick. Never throws. */
 class QuickFile {
   readonly #body: QuickBody;
   readonly #quickReads: QuickReads;
-  /** Bytes that were moved since a piece was checked again. */
+  /** Bytes moved since a piece was last checked again. */
   #movedBytes = 0;
-  /** Where in the bytes that are moved the next piece is checked again, from 0 up to 1. */
+  /** Where in the moved bytes the next piece is checked again, as a fraction from 0 up to 1 (exclusive). */
   #recheckAt = 0;
 
   constructor(body: QuickBody, quickReads: QuickReads) {
@@ -379,9 +381,9 @@ class QuickFile {
   }
 
   /**
-   * Bytes from `offset` on, up to `end` (exclusive) and at most to the end of their block: the pieces that they lie in are
-   * read, and checked unless that was done lately; all of the block where this process does not know yet how they are checked.
-   * Undefined where that is not possible, or not known to be quick.
+   * Reads bytes from `offset` up to `end` (exclusive), at most to the end of their block. Reads the pieces that contain them, or
+   * the whole block where its trace is unknown. Checks what it reads; with `trustsLateChecks`, only pieces that were not checked
+   * lately. Returns undefined where that is not possible, or not known to be quick.
    */
   read(offset: number, end: number): Uint8Array | undefined {
     const place = this.#placeOf(offset, end);
@@ -390,24 +392,21 @@ class QuickFile {
     return place && bytes?.subarray(offset - place.blockStart - start, place.stop - start);
   }
 
-  /**
-   * Whether all bytes from `offset` up to `end` (exclusive) could be moved now: they were checked lately, or have just
-   * been checked for it.
-   */
+  /** Checks whether all bytes from `offset` up to `end` (exclusive) can be moved now: they were checked lately, or are checked now. */
   canMove(offset: number, end: number): boolean {
     return this.#quickReads.move !== undefined && this.#soundEnd(offset, end) === end;
   }
 
   /**
-   * Has the system put `head` into a socket, and then bytes of the file from `offset` on, up to `end` (exclusive), as far as
-   * they can be moved. Gives how many of both, together, the socket took.
+   * Has the system put `head` into a socket, and then bytes of the file from `offset` up to `end` (exclusive), as far as they can
+   * be moved. Returns how many bytes of both together the socket took.
    */
   move(socket: number, head: Uint8Array, offset: number, end: number): number {
     if (this.#quickReads.move === undefined) return 0;
-    return this.moveSound(socket, head, offset, this.#soundEnd(offset, Math.min(end, offset + movedBytes)));
+    return this.moveSound(socket, head, offset, this.#soundEnd(offset, Math.min(end, offset + maxMoveBytes)));
   }
 
-  /** As `move`, of bytes of which `canMove` has told in this tick that they can be moved. */
+  /** As `move`, for bytes for which `canMove` returned true in this tick. */
   moveSound(socket: number, head: Uint8Array, offset: number, end: number): number {
     const { move } = this.#quickReads;
     if (move === undefined || end <= offset) return 0;
@@ -417,13 +416,14 @@ class QuickFile {
   }
 
   /**
-   * Checks a piece of what was moved again, once in a while, so that damage to what is sent over and over is found before
-   * its minute is over: nothing of its block is moved then. The golden ratio spreads the places evenly over the bytes.
+   * Checks a piece of the moved bytes again from time to time, so that damage to bytes that are sent over and over is found
+   * before their minute (`soundMs`) is over. After damage the block is no longer moved. The golden ratio spreads the positions
+   * evenly over the bytes.
    */
   #recheck(offset: number, sizeBytes: number): void {
     if (sizeBytes <= 0) return;
     this.#movedBytes += sizeBytes;
-    if (this.#movedBytes < recheckedBytes) return;
+    if (this.#movedBytes < recheckIntervalBytes) return;
     this.#movedBytes = 0;
     this.#recheckAt = (this.#recheckAt + (Math.sqrt(5) - 1) / 2) % 1;
     const at = offset + Math.floor(this.#recheckAt * sizeBytes);
@@ -433,7 +433,7 @@ class QuickFile {
     if (bytes !== undefined) this.#quickReads.buffers.giveBack(bytes);
   }
 
-  /** Up to where the bytes from `offset` on are sound, at most `end`. What was not checked lately is checked. */
+  /** Returns the end of the sound bytes from `offset` on, at most `end`. Pieces that were not checked lately are checked. */
   #soundEnd(offset: number, end: number): number {
     let at = offset;
     while (at < end) {
@@ -457,7 +457,7 @@ class QuickFile {
     return true;
   }
 
-  /** How the pieces of a block are checked, where that is known and what the sidecar says now agrees with it. */
+  /** Returns the trace of a block, where it is known and agrees with the checksum in the sidecar. */
   #traceOf(index: number): Uint32Array | undefined {
     const trace = this.#quickReads.traceOf(this.#body.number, index);
     return trace !== undefined && trace[trace.length - 1] === this.#body.checksumOf(index) ? trace : undefined;
@@ -474,7 +474,7 @@ class QuickFile {
     return { index, blockStart, stop, firstPiece, endPiece: Math.ceil(stop / pieceBytes), sizeBytes };
   }
 
-  /** Whether the bytes, which were just read from the pieces of a block, are sound; by a new check where one is wanted. */
+  /** Checks whether bytes that were just read from pieces of a block are sound. `wantsCheck` forces a new check. */
   #areSound(
     { index, firstPiece, endPiece, sizeBytes }: Place,
     trace: Uint32Array,
@@ -491,7 +491,7 @@ class QuickFile {
     return true;
   }
 
-  /** All bytes of the pieces, sound, in a lent buffer. */
+  /** Returns all bytes of the pieces, checked, in a lent buffer. */
   #readPieces(place: Place, wantsCheck = false): Buffer | undefined {
     const { index, blockStart, firstPiece, endPiece, sizeBytes } = place;
     const { buffers } = this.#quickReads;
@@ -502,13 +502,13 @@ class QuickFile {
     const isRead = this.#quickReads.read(this.#body.fd, bytes, blockStart + start);
     if (isRead === true && this.#areSound(place, trace, bytes, wantsCheck)) return bytes;
     buffers.giveBack(bytes);
-    // What does not match is left to whoever reads the block as a whole, who finds it out once more and tells. Until then
-    // nothing of it is moved, whatever was found before.
+    // A mismatch is left to a read of the whole block, which finds and reports it. Until then nothing of the block is moved,
+    // although its pieces were found sound before.
     if (isRead !== undefined) this.#quickReads.checked.forget(this.#quickReads.blockNumber(this.#body.number, index));
     return undefined;
   }
 
-  /** As `#readPieces`, of a block that can be checked as a whole only. */
+  /** As `#readPieces`, for a block that can only be checked as a whole. */
   #readWhole({ index, blockStart, firstPiece, endPiece, sizeBytes }: Place): Buffer | undefined {
     if (sizeBytes > maxWholeBytes) return undefined;
     const { buffers } = this.#quickReads;
@@ -521,28 +521,28 @@ class QuickFile {
   }
 }
 
-/** Who is told of it. */
+/** Listeners for problems of a body. */
 interface BodyListeners {
-  /** Is told when the body cannot be opened, or its sidecar cannot be read, because they are damaged or gone. */
+  /** Called when the body cannot be opened, or its sidecar cannot be read, because it is damaged or gone. */
   readonly onBodyLost: (generation: string, detail: string) => void;
-  /** Is told when something of a body that is of no use any more cannot be removed. */
+  /** Called when a file that is no longer needed cannot be removed. */
   readonly onNotRemoved: (path: string, error: unknown) => void;
-  /** Is told when they cannot be opened or read now, which says nothing about them. */
+  /** Called when the body cannot be opened, or its sidecar cannot be read, for now: the error says nothing about the files. */
   readonly onBodyClosed: (detail: string) => void;
 }
 
-/** Errors of the system that say nothing about a file: there are too few of something to read it now, or it is not allowed. */
+/** Errors of the system that say nothing about a file: the system lacks resources to read it now, or access is not allowed. */
 const passingCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN', 'EACCES', 'EPERM']);
 
-/** Errors of the system that say that there is no file, or something else in its place. */
+/** Errors of the system for a path without a file, or with something else in its place. */
 const absentCodes: ReadonlySet<string> = new Set(['ENOENT', 'EISDIR', 'ELOOP', 'ENXIO', 'ENODEV', 'ENOTDIR']);
 
-/** Whether an error says that there is no file, or something else in its place: a directory, a link, a pipe, a device. */
+/** Checks whether an error says that there is no file, or something else in its place: a directory, a link, a pipe, a device. */
 export function isAbsence(error: unknown): boolean {
   return error instanceof NotAFile || absentCodes.has(systemCode(error) ?? '');
 }
 
-/** Tells that nothing of a body can be had, unless that may be otherwise later. Gives what to throw. */
+/** Reports that a body is lost, or that it cannot be opened now. Returns what to throw. */
 function lostBody(generation: string, listeners: BodyListeners, error: unknown): ProxyError {
   const detail = `Generation ${generation} cannot be opened: ${String(error)}`;
   if (isPassing(error)) listeners.onBodyClosed(detail);
@@ -550,12 +550,12 @@ function lostBody(generation: string, listeners: BodyListeners, error: unknown):
   return gone(detail, error);
 }
 
-/** Whether an error says that something cannot be had now, and nothing about it. */
+/** Checks whether an error only says that a file cannot be read now, and nothing about the file. */
 function isPassing(error: unknown): boolean {
   return passingCodes.has(systemCode(error) ?? '');
 }
 
-/** What is thrown where bytes are not there. */
+/** Returns the error for bytes that are absent. */
 function gone(detail: string, cause?: unknown): ProxyError {
   return new ProxyError('bytes_gone', { detail, cause });
 }

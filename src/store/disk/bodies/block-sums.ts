@@ -1,34 +1,35 @@
 /**
- * The checksums of a body: one for each block, with the sum noted at each 8 KiB so that a piece can be checked by itself. And the
- * sidecar file that holds them, which also says which blocks are present; it is read page by page when it is needed.
+ * The checksums of a body: one for each block. A trace also has the checksum at each 8 KiB of the block, so that a piece can be
+ * checked by itself. The sidecar file holds the checksums and thereby says which blocks are present; it is read page by page,
+ * when needed.
  */
 
 import { crc32 } from 'node:zlib';
 import { type FileSystem, type OpenFile, openFile, readFully } from './file-system.ts';
 
-/** A record: the block's length and its checksum, 32 bits each, little-endian. Length 0: the block is absent. */
+/** Size of a record: the block's length and its checksum, 32 bits each, little-endian. Length 0 means that the block is absent. */
 const recordBytes = 8;
 
-/** What is known of one block. */
+/** The length and checksum of one block. */
 export interface BlockSum {
   readonly sizeBytes: number;
   readonly checksum: number;
-  /** How the pieces of the block are checked, where that is known: see `tracedSumOf`. No sidecar says it. */
+  /** How the pieces of the block are checked, where that is known: see `tracedSumOf`. The sidecar does not contain it. */
   readonly trace?: Uint32Array | undefined;
 }
 
-/** The checksums of one body's blocks, as far as they are there. */
+/** The checksums of consecutive blocks of one body. Absent blocks have none. */
 export class BlockSums {
   #records: DataView<ArrayBuffer>;
   #count: number;
 
-  /** The sums of a new body, or those of a sidecar; what is cut off at the end of it is absent. */
+  /** Decodes records of a sidecar; without them no block is present. A record that is cut off at the end counts as absent. */
   constructor(encoded: Uint8Array = new Uint8Array()) {
     this.#records = new DataView(new Uint8Array(encoded).buffer);
     this.#count = Math.floor(encoded.length / recordBytes);
   }
 
-  /** The sum of a block; undefined when the block is absent. */
+  /** Returns the sum of a block; undefined when the block is absent. */
   get(index: number): BlockSum | undefined {
     if (index < 0 || index >= this.#count) return undefined;
     const sizeBytes = this.#records.getUint32(index * recordBytes, true);
@@ -36,7 +37,7 @@ export class BlockSums {
     return { sizeBytes, checksum: this.#records.getUint32(index * recordBytes + 4, true) };
   }
 
-  /** Notes the sum of a block; undefined makes it absent. */
+  /** Sets the sum of a block; undefined makes it absent. */
   set(index: number, sum: BlockSum | undefined): void {
     if (index >= this.#count) {
       if (sum === undefined) return;
@@ -56,33 +57,33 @@ export class BlockSums {
   }
 }
 
-/** The sum of a block in its place. */
+/** Returns the sum of a block in its place. */
 export function sumOf(generation: string, index: number, bytes: Uint8Array): BlockSum {
   return { sizeBytes: bytes.length, checksum: blockSum(generation, index, bytes) };
 }
 
-/** Whether two sums are the same. */
+/** Checks whether two sums are the same. */
 export function isSameSum(a: BlockSum | undefined, b: BlockSum | undefined): boolean {
   return a?.sizeBytes === b?.sizeBytes && a?.checksum === b?.checksum;
 }
 
 /**
- * The checksum of a block: CRC-32 of its bytes, begun with that of its generation and index, so that right bytes in a
- * wrong place are found out too.
+ * Returns the checksum of a block: CRC-32 of its bytes, seeded with that of its generation and index, so that right bytes in a
+ * wrong place are detected too.
  */
 export function blockSum(generation: string, index: number, bytes: Uint8Array): number {
   return crc32(bytes, crc32(`${generation}/${index}`));
 }
 
 /**
- * A part of a block that can be checked for itself, in bytes. Smaller ones cost more calls when a whole block is read,
- * larger ones more bytes that a range has to read beside its own.
+ * Size of a piece, a part of a block that can be checked by itself, in bytes. Smaller pieces cost more calls when a whole block
+ * is read; larger ones make a range read more bytes beside its own.
  */
 export const pieceBytes = 8 * 1024;
 
 /**
- * The checksum of a block on its way: what it is before the first piece, and after each. The last value is the block's
- * checksum, so whoever has checked a block can check its pieces later, though the sidecar says nothing of them.
+ * Returns the running checksum of a block: before the first piece, and after each piece. The last value is the block's checksum.
+ * So once a block was checked, its pieces can be checked later, although the sidecar has no sums of them.
  */
 function traceSum(generation: string, index: number, bytes: Uint8Array): Uint32Array {
   const count = Math.ceil(bytes.length / pieceBytes);
@@ -96,18 +97,18 @@ function traceSum(generation: string, index: number, bytes: Uint8Array): Uint32A
   return trace;
 }
 
-/** The sum of a block in its place, with its trace. */
+/** Returns the sum of a block in its place, with its trace. */
 export function tracedSumOf(generation: string, index: number, bytes: Uint8Array): BlockSum {
   const trace = traceSum(generation, index, bytes);
   return { sizeBytes: bytes.length, checksum: trace.at(-1) ?? 0, trace };
 }
 
-/** Whether bytes are those of which a trace was made, from one piece on to the end of another. */
+/** Checks bytes against the trace of their block. They must begin with a piece and end with a piece. */
 export function isOnTrace(trace: Uint32Array, firstPiece: number, bytes: Uint8Array): boolean {
   return crc32(bytes, trace[firstPiece]) === trace[firstPiece + Math.ceil(bytes.length / pieceBytes)];
 }
 
-/** A sum as its record in a sidecar; undefined gives the record of an absent block. */
+/** Encodes a sum as its record in a sidecar; undefined gives the record of an absent block. */
 export function encodeSum(sum: BlockSum | undefined): Uint8Array {
   const record = new DataView(new ArrayBuffer(recordBytes));
   record.setUint32(0, sum?.sizeBytes ?? 0, true);
@@ -115,24 +116,24 @@ export function encodeSum(sum: BlockSum | undefined): Uint8Array {
   return new Uint8Array(record.buffer);
 }
 
-/** How many bytes the sums of so many blocks take in a sidecar; the record of block `i` begins at that of `i` blocks. */
+/** Returns the bytes that the sums of this many blocks take in a sidecar. The record of block `i` begins at `sumsSizeBytes(i)`. */
 export function sumsSizeBytes(blockCount: number): number {
   return blockCount * recordBytes;
 }
 
-/** So many blocks are told of at once: a page of the file system. */
+/** Number of blocks whose records are read together: a page of the file system. */
 const pageBlocks = 512;
 
-/** The checksums of one body's blocks. Of a page that has not been read yet, no block is there. */
+/** The checksums of one body's blocks. Blocks of a page that was not read yet count as absent. */
 export class Sidecar {
   readonly #pages = new Map<number, BlockSums>();
   readonly #loading = new Map<number, Promise<void>>();
   readonly #blockCount: number;
   /** Whether other processes may write blocks that are absent now. */
   readonly #isShared: boolean;
-  /** What is still to be read from; undefined when all is known. */
+  /** The file, while some of it is still to be read; undefined when everything is known. */
   #file: OpenFile | undefined;
-  /** Where it may be read later what others have written since. */
+  /** The file, for reading later what other processes have written since. */
   #laterFile: OpenFile | undefined;
 
   private constructor(file: OpenFile | undefined, blockCount: number, isShared: boolean) {
@@ -141,14 +142,14 @@ export class Sidecar {
     this.#isShared = isShared;
   }
 
-  /** That of a new body, of which no block is there. */
+  /** Returns the sidecar of a new body, which has no blocks. */
   static empty(): Sidecar {
     return new Sidecar(undefined, 0, false);
   }
 
   /**
-   * Opens that of a body of so many blocks, so that it can be read although its files are removed. A sidecar of one page is
-   * read and closed at once, unless blocks are absent that other processes may write. Throws the system's error.
+   * Opens the sidecar of a body of this many blocks, so that it can be read although its files are removed. A sidecar of one page
+   * is read and closed at once, unless blocks are absent that other processes may write. Throws the system's error.
    */
   static async open(fileSystem: FileSystem, path: string, blockCount: number, isShared = false): Promise<Sidecar> {
     const sidecar = new Sidecar(await openFile(fileSystem, path, 'read'), blockCount, isShared);
@@ -161,17 +162,17 @@ export class Sidecar {
     }
   }
 
-  /** Whether it is known what is said of a block. */
+  /** Checks whether the record of a block is known. */
   knows(index: number): boolean {
     return this.#file === undefined || this.#pages.has(Math.floor(index / pageBlocks));
   }
 
-  /** The sum of a block; undefined when the block is absent. */
+  /** Returns the sum of a block; undefined when the block is absent. */
   get(index: number): BlockSum | undefined {
     return this.#pages.get(Math.floor(index / pageBlocks))?.get(index % pageBlocks);
   }
 
-  /** Notes the sum of a block of which it is known what is said; undefined makes it absent. */
+  /** Sets the sum of a block whose record is known; undefined makes it absent. */
   set(index: number, sum: BlockSum | undefined): void {
     const number = Math.floor(index / pageBlocks);
     const page = this.#pages.get(number) ?? new BlockSums();
@@ -179,7 +180,7 @@ export class Sidecar {
     page.set(index % pageBlocks, sum);
   }
 
-  /** Reads what is said of a block. Throws the system's error. */
+  /** Reads the record of a block. Throws the system's error. */
   async load(index: number): Promise<void> {
     const number = Math.floor(index / pageBlocks);
     if (this.knows(index)) return;
@@ -188,14 +189,14 @@ export class Sidecar {
     try {
       await loading;
     } catch (error) {
-      // Whoever read all of it meanwhile has closed the file.
+      // The error does not matter where `loadAll` has meanwhile read everything and closed the file.
       if (!this.knows(index)) throw error;
     } finally {
       this.#loading.delete(number);
     }
   }
 
-  /** Reads all of it. Throws the system's error. */
+  /** Reads all records. Throws the system's error. */
   async loadAll(): Promise<void> {
     if (this.#file === undefined) return;
     await this.#loadPages(0, Math.ceil(this.#blockCount / pageBlocks));
@@ -208,22 +209,22 @@ export class Sidecar {
   }
 
   /**
-   * Reads once more what the file says of the blocks from one index to before another; `reopen` opens it where it is not
-   * open. Throws the system's error.
+   * Reads again the records of the blocks from `start` up to `end` (exclusive). The sum of block `start` has index 0 in the
+   * result. `reopen` opens the file where it is not open. Throws the system's error.
    */
   async readAgain(start: number, end: number, reopen: () => Promise<OpenFile>): Promise<BlockSums> {
-    const kept = this.#file ?? this.#laterFile;
-    const file = kept ?? (await reopen());
+    const openedFile = this.#file ?? this.#laterFile;
+    const file = openedFile ?? (await reopen());
     try {
       const bytes = Buffer.alloc(sumsSizeBytes(end - start));
       const count = await readFully(file, bytes, sumsSizeBytes(start));
       return new BlockSums(bytes.subarray(0, count));
     } finally {
-      if (kept === undefined) await file.close();
+      if (openedFile === undefined) await file.close();
     }
   }
 
-  /** Closes the file; what is known stays so, and the rest is absent. Never rejects. */
+  /** Closes the file. Known records stay known, and all other blocks are absent. Never rejects. */
   async close(): Promise<void> {
     const files = [this.#file, this.#laterFile];
     this.#file = undefined;
@@ -241,7 +242,7 @@ export class Sidecar {
     const bytes = Buffer.alloc(sumsSizeBytes(Math.min(end * pageBlocks, this.#blockCount) - first));
     const count = this.#file === undefined ? 0 : await readFully(this.#file, bytes, sumsSizeBytes(first));
     for (let number = start; number < end; number += 1) {
-      // What was noted of a page since it was read first is not to be undone.
+      // Keeps the sums that were set since the page was first read.
       if (this.#pages.has(number)) continue;
       const from = sumsSizeBytes((number - start) * pageBlocks);
       const page = bytes.subarray(from, Math.min(from + sumsSizeBytes(pageBlocks), Math.max(count, from)));

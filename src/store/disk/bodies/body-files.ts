@@ -1,5 +1,5 @@
 /**
- * The files of all bodies that are not in the index: `blocks/ab/<generation>.body`, and `.sums` where a body has many blocks.
+ * The files of all bodies that are not in the index: `blocks/ab/<generation>.body`, and `.sums` where a body has a sidecar.
  * Creates, opens, lists and removes them. `BlockFileWriter` writes blocks, each followed by its checksum in the sidecar.
  */
 
@@ -9,11 +9,11 @@ import { blockSum, encodeSum, Sidecar, sumsSizeBytes } from './block-sums.ts';
 import { createDirectory, type OpenFile, openFile, systemCode, writeFully } from './file-system.ts';
 import type { QuickWrites } from './synchronous-io.ts';
 
-/** What the files are kept with. */
+/** Options of the body files. */
 interface BodyFilesOptions extends Omit<BlockFileOptions, 'generation' | 'paths'> {
   /** The store's directory. */
   readonly dir: string;
-  /** With them, bodies of one block are written in the same tick. */
+  /** Writes bodies of one block in the same tick; undefined where the thread pool writes everything. */
   readonly quickWrites?: QuickWrites | undefined;
 }
 
@@ -25,7 +25,7 @@ function noneIfAbsent(error: unknown): [] {
   throw error;
 }
 
-/** Creates, opens and removes the files of generations. A generation's name is of letters, digits, `-` and `_`. */
+/** Creates, opens, lists and removes the files of generations. The name of a generation consists of letters, digits, `-` and `_`. */
 export class BodyFiles {
   readonly #options: BodyFilesOptions;
   readonly #blocksDir: string;
@@ -35,12 +35,12 @@ export class BodyFiles {
     this.#blocksDir = join(options.dir, 'blocks');
   }
 
-  /** Creates the files of a new generation; its length may be unknown yet. Throws the system's error. */
+  /** Creates the files of a new generation, whose length may still be unknown. Throws the system's error. */
   async create(generation: string, sizeBytes: number | undefined): Promise<BlockFileWriter> {
     return await this.#inShard(generation, () => BlockFileWriter.create(this.#fileOptions(generation), sizeBytes));
   }
 
-  /** Creates the file of a body that is one block, without a sidecar; gives its checksum. Throws the system's error. */
+  /** Creates the file of a body of one block, without a sidecar; returns its checksum. Throws the system's error. */
   async createLone(generation: string, bytes: Uint8Array): Promise<number> {
     const path = this.#paths(generation).body;
     try {
@@ -54,35 +54,35 @@ export class BodyFiles {
   }
 
   /**
-   * Opens a generation for reading; one that is a block without a sidecar with its checksum. Throws `ProxyError`
+   * Opens a generation for reading. `blockChecksum` is that of a body of one block without a sidecar. Throws `ProxyError`
    * `bytes_gone`.
    */
   open(generation: string, sizeBytes: number, blockChecksum?: number): Promise<BlockFile> {
     const options = this.#fileOptions(generation);
     if (blockChecksum === undefined) return BlockFile.open(options, sizeBytes);
-    // Of a body that has lost its only block nothing is left.
+    // A body that loses its only block is lost.
     const onBlockLost = ({ detail }: LostBlock) => options.onBodyLost(generation, detail);
     return BlockFile.openLone({ ...options, onBlockLost }, { sizeBytes, checksum: blockChecksum });
   }
 
   /**
-   * Reads a generation that is one block without a sidecar, with its checksum, in the same tick; undefined where that is not
-   * possible, or not known to be quick. Never throws.
+   * Reads a body of one block without a sidecar in the same tick, and checks it. Returns undefined where that is not possible, or
+   * not known to be quick. Never throws.
    */
   readLone(generation: string, sizeBytes: number, checksum: number): Uint8Array | undefined {
     const bytes = this.#options.quickReads?.readFile(this.#paths(generation).body, sizeBytes);
-    // Whoever opens the file finds out what is wrong with it.
+    // Opening the file shows what is wrong with it.
     return bytes !== undefined && blockSum(generation, 0, bytes) === checksum ? bytes : undefined;
   }
 
-  /** Opens what is open for reading for writing too. Throws the system's error. */
+  /** Opens a file that is open for reading for writing too. Throws the system's error. */
   openForWriting(file: BlockFile): Promise<BlockFileWriter> {
     return BlockFileWriter.open(this.#fileOptions(file.generation), file);
   }
 
   /**
-   * Removes the files of a generation, of which one may have no sidecar, or what is in their place; whoever has them open
-   * keeps the bytes. Tells whether they are gone, and of what is not. Never rejects: see `sweepBodies`.
+   * Removes the files of a generation, or what is in their place; open readers keep the bytes. `hasSidecar` is true in doubt.
+   * Returns whether the files are gone, and reports a file that is not. Never rejects; a later sweep tries again (`sweepBodies`).
    */
   async remove(generation: string, hasSidecar = true): Promise<boolean> {
     const { body, sums } = this.#paths(generation);
@@ -91,8 +91,8 @@ export class BodyFiles {
   }
 
   /**
-   * The generations that have files, one directory after the other. What has another name is not ours, and links to other
-   * directories are not followed. Throws the system's error where a directory cannot be listed.
+   * Returns the generations that have files, one directory after the other. Files with other names are not ours, and links to
+   * other directories are not followed. Throws the system's error where a directory cannot be listed.
    */
   async *generations(): AsyncGenerator<string> {
     for (const shard of await this.#listShards()) {
@@ -102,7 +102,7 @@ export class BodyFiles {
     }
   }
 
-  /** Creates files in the directory of a generation, which may have to be created too. */
+  /** Creates files in the directory of a generation, and the directory where it is missing. */
   async #inShard<T>(generation: string, create: () => Promise<T>): Promise<T> {
     try {
       return await create();
@@ -113,7 +113,7 @@ export class BodyFiles {
     }
   }
 
-  /** Tells whether a file could be written in the same tick; not where its directory has to be created first. */
+  /** Writes a file in the same tick; returns whether it did. Returns false where the directory has to be created first. */
   #writeAtOnce(path: string, bytes: Uint8Array): boolean {
     try {
       return this.#options.quickWrites?.create(path, bytes) === true;
@@ -128,12 +128,12 @@ export class BodyFiles {
     await writeFully(file, bytes, 0);
   }
 
-  /** Removes a file, a link itself, or an empty directory. What a directory has in it is not ours, and stays. */
+  /** Removes a file, a link itself, or an empty directory. A directory with content is not ours, and stays. */
   async #remove(path: string): Promise<boolean> {
     const { fileSystem, onNotRemoved } = this.#options;
     try {
       await fileSystem.unlink(path).catch(async (error: unknown) => {
-        // Linux says EISDIR, POSIX EPERM.
+        // Linux reports EISDIR, POSIX EPERM.
         const isDirectory = ['EISDIR', 'EPERM'].includes(systemCode(error) ?? '');
         await (isDirectory ? fileSystem.rmdir(path) : Promise.reject(error));
       });
@@ -170,15 +170,15 @@ export class BodyFiles {
 }
 
 /**
- * An open body and its sidecar. A checksum is written only after the block that it is of, so that after a sudden end
- * each block is either there as far as the sidecar says, or is found damaged.
+ * Writes an open body and its sidecar. A checksum is written only after its block, so that after a crash each block is either
+ * present as the sidecar says, or is found damaged.
  */
 export class BlockFileWriter {
   readonly file: BlockFile;
   readonly #blockSizeBytes: number;
   readonly #body: OpenFile;
   readonly #sums: OpenFile;
-  /** Whether readers use the same handle, which is theirs to close. */
+  /** Whether readers use the same handle, which they then close. */
   readonly #isBodyShared: boolean;
 
   private constructor(file: BlockFile, blockSizeBytes: number, body: OpenFile, sums: OpenFile, isBodyShared: boolean) {
@@ -189,7 +189,7 @@ export class BlockFileWriter {
     this.#isBodyShared = isBodyShared;
   }
 
-  /** Creates the files of a new generation. Its `file` is the caller's to close. Throws the system's error. */
+  /** Creates the files of a new generation. The caller closes `file`. Throws the system's error. */
   static async create(options: BlockFileOptions, sizeBytes: number | undefined): Promise<BlockFileWriter> {
     const { fileSystem, paths } = options;
     const create = (path: string, flags: string) => fileSystem.open(path, flags, 0o600);
@@ -210,7 +210,7 @@ export class BlockFileWriter {
     return new BlockFileWriter(file, options.blockSizeBytes, body, sums, false);
   }
 
-  /** Writes a block. Throws the system's error; the block is absent then. */
+  /** Writes a block. Throws the system's error; the block is then absent. */
   async write(index: number, bytes: Uint8Array): Promise<void> {
     const sum = this.file.sumOf(index, bytes);
     await this.file.whenErased();
@@ -219,9 +219,9 @@ export class BlockFileWriter {
     this.file.note(index, sum);
   }
 
-  /** Closes what is not shared with readers. Never rejects. */
+  /** Closes the handles that are not shared with readers. Never rejects. */
   async close(): Promise<void> {
-    // An error here says that written bytes were lost; their checksums will tell.
+    // An error here means that written bytes were lost, which their checksums will show.
     await Promise.allSettled([this.#sums.close(), this.#isBodyShared ? undefined : this.#body.close()]);
   }
 }

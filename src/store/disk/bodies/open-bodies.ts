@@ -1,6 +1,6 @@
 /**
- * The body files that readers and writers have open: one for each generation, so that all of them know the same of it. Also the
- * work that runs in the background until the store is closed.
+ * The body files that readers and writers have open: one per generation, so that all of them share what is known of it. Also the
+ * background work that runs until the store is closed.
  */
 
 import type { BlockFile } from './block-file.ts';
@@ -10,36 +10,36 @@ interface OpenBody {
   /** The file, once it is open. */
   opened: BlockFile | undefined;
   users: number;
-  /** Whether it was wanted by a reader, so that the next one may be near. */
+  /** Whether it was acquired, and not only created: the next reader may come soon. */
   wasRead: boolean;
-  /** Whether it was used since the idle ones were looked through. */
+  /** Whether it was used since the last check of the idle files. */
   isRecent: boolean;
-  /** Whether it is spared once when an idle one has to go: it was used since it took its place among them. */
+  /** Whether it is spared once when an idle file must be closed, because it was used since it became idle. */
   isSpared: boolean;
-  /** Whether its generation is there no more: nobody opens it anew. */
+  /** Whether it is no longer needed, because no reader opens it again. */
   isUnneeded: boolean;
 }
 
-/** What open files are shared with. */
+/** Options of the open bodies. */
 interface OpenBodiesOptions {
   readonly open: (generation: string, sizeBytes: number, blockChecksum?: number) => Promise<BlockFile>;
   readonly background: BackgroundTasks;
-  /** How files stay open for readers to come when nobody uses them any more; they do not without it. */
+  /** How files without users stay open for later readers; without it they are closed at once. */
   readonly idle?: IdleBodies | undefined;
 }
 
-/** Which files stay open though nobody uses them. */
+/** Which files stay open without users. */
 interface IdleBodies {
-  /** At most so many; at least one. */
+  /** Maximum number of files; at least one. */
   readonly maxCount: number;
-  /** Waits without keeping the process alive; gives what ends the wait. */
+  /** Calls `callback` after a delay, without keeping the process alive; returns a function that cancels it. */
   readonly after: (delayMs: number, callback: () => void) => () => void;
 }
 
 /**
- * Idle files are looked through every so many milliseconds, and those closed that were not used meanwhile: a file that was
- * deleted by hand gives its room back within twice this time. A player that pauses between two ranges finds its file open: to
- * open it anew takes turns of the thread pool, in which requests pile up.
+ * Interval between two checks of the idle files, in milliseconds. A file that was not used since the last check is closed, so
+ * that the room of a file that is deleted by hand is soon free. A player that pauses between two ranges finds its file open:
+ * to open it again takes the thread pool, and requests pile up meanwhile.
  */
 const idleMs = 10_000;
 
@@ -47,12 +47,12 @@ const idleMs = 10_000;
 export class OpenBodies {
   readonly #options: OpenBodiesOptions;
   readonly #bodies = new Map<string, OpenBody>();
-  /** Those that nobody uses now. Of those that are not spared, the first has not been used for longest. */
+  /** The generations whose files have no users. Among those that are not spared, the first has been unused for longest. */
   readonly #idle = new Set<string>();
   #areAllClosed = false;
-  /** Ends the wait for looking through them. */
+  /** Cancels the next check of the idle files. */
   #stopWaiting: (() => void) | undefined;
-  /** Those that are being closed: what they still tell their sidecars comes before they are opened again. */
+  /** The files that are being closed. A file is opened again only after the updates of its sidecar. */
   readonly #closing = new Map<string, Promise<void>>();
 
   constructor(options: OpenBodiesOptions) {
@@ -60,8 +60,8 @@ export class OpenBodies {
   }
 
   /**
-   * The file of a generation, opened or shared; each `acquire` that resolves wants one `release`. `blockChecksum` is that of
-   * a body that is one block without a sidecar.
+   * Returns the file of a generation, opened or shared. Each `acquire` that resolves needs one `release`. `blockChecksum` is that
+   * of a body of one block without a sidecar.
    */
   async acquire(generation: string, sizeBytes: number, blockChecksum?: number): Promise<BlockFile> {
     const open = () => this.#openClosed(generation, sizeBytes, blockChecksum);
@@ -78,35 +78,36 @@ export class OpenBodies {
     }
   }
 
-  /** The file of a generation that is open already, to be used in the same tick only; counts as its use. */
+  /** Returns the file of a generation if it is already open, for use in the same tick only. Counts as its use. */
   peek(generation: string): BlockFile | undefined {
     const body = this.#bodies.get(generation);
     if (body === undefined) return undefined;
     body.isRecent = true;
-    // It keeps its place until one has to go, for a Set begins a new table whenever it loses its only member.
+    // The generation keeps its place in `#idle` until a file must be closed, because a Set begins a new table whenever it loses
+    // its only member.
     body.isSpared = true;
     return body.opened;
   }
 
-  /** Shares the file of a new generation, which whoever created it has acquired thereby. */
+  /** Shares the file of a new generation, which counts as acquired by its creator. */
   share(file: BlockFile): void {
     const body = this.#add(file.generation, Promise.resolve(file));
     body.opened = file;
     body.users = 1;
   }
 
-  /** Gives a file back. The last one closes it, or leaves it open for readers to come. */
+  /** Releases a file. The last release closes it, or leaves it open for later readers. */
   release(generation: string): void {
     const body = this.#bodies.get(generation);
     if (body === undefined) return;
     body.users -= 1;
     if (body.users > 0) return;
-    // What was written and is short is read as a whole when it is wanted, if ever; it would push out what is long.
-    if (!body.isUnneeded && (body.wasRead || body.opened?.isLong === true)) this.#rest(generation, body);
+    // A short body that was only written is read as a whole later, if ever. Keeping it open would push out long bodies.
+    if (!body.isUnneeded && (body.wasRead || body.opened?.isLong === true)) this.#keepIdle(generation, body);
     else this.#close(generation, body);
   }
 
-  /** No reader will come for a generation: its file, which takes room on the disk, is closed as soon as nobody uses it. */
+  /** Closes the file of a generation, which takes room on the disk, as soon as it has no users: no reader will open it again. */
   forget(generation: string): void {
     const body = this.#bodies.get(generation);
     if (body === undefined) return;
@@ -119,7 +120,7 @@ export class OpenBodies {
     for (const generation of this.#bodies.keys()) this.forget(generation);
   }
 
-  /** Closes all files, whoever has them. What is opened from then on is closed as soon as nobody uses it. */
+  /** Closes all files, even those in use. Files that are opened from then on are closed as soon as they have no users. */
   closeAll(): void {
     this.#areAllClosed = true;
     this.#stopWaiting?.();
@@ -140,8 +141,8 @@ export class OpenBodies {
     return body;
   }
 
-  /** Leaves a file open, and closes the one that has been left for longest, where there are too many. */
-  #rest(generation: string, body: OpenBody): void {
+  /** Leaves a file open, and closes the longest idle one where there are too many. */
+  #keepIdle(generation: string, body: OpenBody): void {
     const { idle } = this.#options;
     if (idle === undefined || this.#areAllClosed) {
       this.#close(generation, body);
@@ -154,9 +155,9 @@ export class OpenBodies {
     if (this.#idle.size > idle.maxCount) this.#closeOldest(generation);
   }
 
-  /** Closes an idle file that has not been used for long, and is not the newest of them. */
+  /** Closes an idle file that was not used for long, and is not the newest of them. */
   #closeOldest(newest: string): void {
-    // One that is spared is put last, and met once more if all are.
+    // A spared file moves to the end, and is reached again if all are spared.
     for (const generation of this.#idle) {
       const body = this.#bodies.get(generation);
       if (body === undefined || generation === newest) continue;
@@ -170,7 +171,7 @@ export class OpenBodies {
     }
   }
 
-  /** Closes the idle files that nobody has used since they were looked through. */
+  /** Closes the idle files that were not used since the last check. */
   #closeUnused(idle: IdleBodies): void {
     for (const generation of [...this.#idle]) {
       const body = this.#bodies.get(generation);
@@ -198,11 +199,11 @@ export class OpenBodies {
   }
 }
 
-/** Knows what is going on in the background. */
+/** Tracks the work in the background. */
 export class BackgroundTasks {
   readonly #running = new Set<Promise<void>>();
 
-  /** Lets a task go on. Its failure is nobody's: what must be told of it, it tells itself. */
+  /** Adds a running task. Its rejection is ignored: a task reports its failures itself. */
   add(task: Promise<unknown>): void {
     const running: Promise<void> = task
       .then(
@@ -213,7 +214,7 @@ export class BackgroundTasks {
     this.#running.add(running);
   }
 
-  /** Resolves when nothing goes on any more, what began meanwhile included. */
+  /** Resolves when no task runs any more, including tasks that were added meanwhile. */
   async settled(): Promise<void> {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }

@@ -1,56 +1,59 @@
 /**
- * Reads and writes in the same tick. The system has the bytes in memory almost certainly, or only copies them there, and handing
+ * Reads and writes in the same tick. The system almost certainly has the bytes in memory, or only copies them there, and handing
  * such a call to the thread pool and back takes several times as long as the call.
  *
- * No system call of Node says beforehand whether bytes are in memory, and a slow disk makes a write wait; so what a wrong guess
- * may cost is bounded (`TimeDebt`), and beyond that the thread pool does the work. Of a block that this process has neither
- * written nor read before, all is read, because only the whole can be checked; of other blocks only the pieces that are wanted.
- * `CheckedPieces` remembers which pieces were found sound lately; `LentBuffers` uses buffers again.
+ * Node has no call that tells beforehand whether bytes are in memory, and a slow disk makes a write wait. So the cost of wrong
+ * guesses is bounded (`TimeDebt`); beyond that the thread pool does the work. A block that this process has neither written nor
+ * read before is read as a whole, because only the whole can be checked; of other blocks only the wanted pieces are read.
+ * `CheckedPieces` remembers which pieces were found sound lately; `LentBuffers` reuses buffers.
  */
 
 import type { writeFileSync } from 'node:fs';
 import type { Span } from '../../../bytes/span.ts';
 import type { MoveToSocket, ReadFileInto, ReadSync } from './file-system.ts';
 
-/** What quick reads are made with. */
+/** Options of quick reads. */
 export interface QuickReadOptions {
-  /** Milliseconds, in fractions, that never go back. */
+  /** Returns milliseconds, with fractions, that never go back. */
   readonly elapsed: () => number;
   readonly readSync: ReadSync;
   readonly readFileInto: ReadFileInto;
-  /** Waits without keeping the process alive; gives what ends the wait. For the files that stay open for reads to come. */
+  /**
+   * Calls `callback` after a delay, without keeping the process alive; returns a function that cancels it. For files that stay
+   * open for later reads.
+   */
   readonly after: (delayMs: number, callback: () => void) => () => void;
-  /** How often the process has waited for a disk to read: see `TimeDebt`. */
+  /** Returns how often the process has waited for a disk to read: see `TimeDebt`. */
   readonly diskReads?: (() => number) | undefined;
-  /** With it, what was checked lately is moved into sockets by the system, where those take that. */
+  /** Moves bytes that were checked lately into sockets, where the sockets allow that; undefined where nothing is moved. */
   readonly move?: MoveToSocket | undefined;
-  /** Whether what was found sound within the last minute is not checked again when it is read again. */
+  /** Whether pieces that were found sound within the last minute are read without another check. */
   readonly trustsLateChecks?: boolean | undefined;
 }
 
-/** A read that takes no longer comes from memory, and is cheaper than one by the thread pool, in milliseconds. */
+/** A read that takes no longer comes from memory, and is cheaper than a read by the thread pool, in milliseconds. */
 const quickMs = 0.1;
-/** Of so many blocks it is remembered how their pieces are checked, which takes about 300 bytes for each. */
+/** Maximum number of blocks whose traces are remembered, at about 300 bytes each. */
 const maxTraces = 32_768;
-/** A generation has its traces under numbers of its own; blocks beyond so many are not read like this. */
+/** Number of block numbers that each generation has. Blocks beyond it get no trace. */
 const blocksOfGeneration = 2 ** 26;
-/** Of so many generations the traces are found again when their files are opened anew. */
+/** Maximum number of generations whose traces are found again when their files are opened again. */
 const maxGenerations = 4096;
 
 /** The quick reads of a store. */
 export class QuickReads {
-  /** What is read into. */
+  /** The buffers that are read into. */
   readonly buffers = new LentBuffers();
-  /** What need not be checked again before it is moved, and where `trustsLateChecks` is set, before it is read. */
+  /** Pieces that need not be checked again before they are moved and, with `trustsLateChecks`, before they are returned. */
   readonly checked: CheckedPieces;
   readonly move: MoveToSocket | undefined;
   readonly trustsLateChecks: boolean;
   readonly #readSync: ReadSync;
   readonly #readFileInto: ReadFileInto;
   readonly #debt: TimeDebt;
-  /** By generation and block; the one that came first goes first. */
+  /** The traces by block number; the first one noted is forgotten first. */
   readonly #traces = new Map<number, Uint32Array>();
-  /** The numbers of generations; the one that was opened first goes first. */
+  /** The numbers of generations; the first one opened is forgotten first. */
   readonly #numbers = new Map<string, number>();
   #count = 0;
 
@@ -63,10 +66,7 @@ export class QuickReads {
     this.#debt = new TimeDebt({ elapsed, quickMs, waits: diskReads });
   }
 
-  /**
-   * A number for a generation. What is known of its blocks outlives its file: bytes are the same whenever they are read, and
-   * checked each time.
-   */
+  /** Returns the number of a generation. The traces of its blocks outlive its open file: the bytes of a generation never change. */
   numberOf(generation: string): number {
     const known = this.#numbers.get(generation);
     if (known !== undefined) return known;
@@ -79,17 +79,17 @@ export class QuickReads {
     return this.#count;
   }
 
-  /** A number for a block, which no other one has of those that have traces. */
+  /** Returns the number of a block, which no other block that has a trace shares. */
   blockNumber(generation: number, index: number): number {
     return generation * blocksOfGeneration + index;
   }
 
-  /** How the pieces of a block are checked; undefined where that is not known (any more). */
+  /** Returns the trace of a block; undefined where it is not known (any more). */
   traceOf(generation: number, index: number): Uint32Array | undefined {
     return index < blocksOfGeneration ? this.#traces.get(this.blockNumber(generation, index)) : undefined;
   }
 
-  /** Notes how the pieces of a block are checked that has just been read and is sound. */
+  /** Notes the trace of a block that was just written, or read and found sound. */
   noteTrace(generation: number, index: number, trace: Uint32Array): void {
     if (index >= blocksOfGeneration) return;
     const block = this.blockNumber(generation, index);
@@ -100,20 +100,23 @@ export class QuickReads {
     if (first !== undefined) this.#forget(first);
   }
 
-  /** Forgets a block that is not there any more. */
+  /** Forgets the trace of a block that is no longer present. */
   forgetTrace(generation: number, index: number): void {
     if (index < blocksOfGeneration) this.#forget(this.blockNumber(generation, index));
   }
 
   /**
-   * Fills the bytes from a file; tells whether it could. Undefined where it was not tried because reads have been slow lately.
-   * Never throws.
+   * Fills `bytes` from a file; returns whether it could. Returns undefined where it was not tried, because reads have been slow
+   * lately. Never throws.
    */
   read(fd: number, bytes: Uint8Array, position: number): boolean | undefined {
     return this.#tryRead(bytes.length, () => this.#readSync(fd, bytes, 0, bytes.length, position));
   }
 
-  /** As `read`, a file that is not open and has so many bytes. They are in memory of their own, which is taken only where it is tried. */
+  /**
+   * As `read`, for a file of this size that is not open. Returns its bytes in memory of their own, which is allocated only where
+   * the read is tried; undefined otherwise.
+   */
   readFile(path: string, sizeBytes: number): Uint8Array | undefined {
     let bytes: Uint8Array | undefined;
     const read = () => {
@@ -128,7 +131,7 @@ export class QuickReads {
       const count = this.#debt.afford(read);
       return count === undefined ? undefined : count === sizeBytes;
     } catch {
-      // Whoever reads the block as a whole learns what is wrong.
+      // A read of the whole block reports what is wrong.
       return false;
     }
   }
@@ -139,11 +142,11 @@ export class QuickReads {
   }
 }
 
-/** What quick writes are made with. */
+/** Options of quick writes. */
 export interface QuickWriteOptions {
-  /** Milliseconds, in fractions, that never go back. */
+  /** Returns milliseconds, with fractions, that never go back. */
   readonly elapsed: () => number;
-  /** That of `node:fs`. */
+  /** `writeFileSync` of `node:fs`. */
   readonly writeFileSync: typeof writeFileSync;
 }
 
@@ -161,8 +164,8 @@ export class QuickWrites {
   }
 
   /**
-   * Creates a file of these bytes, for this user alone; tells whether it did. It does not when writes have been slow
-   * lately. Throws the system's error; a part of the file may be there then.
+   * Creates a file of these bytes, for this user alone; returns whether it did. Returns false when writes have been slow lately.
+   * Throws the system's error; a part of the file may then exist.
    */
   create(path: string, bytes: Uint8Array): boolean {
     const write = () => {
@@ -173,9 +176,9 @@ export class QuickWrites {
   }
 }
 
-/** For no longer than this a piece is not checked again, in milliseconds: what was read lately, the system has in memory. */
+/** How long a checked piece needs no other check, in milliseconds: the system has in memory what was read lately. */
 const soundMs = 60_000;
-/** The unit in which it is noted when that was, in milliseconds. */
+/** Unit of the times at which pieces were checked, in milliseconds. */
 const tickMs = 100;
 /**
  * The checks of some blocks count as up to so many ticks older than they are. Blocks that were checked in one burst are then
@@ -188,37 +191,40 @@ function headStart(block: number): number {
   return (Math.imul(block, 0x9e3779b1) >>> 0) % spreadTicks;
 }
 
-/** Which file it is, and since which change: the same for no other one. */
+/** Identifies a file and its last change; different for any other file or change. */
 export type FileIdentity = string | object;
 
-/** What is known of a block. */
+/** The checks of one block. */
 interface Notes {
   readonly file: FileIdentity;
-  /** When each piece was checked, in ticks; 0 for those that were not. */
+  /** When each piece was checked, in ticks; 0 for a piece that was not checked. */
   readonly checkedAt: Uint32Array;
 }
 
 /**
- * Notes of pieces by block, 4 bytes for each piece. They are of one file as it is: one that is opened anew under the same name
- * may be another one, or have been changed.
+ * Remembers when pieces were checked, by block; 4 bytes for each piece. The times hold for one state of one file: a file that is
+ * opened again under the same name may be another file, or may have changed.
  */
 export class CheckedPieces {
   readonly #elapsed: () => number;
   readonly #startedAt: number;
   readonly #notes = new Map<number, Notes>();
 
-  /** `elapsed` tells milliseconds that never go back. */
+  /** `elapsed` returns milliseconds that never go back. */
   constructor(elapsed: () => number) {
     this.#elapsed = elapsed;
     this.#startedAt = elapsed();
   }
 
-  /** Those pieces from `first` up to `end` (exclusive), and what lies between them, that were not checked lately in this file. */
+  /**
+   * Returns the pieces from `first` up to `end` (exclusive) that were not checked lately in this file, and those between them;
+   * undefined where there are none.
+   */
   doubtful(block: number, file: FileIdentity, first: number, end: number): Span | undefined {
     const notes = this.#notes.get(block);
     if (notes?.file !== file) return { start: first, end };
     const { checkedAt } = notes;
-    // A tick that has begun counts as a whole one; what was never checked was so before anything.
+    // A tick that has begun counts as a whole one. Time 0, of a piece that was never checked, is always before `since`.
     const since = Math.max(1, this.#tick - soundMs / tickMs + 1);
     let start = first;
     while (start < end && (checkedAt[start] ?? 0) >= since) start += 1;
@@ -228,7 +234,7 @@ export class CheckedPieces {
     return { start, end: stop };
   }
 
-  /** Notes that some of so many pieces of a block have just been found sound in this file. */
+  /** Notes that pieces of a block were just found sound in this file. The block has `pieceCount` pieces. */
   note(block: number, file: FileIdentity, { start, end }: Span, pieceCount: number): void {
     let notes = this.#notes.get(block);
     if (notes?.file !== file) {
@@ -248,22 +254,22 @@ export class CheckedPieces {
   }
 }
 
-/** The sizes of buffers: powers of two from the first to the last, in bytes. What is larger is not kept for later. */
+/** Buffer sizes are powers of two from the first to the last of these, in bytes. Larger buffers are not reused. */
 const minBytes = 8 * 1024;
 const maxBytes = 512 * 1024;
-/** What lies ready takes at most so many bytes. */
+/** Maximum size of all buffers that are ready for reuse, in bytes. */
 const maxReadyBytes = 8 * 1024 * 1024;
 
 /**
- * A fresh buffer of some ten KiB costs more than to fill it: the system gives it page by page, and the collector has to see
- * that it goes. One that is never given back is collected like any other.
+ * Reuses buffers. A new buffer of some tens of KiB costs more than filling it: the system provides it page by page, and the
+ * garbage collector has to free it. A buffer that is never given back is collected like any other.
  */
 export class LentBuffers {
   readonly #ready = new Map<number, ArrayBuffer[]>();
   readonly #lent = new WeakSet<ArrayBufferLike>();
   #readyBytes = 0;
 
-  /** Bytes of whatever content, in a buffer that nobody else has. */
+  /** Returns bytes with arbitrary content, in a buffer that nothing else uses. */
   lend(sizeBytes: number): Buffer<ArrayBufferLike> {
     if (sizeBytes > maxBytes) return Buffer.allocUnsafeSlow(sizeBytes);
     const capacity = Math.max(minBytes, 2 ** Math.ceil(Math.log2(sizeBytes)));
@@ -274,7 +280,7 @@ export class LentBuffers {
     return Buffer.from(buffer, 0, sizeBytes);
   }
 
-  /** Takes back the buffer of these bytes, if it was lent from here and is out still. */
+  /** Takes back the buffer of these bytes, if it was lent here and was not given back before. */
   giveBack({ buffer }: Uint8Array): void {
     if (!(buffer instanceof ArrayBuffer) || !this.#lent.delete(buffer)) return;
     const capacity = buffer.byteLength;
@@ -286,37 +292,37 @@ export class LentBuffers {
   }
 }
 
-/** What a debt is kept with. */
+/** Options of a time debt. */
 interface TimeDebtOptions {
-  /** Milliseconds, in fractions, that never go back. */
+  /** Returns milliseconds, with fractions, that never go back. */
   readonly elapsed: () => number;
-  /** A call that takes no longer owes nothing, in milliseconds. */
+  /** A call that takes no longer adds no debt, in milliseconds. */
   readonly quickMs: number;
   /**
-   * A number that changes when the process has waited for a disk, as far as the system counts that. While it stays the same,
-   * a call that took long has most likely waited for the processor, which says nothing about the next one.
+   * Returns a number that changes when the process has waited for a disk, as far as the system counts that. While it stays the
+   * same, a slow call has most likely waited for the processor, which says nothing about the next call.
    */
   readonly waits?: (() => number) | undefined;
 }
 
-/** No call is made while so much is owed, in milliseconds. */
+/** No call is made while the debt is this large, in milliseconds. */
 const maxDebtMs = 20;
-/** So much of the time may be lost. */
+/** Share of the time that slow calls may cost. */
 const debtShare = 0.02;
-/** What was lost counts for so much where nothing says that it was lost to a disk. Not every file system is counted. */
+/** Share of the lost time that counts where nothing shows that it was lost to a disk. Not every file system is counted. */
 const doubtfulShare = 0.1;
 
 /**
- * The debt: the time that calls took longer than they should, paid off at a small rate. While it is too high none is made,
- * so that the event loop is held up for `debtShare` of the time at most, and once by a single call that is slow beyond
- * measure.
+ * The debt: the time by which calls were slower than they should be, paid off at a small rate. While the debt is too high no call
+ * is made. So slow calls hold up the event loop for at most `debtShare` of the time, and once more for a single call that is slow
+ * beyond measure.
  */
 export class TimeDebt {
   readonly #options: TimeDebtOptions;
   #debtMs = 0;
-  /** What `waits` told last. */
+  /** The last value of `waits`. */
   #waits: number | undefined;
-  /** When the debt was what it says. */
+  /** The time at which the debt was `#debtMs`, in milliseconds. */
   #at: number;
 
   constructor(options: TimeDebtOptions) {
@@ -324,7 +330,7 @@ export class TimeDebt {
     this.#at = options.elapsed();
   }
 
-  /** Makes a call unless too much is owed; undefined then. Throws what the call throws. */
+  /** Makes a call, or returns undefined while the debt is too high. Throws what the call throws. */
   afford<T>(call: () => T): T | undefined {
     const { elapsed, quickMs } = this.#options;
     const startedAt = elapsed();

@@ -1,6 +1,6 @@
 /**
- * Which process may use a store's directory: one by itself, or one that starts others, and those. The locks are SQLite's on two
- * empty files, because they end with the process that holds them, however it ends.
+ * Locks that decide which processes may use a store's directory: one process alone, or an owner and the processes that it starts.
+ * They are SQLite locks on two empty files, because such a lock ends with its process, however that ends.
  */
 
 import { closeSync, openSync } from 'node:fs';
@@ -11,29 +11,32 @@ import { StoreFault } from '../../store.ts';
 import { createDirectory, type FileSystem, systemCode } from '../bodies/file-system.ts';
 import { isBusy } from './index-tables.ts';
 
-/** A lock that is held until it is released, or the process ends. */
+/** A lock that is held until it is released or the process ends. */
 export interface DirectoryLock extends Disposable {
-  /** Gives the lock back; may be called more than once. */
+  /** Releases the lock. May be called more than once. */
   release(): void;
 }
 
-/** One process has this file: it owns the directory. */
+/** Lock file of the owner of the directory. */
 const ownerFile = 'owner.lock';
-/** Those whom the owner has started share this one; whoever opens or replaces the index has it for a moment besides. */
+/**
+ * Lock file that the processes started by the owner share. A process that opens or replaces the index also has its write lock for
+ * that time.
+ */
 const membersFile = 'members.lock';
 
-/** So long is waited for processes whose owner has died, which end by themselves, in milliseconds. */
+/** How long to wait for the processes of a dead owner, which end by themselves, in milliseconds. */
 const membersGoneWithinMs = 5_000;
-/** So long is waited for another one that opens or replaces the index, in milliseconds. */
+/** How long to wait for another process that opens or replaces the index, in milliseconds. */
 const indexFreeWithinMs = 10_000;
 
-/** A lock lasts although nobody remembers it: a connection that nothing refers to would be closed. */
+/** Keeps locks that nothing else refers to: their connections would be garbage-collected and closed. */
 const heldLocks = new Set<DatabaseSync>();
 
 /**
- * Locks a store's directory for this process and those that it will start; creates it where it does not exist. Waits a
- * little, without giving anybody a turn, for those whom an earlier owner has started and who have lost it. Throws
- * `StoreFault`, `in_use` when another process has the directory.
+ * Locks a store's directory for this process and those that it will start; creates the directory where it does not exist. May
+ * block the event loop for up to 5 seconds while it waits for processes that an earlier, dead owner has started. Throws
+ * `StoreFault`, with `in_use` when another process has the directory.
  */
 export async function lockDirectory(dir: string, fileSystem: FileSystem = promises): Promise<DirectoryLock> {
   await createStoreDirectory(fileSystem, dir, dir);
@@ -47,18 +50,18 @@ export async function lockDirectory(dir: string, fileSystem: FileSystem = promis
   }
 }
 
-/** Joins the processes whom the owner of a directory has started. Throws `StoreFault`. */
+/** Joins the processes that the owner of a directory has started. Throws `StoreFault`. */
 export function joinDirectory(dir: string): DirectoryLock {
   return lock(dir, membersFile, 'BEGIN; SELECT COUNT(*) FROM sqlite_schema', membersGoneWithinMs);
 }
 
-/** Runs something that one process at a time may do with the index. Throws `StoreFault`, and what it throws. */
+/** Runs a function that only one process at a time may run on the index. Throws `StoreFault`, and what the function throws. */
 export function withIndexLock<T>(dir: string, run: () => T): T {
   using _lock = lock(dir, membersFile, 'BEGIN IMMEDIATE', indexFreeWithinMs);
   return run();
 }
 
-/** Creates a part of a store's directory, and what is missing above it. Throws `StoreFault` `io`. */
+/** Creates `path`, a directory of the store in `dir`, and its missing parents. Throws `StoreFault` `io`. */
 export async function createStoreDirectory(fileSystem: FileSystem, dir: string, path: string): Promise<void> {
   try {
     await createDirectory(fileSystem, path);
@@ -68,7 +71,7 @@ export async function createStoreDirectory(fileSystem: FileSystem, dir: string, 
   }
 }
 
-/** The fault of an opening that failed. */
+/** Returns the fault of a failed opening: `in_use` where another process has the lock, otherwise `io`. */
 export function openingFault(error: unknown, dir: string): StoreFault {
   if (isBusy(error)) {
     const message = `The directory ${dir} is in use by another process. Choose another one with --dir.`;
@@ -83,7 +86,7 @@ function lock(dir: string, file: string, begin: string, timeoutMs: number): Dire
   try {
     createFile(join(dir, file));
     database = new DatabaseSync(join(dir, file), { timeout: timeoutMs });
-    // Nothing is ever written: there is to be no journal beside it.
+    // Nothing is ever written, so SQLite should create no journal file beside it.
     database.exec(`PRAGMA journal_mode = MEMORY; ${begin}`);
   } catch (error) {
     database?.close();
@@ -98,8 +101,8 @@ function lock(dir: string, file: string, begin: string, timeoutMs: number): Dire
 }
 
 /**
- * Creates a file for this user alone where there is none; tells whether it did. One that is there is not opened, for to
- * close it again would end this process's own locks on it.
+ * Creates an empty file for this user alone where there is none; returns whether it did. An existing file is not opened, because
+ * closing it again would end this process's own locks on it.
  */
 export function createFile(path: string): boolean {
   try {

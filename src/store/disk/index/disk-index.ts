@@ -1,7 +1,7 @@
 /**
- * The index of the disk store: which entries there are, and how much they take. Read this file first. With it: `RoomAccount`,
- * the totals of the index; `Removals`, generations that are removed although their rows cannot be deleted yet; `ChangeMessages`,
- * which announces changes to the processes that share the store, many at once.
+ * The index of the disk store: its entries, and how much they take. Read this file first. Also here: `RoomAccount`, the totals of
+ * the index; `Removals`, generations that are removed although their rows cannot be deleted yet; `ChangeMessages`, which
+ * announces changes to the processes that share the store, many at once.
  */
 
 import type { StoredResponse } from '../../../http/stored-response.ts';
@@ -25,35 +25,35 @@ import {
 import type { IndexStatements, Row } from './index-tables.ts';
 import { fileBytesOf, type Instances } from './instances.ts';
 
-/** What the index is made with. */
+/** Options of the index. */
 interface DiskIndexOptions extends RemovalListeners {
   readonly connection: IndexConnection;
   /** Epoch milliseconds. */
   readonly now: () => number;
   readonly emit: Emit;
-  /** The processes that share the index; this one alone unless something else is said. */
+  /** The processes that share the index; without it this process is alone. */
   readonly instances?: Instances | undefined;
 }
 
-/** So many pinned generations whose time is over are removed at once. */
+/** Number of expired pins that are removed at once. */
 const expiredAtOnce = 64;
-/** What is put looks for expired ones so often, in milliseconds. */
+/** Minimum interval between two checks for expired pins, made by puts, in milliseconds. */
 const expiredEveryMs = 1000;
-/** So many chosen entries are removed at once. */
+/** Number of chosen entries that are removed at once. */
 const chosenAtOnce = 64;
 
-/** Some of the chosen entries, and where those after them begin. */
+/** One page of the chosen entries, and the cursor of the next page. */
 interface IndexPage {
   readonly entries: readonly IndexedEntry[];
   readonly next: string | undefined;
 }
 
-/** The index. Look-ups answer with nothing when it cannot be read; only `put` throws. */
+/** The index. Look-ups find nothing when it cannot be read. Only `put`, `putSoon` and `hold` fail with `StoreFault`. */
 export class DiskIndex {
   readonly #options: DiskIndexOptions;
   readonly #connection: IndexConnection;
   readonly #removals: Removals;
-  /** Generations that lost a block, whose rows could not be told so. */
+  /** Generations that lost a block, but whose rows could not be updated. */
   readonly #incomplete = new Set<string>();
   /** Generations that are being written and have had a row. */
   readonly #published = new Set<string>();
@@ -68,35 +68,35 @@ export class DiskIndex {
     this.#connection.onFresh(() => this.#startAfresh());
   }
 
-  /** What all entries take on the disk, in bytes. */
+  /** Bytes that all entries take on the disk. */
   get allocatedBytes(): number {
     return this.#account.allocatedBytes;
   }
 
-  /** How many rows there are, pinned ones too. */
+  /** Number of rows, pinned ones too. */
   get entryCount(): number {
     return this.#account.entryCount;
   }
 
-  /** The entries of a key, the last put first, pinned ones after all others. Rows that are damaged are removed. */
+  /** Returns the entries of a key, the last put first, pinned ones after all others. Removes damaged rows. */
   find(key: string): readonly IndexedEntry[] {
-    return findable(this.#kept(key), this.#options.now);
+    return findable(this.#allOf(key), this.#options.now);
   }
 
-  /** Whether there is such a generation; in doubt, yes. */
+  /** Checks whether a generation exists; true where the index cannot be read. */
   has(generation: string): boolean {
     if (this.#removals.has(generation)) return false;
     return this.#connection.ask(true, ({ idOfGeneration }) => idOfGeneration.get(generation) !== undefined);
   }
 
-  /** A generation of a key, and what it takes, in bytes; undefined when it is not there any more. */
+  /** Returns a generation of a key, and the bytes that it takes; undefined when it no longer exists. */
   get(key: string, generation: string): { entry: IndexedEntry; allocatedBytes: number } | undefined {
     const row = this.#connection.ask(undefined, ({ entryOfGeneration }) => entryOfGeneration.get(generation));
     const entry = row === undefined ? undefined : this.#parse(row, key);
     return entry === undefined ? undefined : { entry, allocatedBytes: Number(row?.allocated_bytes) };
   }
 
-  /** The body of a generation that is kept inline, or undefined when it is gone or damaged; it is then removed. */
+  /** Returns the inline body of a generation; undefined when it is gone or damaged. A damaged one is removed. */
   body(generation: string): Uint8Array | undefined {
     if (this.#removals.has(generation)) return undefined;
     const row = this.#connection.ask(undefined, ({ bodyOfGeneration }) => bodyOfGeneration.get(generation));
@@ -107,8 +107,8 @@ export class DiskIndex {
   }
 
   /**
-   * Puts an entry in place of the one of the same key and variant, which is pinned if it is complete and that is wanted.
-   * Throws `StoreFault`, `removed` where it had a row before, which is not the current one any more.
+   * Puts an entry in place of the one of the same key and variant, which is pinned if it is complete and a pin is wanted. Throws
+   * `StoreFault`, with `removed` where the generation had a row before and is no longer the current one.
    */
   put(entry: PutEntry): void {
     const change = this.#connection.change((statements) => this.#put(statements, entry));
@@ -116,8 +116,8 @@ export class DiskIndex {
   }
 
   /**
-   * As `put`, but together with what else is put in this turn. Calls `onPut` at once when it is done; then no change of the
-   * index has come in between. Rejects with what `put` throws.
+   * As `put`, but in one transaction with the other puts of this turn. Calls `onPut` right after the transaction, before any
+   * other change of the index. Rejects with what `put` throws.
    */
   putSoon(entry: PutEntry, onPut: () => void): Promise<void> {
     return this.#connection.changeSoon(
@@ -129,31 +129,34 @@ export class DiskIndex {
     );
   }
 
-  /** Whether a generation that is being written has a row, unless it was removed: of that its writer was told. */
+  /**
+   * Checks whether a generation that is being written has had a row in this index. Stays true after its removal, of which the
+   * writer is notified.
+   */
   isPublished(generation: string): boolean {
     return this.#published.has(generation);
   }
 
-  /** Takes a generation that has a row for writing. Throws `StoreFault` when another process writes it. */
+  /** Takes a generation that has a row for writing. Throws `StoreFault` when another process is writing it. */
   hold(generation: string): void {
     this.#options.instances?.hold(generation);
     this.#published.add(generation);
   }
 
-  /** A generation is not written any more. */
+  /** Notes that a generation is no longer written. */
   release(generation: string): void {
     this.#published.delete(generation);
     this.#options.instances?.release(generation);
   }
 
   /**
-   * Replaces the metadata of a generation and gives the new entry; undefined when the generation is not current any more.
-   * When that cannot be written now, the new entry is given all the same.
+   * Replaces the metadata of a generation, and returns the new entry; undefined when the generation is no longer the current one.
+   * When the write fails, the new entry is returned all the same.
    */
   replaceMetadata(key: string, generation: string, metadata: StoredResponse): IndexedEntry | undefined {
     const found = this.get(key, generation);
     if (found === undefined || found.entry.pinnedUntil !== undefined) return undefined;
-    // Looked up again within the change, for another process may have replaced it since.
+    // Read again within the change, because another process may have replaced it since.
     const result = this.#connection.attempt('unwritten', (statements) =>
       updateMetadata(statements, { key, generation }, metadata),
     );
@@ -162,7 +165,7 @@ export class DiskIndex {
     return result === 'gone' || !this.has(generation) ? undefined : { ...found.entry, metadata };
   }
 
-  /** Notes what a generation takes by now, in bytes; tells whether there is a row where that could be written. */
+  /** Records the bytes that a generation takes by now; returns false where it has no row or the write fails. */
   resize(generation: string, allocatedBytes: number): boolean {
     const isWritten = this.#connection.attempt(
       false,
@@ -172,7 +175,7 @@ export class DiskIndex {
     return isWritten;
   }
 
-  /** Notes that a block of a generation is absent; tells whether the generation was complete until now. */
+  /** Records that a block of a generation is absent; returns whether the generation was complete until now. */
   markIncomplete(generation: string): boolean {
     const row = this.#connection.ask(undefined, ({ entryOfGeneration }) => entryOfGeneration.get(generation));
     if (row?.is_complete !== 1 || this.#removals.has(generation) || this.#incomplete.has(generation)) return false;
@@ -186,35 +189,35 @@ export class DiskIndex {
   }
 
   /**
-   * Removes generations, where they are there. They are not found again, even if their rows cannot be deleted now. Tells
-   * how many rows were deleted.
+   * Removes generations that exist. They are not found again, even if their rows cannot be deleted now. Returns how many rows
+   * were deleted.
    */
   remove(generations: readonly string[]): number {
     return this.#removals.remove(generations);
   }
 
-  /** Heeds that another process has removed generations although their rows are there still. */
+  /** Notes that another process has removed generations whose rows still exist. */
   heedRemoval(generations: readonly string[]): void {
     this.#removals.note(generations);
   }
 
-  /** Removes all entries of a key; tells how many of them could be found. */
+  /** Removes all entries of a key; returns how many of them could be found. */
   removeKey(key: string): number {
-    const kept = this.#kept(key);
-    const { length } = findable(kept, this.#options.now);
-    this.remove(kept.map(({ generation }) => generation));
+    const all = this.#allOf(key);
+    const { length } = findable(all, this.#options.now);
+    this.remove(all.map(({ generation }) => generation));
     return length;
   }
 
-  /** Some of the chosen entries that can be found, and where to go on; undefined for the latter when there are no more. */
+  /** Returns the chosen entries of one page that can be found. `next` is undefined after the last page. */
   list(choice: EntryChoice, limit: number, after: string | undefined): IndexPage {
     const { entries, next } = this.#chosen(choice, limit, after);
     return { entries: findable(entries, this.#options.now), next };
   }
 
   /**
-   * Removes some of the chosen entries. Tells the keys under which they could be found, and where to go on; undefined for
-   * the latter when there are no more.
+   * Removes one page of the chosen entries. Returns the keys under which they could be found, and the cursor of the next page,
+   * which is undefined after the last one.
    */
   removeChosen(choice: EntryChoice, after: string | undefined): { keys: readonly string[]; next: string | undefined } {
     const { entries, next } = this.#chosen(choice, chosenAtOnce, after);
@@ -222,7 +225,7 @@ export class DiskIndex {
     return { keys: findable(entries, this.#options.now).map(({ key }) => key), next };
   }
 
-  /** Removes some of the pinned generations whose time is over; tells how many, 0 when no more of them can be. */
+  /** Removes some expired pins; returns how many, 0 when no more of them can be removed. */
   removeExpired(): number {
     const now = this.#options.now();
     const rows = this.#connection.ask([], ({ expiredPins }) => expiredPins.all(now, expiredAtOnce));
@@ -231,7 +234,7 @@ export class DiskIndex {
     return expired.length;
   }
 
-  /** Removes a generation whose row or bytes are damaged, and tells of it. */
+  /** Removes a generation whose row or bytes are damaged, and logs that. */
   removeDamaged(generation: string, detail: string): void {
     if (!this.has(generation)) return;
     const message = 'A stored entry was damaged and has been removed.';
@@ -239,20 +242,20 @@ export class DiskIndex {
     this.remove([generation]);
   }
 
-  /** Counts anew what all entries take, where the account may be wrong because something was damaged. */
+  /** Counts again what all entries take, for when damage may have made the account wrong. */
   recount(): void {
     this.#account.recount();
   }
 
-  /** Writes what is still to be written. */
+  /** Deletes the rows that are still to be deleted. */
   flush(): void {
     this.#removals.flush();
   }
 
-  /** Puts an entry within a change; tells what became of others. */
+  /** Puts an entry within a change; returns what happened to other generations. */
   #put(statements: IndexStatements, put: PutEntry): PinChange {
     const { generation, isComplete } = put.entry;
-    // One that had a row when it was written last must have it still.
+    // A generation that had a row at its last write must still have it.
     if (this.#published.has(generation)) requireCurrent(statements, generation);
     const isFit = (current: IndexedEntry) =>
       !this.#removals.has(current.generation) && !this.#incomplete.has(current.generation);
@@ -263,7 +266,7 @@ export class DiskIndex {
     return change;
   }
 
-  /** Notes what was put, and tells of it. */
+  /** Notes a put, and notifies the listeners. */
   #notePut({ entry: { key, generation } }: PutEntry, { pinned, deleted }: PinChange): void {
     this.#published.add(generation);
     this.#incomplete.delete(generation);
@@ -273,7 +276,7 @@ export class DiskIndex {
     this.#options.onChanged?.({ keys: [key], generations: replaced });
     this.#removals.giveBack(others);
     const now = this.#options.now();
-    // A clock that was set back must not keep them.
+    // A clock that was set back must not delay the check.
     if (Math.abs(now - this.#expiredCheckedAt) < expiredEveryMs) return;
     this.#expiredCheckedAt = now;
     this.removeExpired();
@@ -286,15 +289,16 @@ export class DiskIndex {
     return { entries: entries.filter((entry) => isChosen(choice, entry)), next };
   }
 
-  /** All entries of a key, the last put first, also those whose time is over. */
-  #kept(key: string): IndexedEntry[] {
+  /** Returns all entries of a key, the last put first, expired pins included. */
+  #allOf(key: string): IndexedEntry[] {
     const rows = this.#connection.ask([], ({ entriesOfKey }) => entriesOfKey.all(key));
     const entries = rows.flatMap((row) => this.#parse(row, key) ?? []);
-    // In a damaged index a row may be found by its key alone. Nobody can open it, so it must not be in the way.
+    // In a damaged index a row may be found by its key, but not by its generation. Such an entry cannot be opened, so it is left
+    // out.
     return entries.filter(({ generation }) => this.has(generation));
   }
 
-  /** The entry of a row, unless it was removed or is damaged; then it is removed now. */
+  /** Returns the entry of a row; undefined where it was removed or is damaged. A damaged one is removed now. */
   #parse(row: Row, key: string): IndexedEntry | undefined {
     const generation = String(row.generation);
     if (this.#removals.has(generation)) return undefined;
@@ -310,37 +314,37 @@ export class DiskIndex {
   }
 }
 
-/** Keys under which something else is stored now, and generations that were replaced or removed. */
+/** Keys whose entries have changed, and generations that were replaced or removed. */
 interface IndexChange {
   readonly keys: readonly string[];
   readonly generations: readonly string[];
-  /** Generations that were removed, whose rows are there still. */
+  /** Generations that were removed, but whose rows still exist. */
   readonly lost?: readonly string[];
 }
 
-/** Who is told of what. */
+/** Listeners for removals and other changes. */
 interface RemovalListeners {
-  /** Is told of each generation that is not the current one any more: it is pinned or removed. */
+  /** Receives each generation that is no longer the current one, because it was pinned or removed. */
   readonly onRemoved: (generation: string) => void;
   /**
-   * Is told of generations that were removed: their files, if they have any, are of no use any more. In doubt there is a
-   * sidecar. `allocatedBytes` is what their deleted row counted, and 0 while the row is there still.
+   * Receives each removed generation that has, or may have, files: they are no longer needed. `hasSidecar` is true in doubt.
+   * `allocatedBytes` is what the deleted row counted, and 0 while the row still exists.
    */
   readonly onFilesUnneeded: (generation: string, hasSidecar: boolean, allocatedBytes: number) => void;
-  /** Is told of what other processes have to know. */
+  /** Receives changes that other processes must know. */
   readonly onChanged?: ((change: IndexChange) => void) | undefined;
 }
 
-/** What is removed. */
+/** Removes generations, and remembers those whose rows cannot be deleted yet. */
 class Removals {
   readonly #connection: IndexConnection;
   readonly #account: RoomAccount;
   readonly #listeners: RemovalListeners;
   readonly #instances: Instances | undefined;
-  /** Generations that were removed, until their rows could be deleted, which a full disk may delay. */
+  /** Removed generations whose rows are not deleted yet, which a full disk may delay. */
   readonly #removed = new Set<string>();
-  /** Those of them that this process has removed and told nobody of. */
-  readonly #untold = new Set<string>();
+  /** Those of them that this process has removed and not announced yet. */
+  readonly #unannounced = new Set<string>();
 
   constructor(
     connection: IndexConnection,
@@ -354,19 +358,19 @@ class Removals {
     connection.onFresh(() => this.#forget());
   }
 
-  /** Whether a generation was removed whose row may be there still. */
+  /** Checks whether a generation was removed, although its row may still exist. */
   has(generation: string): boolean {
     return this.#removed.has(generation);
   }
 
-  /** Removes generations, where they are there; tells how many rows were deleted. */
+  /** Removes generations that exist; returns how many rows were deleted. */
   remove(generations: readonly string[]): number {
-    for (const generation of generations) this.#untold.add(generation);
+    for (const generation of generations) this.#unannounced.add(generation);
     this.note(generations);
     return this.flush();
   }
 
-  /** Notes that generations are not to be found again. */
+  /** Notes that generations must not be found again. */
   note(generations: readonly string[]): void {
     for (const generation of generations) {
       if (!this.#removed.has(generation)) this.#listeners.onRemoved(generation);
@@ -374,7 +378,7 @@ class Removals {
     }
   }
 
-  /** Deletes the rows that are still to be deleted; tells how many there were. */
+  /** Deletes the rows that are still to be deleted; returns how many it deleted. */
   flush(): number {
     if (this.#removed.size === 0) return 0;
     const rows = this.#connection.attempt(undefined, (statements) => {
@@ -389,17 +393,17 @@ class Removals {
       this.giveBack(rows);
       return rows.length;
     }
-    const lost = [...this.#untold];
-    this.#untold.clear();
+    const lost = [...this.#unannounced];
+    this.#unannounced.clear();
     this.#listeners.onChanged?.({ keys: this.#keysOf(lost), generations: [], lost });
-    // What is in files can be given back nevertheless, and may be just the room that the index lacks.
+    // Their files can be removed nevertheless, which may free just the room that the index lacks.
     for (const generation of this.#removed) this.#listeners.onFilesUnneeded(generation, true, 0);
     return 0;
   }
 
   #forget(): void {
     this.#removed.clear();
-    this.#untold.clear();
+    this.#unannounced.clear();
   }
 
   #keysOf(generations: readonly string[]): string[] {
@@ -411,7 +415,7 @@ class Removals {
     );
   }
 
-  /** Tells of the files of deleted rows. */
+  /** Reports the files of deleted rows as unneeded. */
   giveBack(rows: readonly Row[]): void {
     this.#account.noteChange();
     for (const row of rows) {
@@ -421,7 +425,7 @@ class Removals {
   }
 }
 
-/** The account, which the index keeps in one row. Read when it is asked for: after a change, and always where others change it too. */
+/** The totals, which the index keeps in one row. The row is read on demand: after a change, and each time in a shared index. */
 class RoomAccount {
   readonly #connection: IndexConnection;
   readonly #isShared: boolean;
@@ -436,24 +440,24 @@ class RoomAccount {
     this.#read();
   }
 
-  /** What all entries take on the disk, in bytes. */
+  /** Bytes that all entries take on the disk. */
   get allocatedBytes(): number {
     if (this.#isShared || this.#isOutdated) this.#read();
     return this.#allocatedBytes;
   }
 
-  /** How many rows there are, pinned ones too. */
+  /** Number of rows, pinned ones too. */
   get entryCount(): number {
     if (this.#isShared || this.#isOutdated) this.#read();
     return this.#entryCount;
   }
 
-  /** Something was changed. */
+  /** Notes that the index was changed. */
   noteChange(): void {
     this.#isOutdated = true;
   }
 
-  /** One that is damaged is made anew. */
+  /** Reads the totals. Damaged totals are counted again. */
   #read(): void {
     this.#isOutdated = false;
     const row = this.#connection.ask(undefined, ({ room }) => room.get());
@@ -466,7 +470,7 @@ class RoomAccount {
     }
   }
 
-  /** Makes it anew, where it may be wrong because something was damaged. */
+  /** Counts the totals again, where damage may have made them wrong. */
   recount(): void {
     this.#isOutdated = false;
     this.#connection.attempt(undefined, ({ recount }) => void recount.run());
@@ -483,20 +487,23 @@ class RoomAccount {
   }
 }
 
-/** What is to be told, and what was told and is not heeded yet. Without anybody to tell, nothing. */
+/**
+ * Messages to the other processes: those to be sent, and those that were sent and are not applied yet. Does nothing in a process
+ * that is alone.
+ */
 export class ChangeMessages {
   readonly #tell: TellChange | undefined;
   readonly #keys = new Set<string>();
   readonly #generations = new Set<string>();
   readonly #lost = new Set<string>();
-  readonly #telling = new Set<Promise<void>>();
+  readonly #sending = new Set<Promise<void>>();
   #isPending = false;
 
   constructor(tell: TellChange | undefined) {
     this.#tell = tell;
   }
 
-  /** Tells of a change together with what else changes in this turn. */
+  /** Announces a change, together with the other changes of this turn. */
   note({ keys, generations, lost = [] }: IndexChange): void {
     if (this.#tell === undefined) return;
     for (const key of keys) this.#keys.add(key);
@@ -507,24 +514,24 @@ export class ChangeMessages {
     queueMicrotask(() => this.#flush());
   }
 
-  /** Tells of something else. Resolves when all others have heeded it. */
+  /** Announces another change at once. Resolves when all other processes have applied it, and everything noted before. */
   async say(change: StoreChange): Promise<void> {
     this.#flush();
     this.#send(change);
     await this.told();
   }
 
-  /** Resolves when all others have heeded all that was noted until now. */
+  /** Resolves when all other processes have applied everything noted until now. */
   async told(): Promise<void> {
     if (this.#tell === undefined) return;
     this.#flush();
-    if (this.#telling.size > 0) await Promise.all(this.#telling);
+    if (this.#sending.size > 0) await Promise.all(this.#sending);
   }
 
   #flush(): void {
     this.#isPending = false;
-    const [keys, generations, lost] = [this.#keys, this.#generations, this.#lost].map(taken);
-    // The keys come last: whoever looks one of them up anew because of it should know of the generations already.
+    const [keys, generations, lost] = [this.#keys, this.#generations, this.#lost].map(drain);
+    // The keys come last: a process that looks a key up again because of them must already know of the generations.
     if (generations !== undefined) this.#send({ kind: 'generations', generations });
     if (lost !== undefined) this.#send({ kind: 'lost', generations: lost });
     if (keys !== undefined) this.#send({ kind: 'keys', keys });
@@ -532,13 +539,13 @@ export class ChangeMessages {
 
   #send(change: StoreChange): void {
     if (this.#tell === undefined) return;
-    const telling = this.#tell(change).finally(() => this.#telling.delete(telling));
-    this.#telling.add(telling);
+    const sending = this.#tell(change).finally(() => this.#sending.delete(sending));
+    this.#sending.add(sending);
   }
 }
 
-/** What is in a set, which is empty afterwards; undefined where there was nothing. */
-function taken(noted: Set<string>): readonly string[] | undefined {
+/** Empties a set and returns its members; undefined where it was empty. */
+function drain(noted: Set<string>): readonly string[] | undefined {
   if (noted.size === 0) return undefined;
   const all = [...noted];
   noted.clear();

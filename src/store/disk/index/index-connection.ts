@@ -1,6 +1,6 @@
 /**
- * The connection to the SQLite file of the index: opens it, asks and changes it, and recovers from its failures. A damaged file
- * is set aside, and a new one begins. Changes that come in one turn share a transaction.
+ * The connection to the SQLite file of the index: opens it, queries and changes it, and recovers from failures. A damaged file is
+ * set aside and replaced by an empty one. Changes by `changeSoon` in one turn share a transaction.
  */
 
 import { renameSync, rmSync, statSync } from 'node:fs';
@@ -20,38 +20,38 @@ import {
   upgradeFormat,
 } from './index-tables.ts';
 
-/** What a connection is opened with. */
+/** Options of a connection. */
 interface IndexConnectionOptions {
   readonly dir: string;
   readonly blockSizeBytes: number;
   readonly emit: Emit;
-  /** Whether other processes have the index open too; not so unless it is said. */
+  /** Whether other processes have the index open too; false by default. */
   readonly isShared?: boolean;
 }
 
 interface OpenIndex {
   readonly database: DatabaseSync;
   readonly statements: IndexStatements;
-  /** Which file it is. */
+  /** Identity of the file, see `identifyIndex`. */
   readonly identity: string | undefined;
 }
 
-/** How the index came to begin afresh: this process has set the damaged one aside, or found that another one has. */
+/** Why the index is empty: this process has set the damaged one aside, or found that another process has. */
 export type FreshReason = 'replaced' | 'reopened';
 
 /**
- * One connection. A damaged index is set aside, a fresh one begun, and the question asked again. Another failure is
- * told once, until a change succeeds again.
+ * One connection. A damaged index is set aside, an empty one is created, and the query runs again. Any other failure is logged
+ * once, until a change succeeds again.
  */
 export class IndexConnection {
-  /** Whether the index was damaged when it was opened, and was set aside, of which no listener could be told. */
+  /** Whether the index was damaged when it was opened and was set aside, before there were listeners. */
   readonly isBegunAfresh: boolean;
   readonly #options: IndexConnectionOptions;
   readonly #isShared: boolean;
   readonly #freshListeners: ((reason: FreshReason) => void)[] = [];
   #open: OpenIndex | undefined;
-  #isFailureTold = false;
-  /** Whether others are waited for. Not after one has been waited for in vain, until a change succeeds again. */
+  #isFailureLogged = false;
+  /** Whether to wait for locks of other processes. False after a wait in vain, until a change succeeds again. */
   #isPatient = true;
   readonly #group = new ChangeGroup((change) => this.#change(change));
 
@@ -59,7 +59,7 @@ export class IndexConnection {
   constructor(options: IndexConnectionOptions) {
     this.#options = options;
     this.#isShared = options.isShared ?? false;
-    this.isBegunAfresh = this.#alone(() => {
+    this.isBegunAfresh = this.#withLock(() => {
       try {
         this.#open = this.#openIndex();
         return false;
@@ -71,26 +71,26 @@ export class IndexConnection {
     });
   }
 
-  /** From now on tells when the index has begun afresh: all entries are gone. */
+  /** Adds a listener for the event that the index is empty again: all entries are gone. */
   onFresh(listener: (reason: FreshReason) => void): void {
     this.#freshListeners.push(listener);
   }
 
-  /** Asks a question; when the index cannot answer now, the answer is `otherwise`. */
-  ask<T>(otherwise: T, question: (statements: IndexStatements) => T): T {
-    return valueUnlessFault(otherwise, () => this.#run(question));
+  /** Runs a query; returns `fallback` when the index cannot answer now. */
+  ask<T>(fallback: T, question: (statements: IndexStatements) => T): T {
+    return valueUnlessFault(fallback, () => this.#run(question));
   }
 
-  /** Changes the index, all or nothing. Throws `StoreFault`, and what the change throws. */
+  /** Changes the index in one transaction. Throws `StoreFault`, and what the change throws. */
   change<T>(change: (statements: IndexStatements) => T): T {
     this.#group.flush();
     return this.#change(change);
   }
 
   /**
-   * As `change`, but together with what else is to be changed in this turn; no later change comes before it. Resolves with
-   * what `settle` makes of the result at once. The change itself does nothing but ask and change the index: it may be run
-   * twice. Rejects with `StoreFault`, and with what the change throws.
+   * As `change`, but in one transaction with the other changes of this turn, and before any later change. Resolves with the
+   * result of `settle`, which is called right after the transaction. `change` must do nothing but query and change the index,
+   * because it may run twice. Rejects with `StoreFault`, and with what the change throws.
    */
   changeSoon<T, R>(change: (statements: IndexStatements) => T, settle: (result: T) => R): Promise<R> {
     return this.#group.add(change, settle);
@@ -108,23 +108,23 @@ export class IndexConnection {
       statements.commit.run();
       return changed;
     });
-    this.#isFailureTold = false;
+    this.#isFailureLogged = false;
     this.#setPatience(true);
     return result;
   }
 
-  /** Changes the index if it can be changed now; otherwise nothing is changed and the result is `otherwise`. */
-  attempt<T>(otherwise: T, change: (statements: IndexStatements) => T): T {
-    return valueUnlessFault(otherwise, () => this.change(change));
+  /** Changes the index if that is possible now; otherwise changes nothing and returns `fallback`. */
+  attempt<T>(fallback: T, change: (statements: IndexStatements) => T): T {
+    return valueUnlessFault(fallback, () => this.change(change));
   }
 
-  /** Opens the index anew if another process has set aside the one that is open. */
+  /** Opens the index again if another process has set aside the one that is open. */
   followReplacement(): void {
     if (this.#open === undefined || this.#open.identity === identifyIndex(this.#options.dir)) return;
-    this.#getOverDamage(new Error('Another process has set the index aside.'));
+    this.#startAfresh(new Error('Another process has set the index aside.'));
   }
 
-  /** Closes the file. From now on questions are answered otherwise and changes throw. */
+  /** Closes the file. From then on queries return `fallback`, and changes throw. */
   close(): void {
     this.#group.flush();
     this.#close();
@@ -136,7 +136,7 @@ export class IndexConnection {
     try {
       open?.database.close();
     } catch (error) {
-      this.#tell('error', 'The index of the store could not be closed.', error);
+      this.#log('error', 'The index of the store could not be closed.', error);
     }
   }
 
@@ -153,7 +153,7 @@ export class IndexConnection {
     }
   }
 
-  /** Leaves the connection fit for the next question; gives what to throw for this one. */
+  /** Makes the connection ready for the next query; returns what to throw for this one. */
   #recover(open: OpenIndex, error: unknown): unknown {
     const failure = failureOf(error);
     try {
@@ -162,23 +162,23 @@ export class IndexConnection {
       // Closing a damaged index ends the transaction too.
       if (failure !== 'damaged') this.#giveUp(second);
     }
-    if (failure === 'damaged') this.#getOverDamage(error);
+    if (failure === 'damaged') this.#startAfresh(error);
     if (failure === undefined) return error;
     if (failure === 'busy') this.#setPatience(false);
-    // That the disk is full is told by those who want to store something.
-    if (failure !== 'full' && failure !== 'damaged' && !this.#isFailureTold) {
-      this.#isFailureTold = true;
-      if (failure === 'busy') this.#tell('warn', 'The index of the store was kept locked by another process.', error);
-      else this.#tell('error', 'The index of the store failed.', error);
+    // A full disk is logged by `StoringSwitch`, when something is to be stored.
+    if (failure !== 'full' && failure !== 'damaged' && !this.#isFailureLogged) {
+      this.#isFailureLogged = true;
+      if (failure === 'busy') this.#log('warn', 'The index of the store was kept locked by another process.', error);
+      else this.#log('error', 'The index of the store failed.', error);
     }
     const message = `The index failed: ${error instanceof Error ? error.message : String(error)}`;
     return new StoreFault(failure === 'full' ? 'no_room' : 'io', message, { cause: error });
   }
 
-  /** Goes on with a fresh index: one of its own, or the one that another process has begun already. */
-  #getOverDamage(damage: unknown): void {
+  /** Continues with an empty index: its own, or the one that another process has already created. */
+  #startAfresh(damage: unknown): void {
     try {
-      const reason = this.#alone(() => {
+      const reason = this.#withLock(() => {
         const isReplaced = this.#isShared && this.#open?.identity !== identifyIndex(this.#options.dir);
         this.#close();
         if (isReplaced) this.#open = this.#openIndex();
@@ -193,17 +193,17 @@ export class IndexConnection {
 
   #giveUp(error: unknown): void {
     this.#close();
-    this.#tell('error', 'The index of the store is lost. Nothing is stored until a restart.', error);
+    this.#log('error', 'The index of the store is lost. Nothing is stored until a restart.', error);
   }
 
   #replace(damage: unknown): void {
     const aside = setIndexAside(this.#options.dir);
     this.#open = this.#openIndex();
-    this.#tell('error', `The index of the store was damaged and is now ${aside}. The store begins empty.`, damage);
+    this.#log('error', `The index of the store was damaged; it is now ${aside}. The store starts empty.`, damage);
   }
 
-  /** Runs something while no other process opens or replaces the index. */
-  #alone<T>(run: () => T): T {
+  /** Runs a function while no other process opens or replaces the index. */
+  #withLock<T>(run: () => T): T {
     return this.#isShared ? withIndexLock(this.#options.dir, run) : run();
   }
 
@@ -218,42 +218,42 @@ export class IndexConnection {
     }
   }
 
-  /** A process that is stopped in the middle of a change must not hold up each change of the others anew. */
+  /** A process that is stopped in the middle of a change must not hold up each change of the other processes. */
   #setPatience(isPatient: boolean): void {
     if (!this.#isShared || this.#isPatient === isPatient) return;
     this.#isPatient = isPatient;
     this.#open?.database.exec(`PRAGMA busy_timeout = ${isPatient ? busyWaitMs : 0}`);
   }
 
-  #tell(level: 'warn' | 'error', message: string, error: unknown): void {
+  #log(level: 'warn' | 'error', message: string, error: unknown): void {
     this.#options.emit({ kind: 'store', level, message, detail: String(error) });
   }
 }
 
-function valueUnlessFault<T>(otherwise: T, run: () => T): T {
+function valueUnlessFault<T>(fallback: T, run: () => T): T {
   try {
     return run();
   } catch (error) {
-    if (error instanceof StoreFault) return otherwise;
+    if (error instanceof StoreFault) return fallback;
     throw error;
   }
 }
 
-/** A change, and who waits for it. */
+/** A change, and the callbacks for its result. */
 interface WaitingChange {
-  /** Changes the index within a transaction; changes nothing else, for it may be run again. */
+  /** Changes the index within a transaction, and nothing else, because it may run again. */
   readonly change: (statements: IndexStatements) => unknown;
-  /** Goes on after the transaction, before anything else is asked of the index. */
+  /** Called after the transaction, before any other query of the index. */
   readonly settle: (result: never) => void;
   readonly fail: (error: unknown) => void;
 }
 
-/** Runs a change in a transaction of its own, all or nothing. */
+/** Runs a change in a transaction of its own. */
 type Run = <T>(change: (statements: IndexStatements) => T) => T;
 
 /**
- * The changes that wait for the end of this turn. A transaction costs as much as a few rows: the pages that it touches go
- * to the log anew, and those who store many entries at once touch the same ones.
+ * The changes that wait for the end of this turn. A transaction costs as much as a few rows: each page that it touches is written
+ * to the log again, and puts in one turn touch the same pages.
  */
 class ChangeGroup {
   readonly #run: Run;
@@ -264,8 +264,8 @@ class ChangeGroup {
   }
 
   /**
-   * Makes a change at the end of this turn, or before the next `flush`, after those that were added before it. Resolves
-   * with what `settle` makes of its result. Rejects with what this change throws: others succeed without it.
+   * Makes a change at the end of this turn, or at the next `flush`, after the changes that were added before. Resolves with the
+   * result of `settle`. Rejects with what this change throws: other changes succeed without it.
    */
   add<T, R>(change: (statements: IndexStatements) => T, settle: (result: T) => R): Promise<R> {
     return new Promise((resolve, reject) => {
@@ -284,12 +284,12 @@ class ChangeGroup {
       for (const [at, each] of waiting.entries()) settle(each, results[at]);
     } catch (error) {
       if (waiting.length === 1) waiting[0]?.fail(error);
-      // Which of them cannot be made shows when each is made by itself.
-      else for (const each of waiting) this.#makeAlone(each);
+      // Each change is made by itself to find those that fail.
+      else for (const each of waiting) this.#makeByItself(each);
     }
   }
 
-  #makeAlone(waiting: WaitingChange): void {
+  #makeByItself(waiting: WaitingChange): void {
     try {
       settle(waiting, this.#run(waiting.change));
     } catch (error) {
@@ -298,7 +298,7 @@ class ChangeGroup {
   }
 }
 
-/** Whoever waits gets what goes wrong here too. */
+/** Calls `settle`. The change is rejected with an error of this call too. */
 function settle(waiting: WaitingChange, result: unknown): void {
   try {
     waiting.settle(result as never);
@@ -308,15 +308,15 @@ function settle(waiting: WaitingChange, result: unknown): void {
 }
 
 const indexFile = 'index.sqlite';
-/** What SQLite keeps beside it: the write-ahead log, and the memory that processes share. */
+/** Files that SQLite keeps beside it: the write-ahead log, and the memory that processes share. */
 const logFiles = [`${indexFile}-wal`, `${indexFile}-shm`];
-/** The write-ahead log keeps this much of its file after a checkpoint: room that is there when the disk is full. */
+/** Size that the write-ahead log keeps after a checkpoint, in bytes: room that is available when the disk is full. */
 const walKeptBytes = 16 * 1024 * 1024;
 const pageCacheKib = 16 * 1024;
-/** So long is waited for other processes that change a shared index, without giving anybody a turn, in milliseconds. */
+/** How long to wait for other processes that change a shared index, in milliseconds. The wait blocks the event loop. */
 const busyWaitMs = 1_000;
 
-/** How an index is opened. */
+/** Options for opening an index. */
 interface IndexDatabaseOptions {
   readonly dir: string;
   readonly blockSizeBytes: number;
@@ -325,8 +325,8 @@ interface IndexDatabaseOptions {
 }
 
 /**
- * Opens the index of a directory, creates or upgrades it. Throws `StoreFault` when that cannot be, and an error for which
- * `isUnusable` holds when the file is of no use.
+ * Opens the index of a directory; creates or upgrades it where needed. Throws `StoreFault` when that is impossible, and an error
+ * for which `isUnusable` is true when the file is of no use.
  */
 function openIndexDatabase({ dir, blockSizeBytes, isShared }: IndexDatabaseOptions): DatabaseSync {
   const path = join(dir, indexFile);
@@ -335,7 +335,8 @@ function openIndexDatabase({ dir, blockSizeBytes, isShared }: IndexDatabaseOptio
     const isNew = createFile(path) || statSync(path).size === 0;
     const timeout = isShared ? busyWaitMs : 0;
     database = new DatabaseSync(path, { enableForeignKeyConstraints: false, timeout });
-    // The lock comes before all else: it keeps SQLite from sharing memory. Vacuuming can only be chosen for a new file.
+    // The locking mode comes first: with EXCLUSIVE, SQLite then needs no shared memory. Auto-vacuum can only be set in a new
+    // file.
     database.exec(`
       PRAGMA locking_mode = ${isShared ? 'NORMAL' : 'EXCLUSIVE'};
       ${isNew ? 'PRAGMA auto_vacuum = INCREMENTAL;' : ''}
@@ -357,7 +358,7 @@ function openIndexDatabase({ dir, blockSizeBytes, isShared }: IndexDatabaseOptio
   }
 }
 
-/** Puts a damaged index out of the way, under one fixed name, and tells it. Throws the system's error. */
+/** Renames a damaged index to one fixed name, and returns its new path. Throws the system's error. */
 function setIndexAside(dir: string): string {
   const aside = join(dir, `${indexFile}.damaged`);
   renameSync(join(dir, indexFile), aside);
@@ -365,7 +366,7 @@ function setIndexAside(dir: string): string {
   return aside;
 }
 
-/** Which file the index of a directory is now: another one after it was set aside. Undefined when there is none. */
+/** Returns the device and inode of the index file, which change when an index is set aside. Undefined when there is no file. */
 function identifyIndex(dir: string): string | undefined {
   const stats = statSync(join(dir, indexFile), { bigint: true, throwIfNoEntry: false });
   return stats && `${stats.dev}/${stats.ino}`;
@@ -383,13 +384,13 @@ function upgrade(database: DatabaseSync, dir: string): void {
   upgradeFormat(database);
 }
 
-/** Forgets the bodies in files when their blocks have another size: their checksums are of those blocks. */
+/** Deletes the entries with bodies in files when the block size has changed: their checksums are of blocks of the old size. */
 function adoptBlockSize(database: DatabaseSync, blockSizeBytes: number): void {
   const found: { readonly value?: SQLOutputValue } | undefined = database
     .prepare("SELECT value FROM settings WHERE name = 'block_size_bytes'")
     .get();
   if (found?.value === blockSizeBytes) return;
-  // Their files count until the sweep has removed them: see `Instances`.
+  // Their files count until a sweep has removed them: see `Instances`.
   database.exec(`
     INSERT INTO instances
       SELECT '${leftOverName('blocks')}', COALESCE(SUM(allocated_bytes), 0) FROM entries WHERE is_inline = 0
@@ -399,15 +400,15 @@ function adoptBlockSize(database: DatabaseSync, blockSizeBytes: number): void {
   database.prepare("INSERT OR REPLACE INTO settings VALUES ('block_size_bytes', ?)").run(blockSizeBytes);
 }
 
-/** No process has such a name: their names are of letters and digits. */
+/** No process has a name with this prefix: the names of processes consist of letters and digits. */
 const prefix = 'left over: ';
 
-/** The name of the row that counts what a process, or a change of the index, has left in files. */
+/** Returns the name of the row that counts the leftover files of a process, or of a change of the index. */
 export function leftOverName(of: string): string {
   return isLeftOverName(of) ? of : `${prefix}${of}`;
 }
 
-/** Whether a row has such a name. */
+/** Checks whether a row name is one of leftovers. */
 export function isLeftOverName(name: string): boolean {
   return name.startsWith(prefix);
 }

@@ -1,7 +1,7 @@
 /**
- * Entries as rows of the index: parsed and checked, put, changed, pinned or removed when a new generation takes their place, and
- * selected by prefix or tag. Also where a body is kept (in the index, alone in a file, or in a file with a sidecar), and how many
- * bytes an entry takes on the disk.
+ * Entries as rows of the index: parses, checks, puts, changes, pins and removes them, and selects them by prefix or tag. Also
+ * decides where a body is kept (in the index, alone in a file, or in a file with a sidecar), and how many bytes an entry takes on
+ * the disk.
  */
 
 import { crc32 } from 'node:zlib';
@@ -11,30 +11,30 @@ import { type EntryChoice, removedFault } from '../../store.ts';
 import { blockSum, sumsSizeBytes } from '../bodies/block-sums.ts';
 import type { IndexStatements, Row } from './index-tables.ts';
 
-/** What of an entry never changes: where it belongs, and what its body is like. */
+/** The part of an entry that never changes: its place and the size and kind of its body. */
 interface EntryPlace {
   readonly key: string;
   readonly variant: string;
   readonly generation: string;
   readonly sizeBytes: number;
-  /** Whether the body is in the index too, and not in files. */
+  /** Whether the body is in the index, and not in files. */
   readonly isInline: boolean;
 }
 
 /** One entry as the index knows it. */
 export interface IndexedEntry extends EntryPlace {
   readonly metadata: StoredResponse;
-  /** Whether all blocks are there, as far as is known. */
+  /** Whether all blocks are present, as far as is known. */
   readonly isComplete: boolean;
-  /** The checksum of a body that is one block in a file without a sidecar. */
+  /** Checksum of a body that is one block in a file without a sidecar; undefined for any other. */
   readonly blockChecksum?: number | undefined;
-  /** Until when it is found although it was replaced, in epoch milliseconds; undefined for the current one. */
+  /** Epoch milliseconds until which a replaced generation can be found; undefined for the current one. */
   readonly pinnedUntil: number | undefined;
 }
 
 /**
- * The checksum of a row: CRC-32 of all that the answer to a request is made from. Whether the entry is complete is not
- * in it, for the blocks themselves tell.
+ * Returns the checksum of a row: CRC-32 of everything that a response is made from. It does not cover `isComplete`, because the
+ * blocks themselves show that.
  */
 export function rowSum(place: EntryPlace, metadata: string, pinnedUntil?: number): number {
   const { key, variant, generation, sizeBytes, isInline } = place;
@@ -42,12 +42,12 @@ export function rowSum(place: EntryPlace, metadata: string, pinnedUntil?: number
   return crc32([key, variant, generation, sizeBytes, Number(isInline), metadata, ...pin].join('\n'));
 }
 
-/** Metadata as a row holds it. */
+/** Encodes metadata for a row. */
 export function encodeMetadata(metadata: StoredResponse): string {
   return JSON.stringify(metadata);
 }
 
-/** The entry of a row, or undefined when the row does not match its checksum or has another key than was asked for. */
+/** Returns the entry of a row; undefined when the row does not match its checksum or has another key than `key`. */
 export function parseRow(row: Row, key: string): IndexedEntry | undefined {
   const place = {
     key: String(row.key),
@@ -67,22 +67,22 @@ export function parseRow(row: Row, key: string): IndexedEntry | undefined {
 /** An entry that is to be put into the index. */
 export interface PutEntry {
   readonly entry: Omit<IndexedEntry, 'pinnedUntil'>;
-  /** Its metadata as the row holds it: see `encodeMetadata`. */
+  /** Its metadata, encoded for the row: see `encodeMetadata`. */
   readonly metadata: string;
-  /** What it takes on the disk, in bytes. */
+  /** Bytes that it takes on the disk. */
   readonly allocatedBytes: number;
-  /** The body of one that is inline. */
+  /** The body of an inline entry. */
   readonly body?: Uint8Array | undefined;
-  /** Until when the one that it replaces is wanted, in epoch milliseconds. */
+  /** Epoch milliseconds until which the replaced generation is pinned, if it is complete; undefined to remove it. */
   readonly pinPreviousUntil?: number | undefined;
 }
 
-/** What decides what becomes of the generation that is replaced. `now` tells epoch milliseconds. */
+/** Decides what happens to the replaced generation. `now` returns epoch milliseconds. */
 interface PutContext extends Pick<Pinning, 'isFit'> {
   readonly now: () => number;
 }
 
-/** Puts an entry in place of the one of the same key and variant, within a change; tells what became of that one. */
+/** Puts an entry in place of the one of the same key and variant, within a change; returns what happened to that one. */
 export function putEntry(
   statements: IndexStatements,
   { entry, metadata, allocatedBytes, body, pinPreviousUntil }: PutEntry,
@@ -99,13 +99,13 @@ export function putEntry(
   return change;
 }
 
-/** Within a change: a generation must have a row and be the current one. Throws `StoreFault` `removed`. */
+/** Checks within a change that a generation has a row and is the current one. Throws `StoreFault` `removed` otherwise. */
 export function requireCurrent({ entryOfGeneration }: IndexStatements, generation: string): void {
   const row = entryOfGeneration.get(generation);
   if (row === undefined || row.pinned_until !== null) throw removedFault(generation);
 }
 
-/** Gives a generation other metadata, within a change, if it is still the current one. */
+/** Replaces the metadata of a generation, within a change, if it is still the current one. */
 export function updateMetadata(
   statements: IndexStatements,
   { key, generation }: Pick<EntryPlace, 'key' | 'generation'>,
@@ -122,30 +122,30 @@ export function updateMetadata(
   return 'written';
 }
 
-/** What pinning has done: the generations that are pinned now, and the rows that had to go for them. */
+/** Result of pinning: the generations that are pinned now, and the rows that were deleted for them. */
 export interface PinChange {
   readonly pinned: readonly { readonly generation: string }[];
   readonly deleted: readonly Row[];
 }
 
-/** What there is to pin, and until when, in epoch milliseconds. */
+/** Whether to pin, and until when, in epoch milliseconds. */
 interface Pinning {
   readonly pinnedUntil: number | undefined;
   readonly now: number;
-  /** Whether a generation may be pinned although its row does not say otherwise. */
+  /** Whether a generation may be pinned, by facts that its row does not show yet. */
   readonly isFit: (entry: IndexedEntry) => boolean;
 }
 
-const nothing: PinChange = { pinned: [], deleted: [] };
+const noChange: PinChange = { pinned: [], deleted: [] };
 
 /**
- * Makes the place of a generation free, within a change: pins the current generation of it if it is another one and
- * complete and that is wanted, and deletes it otherwise; deletes what is pinned too many.
+ * Frees the place of a generation, within a change. Pins the current generation of that place if it is another one, is complete
+ * and is to be pinned; otherwise deletes it. Also deletes pins beyond `maxPins`.
  */
 function makePlace(statements: IndexStatements, place: EntryPlace, pinning: Pinning): PinChange {
   const { currentOfVariant, deleteCurrent } = statements;
   const row = currentOfVariant.get(place.key, place.variant);
-  if (row === undefined) return nothing;
+  if (row === undefined) return noChange;
   const { pinned, deleted } = pinCurrent(statements, place, pinning, row);
   return { pinned, deleted: [...deleted, ...deleteCurrent.all(place.key, place.variant)] };
 }
@@ -163,7 +163,7 @@ function pinCurrent(
     current.generation === generation ||
     !isFit(current)
   ) {
-    return nothing;
+    return noChange;
   }
   updatePin.run(pinnedUntil, rowSum(current, String(row.metadata), pinnedUntil), current.generation);
   const superfluous = superfluousPins.all(key, variant, now, maxPins);
@@ -173,7 +173,7 @@ function pinCurrent(
   };
 }
 
-/** Gives an entry these tags instead of its own, within a change; where they are the same, nothing is written. */
+/** Replaces the tags of an entry, within a change; writes nothing where they are the same. */
 function replaceTags(
   { deleteTags, insertTag }: IndexStatements,
   { generation, metadata: { tags: earlier = [] } }: IndexedEntry,
@@ -184,15 +184,15 @@ function replaceTags(
   for (const tag of tags) insertTag.run(tag, generation);
 }
 
-/** Some of the chosen rows, and where those after them begin; undefined for the latter when there are no more. */
+/** One page of the chosen rows, and the cursor of the next page, which is undefined after the last one. */
 export interface ChosenRows {
   readonly rows: readonly Row[];
   readonly next: string | undefined;
 }
 
 /**
- * The next rows after a place, or the first ones. Those with a prefix stand side by side in the order of keys, beginning
- * with the prefix itself. Throws `RangeError` when the place is none of this choice.
+ * Returns the next rows after a cursor, or the first ones. Rows with a prefix are adjacent in the order of keys, beginning with
+ * the prefix itself. Throws `RangeError` when `after` is not a cursor of this choice.
  */
 export function selectRows(
   { entriesFrom, taggedEntries }: IndexStatements,
@@ -219,20 +219,20 @@ export function selectRows(
   };
 }
 
-/** Whether an entry is chosen. SQLite cannot tell texts apart that differ in lone surrogates only. */
+/** Checks whether an entry is chosen. SQLite cannot distinguish texts that differ in lone surrogates only. */
 export function isChosen(choice: EntryChoice, { key, metadata }: EntryPlace & Pick<IndexedEntry, 'metadata'>): boolean {
   return choice.kind === 'tag' ? metadata.tags?.includes(choice.tag) === true : isPrefixOf(choice.prefix, key);
 }
 
 /**
- * In its row; alone in a file, which is written at once, its checksum in its row; or block by block in a file with a
- * sidecar beside it.
+ * `inline`: in the index. `lone`: alone in a file that is written at once, with its checksum in the row. `files`: in a file that
+ * is written block by block, with a sidecar beside it.
  */
 export type BodyPlace = 'inline' | 'lone' | 'files';
 
 /**
- * Where a body of so many bytes belongs, of which it may be known that there are no more. One of a whole block may become
- * longer where that is not known, and is not to be held in memory until then.
+ * Returns the place of a body of this size. `isWhole`: whether the body is known not to grow. A body of exactly one block that
+ * may still grow is not held in memory until its end.
  */
 export function placeOf(sizeBytes: number, isWhole: boolean, blockSizeBytes: number): BodyPlace {
   if (sizeBytes <= inlineMaxBytes) return 'inline';
@@ -240,45 +240,45 @@ export function placeOf(sizeBytes: number, isWhole: boolean, blockSizeBytes: num
   return isOneBlock && sizeBytes <= loneMaxBytes ? 'lone' : 'files';
 }
 
-/** What a body takes in its place, of which so many blocks were written, in bytes. */
+/** Returns the bytes that a body takes in its place, when this many of its blocks were written. */
 export function bodyBytes(place: BodyPlace, sizeBytes: number, writtenBlocks: number, blockSizeBytes: number): number {
   if (place === 'inline') return inlineBytes(sizeBytes);
   return place === 'lone' ? loneBytes(sizeBytes) : fileBytes(sizeBytes, writtenBlocks, blockSizeBytes);
 }
 
-/** Bodies up to this size are kept in the index: one look-up instead of two files. */
+/** Bodies up to this size, in bytes, are kept in the index: one look-up instead of two files. */
 const inlineMaxBytes = 32 * 1024;
 
-/** Larger bodies up to this size, if they are one block, are kept in a file without a sidecar, written at once. */
+/** Larger bodies up to this size, in bytes, are kept in a file without a sidecar, written at once, if they are one block. */
 const loneMaxBytes = 256 * 1024;
 
-/** File systems and SQLite give out whole pages of this size. */
+/** File systems and SQLite allocate whole pages of this size, in bytes. */
 const pageBytes = 4096;
-/** A row's numbers, its checksum, and its place in four B-trees. */
+/** A row's numbers, its checksum, and its entries in four B-trees, in bytes. */
 const rowOverheadBytes = 512;
-/** A tag's place in two B-trees. */
+/** A tag's entries in two B-trees, in bytes. */
 const tagOverheadBytes = 32;
 
 /**
- * What the rows of an entry take, in bytes; its metadata as the row holds it. Its key and variant are in an index of the
- * table too, and each tag twice.
+ * Returns the bytes that the rows of an entry take. `metadata` is encoded for the row. Key and variant are also in an index of
+ * the table, and each tag is stored twice.
  */
 export function rowBytes(key: string, variant: string, metadata: string, tags: readonly string[] = []): number {
   const tagBytes = tags.reduce((sum, tag) => sum + tagOverheadBytes + 2 * tag.length, 0);
   return rowOverheadBytes + 2 * (key.length + variant.length) + metadata.length + tagBytes;
 }
 
-/** What a body in the index takes, in bytes. Small bodies share pages, which may be half empty. */
+/** Returns the bytes that a body in the index takes. Small bodies share pages, which may be half empty. */
 function inlineBytes(sizeBytes: number): number {
   return Math.min(wholePages(sizeBytes), 2 * sizeBytes);
 }
 
-/** What a body in a file without a sidecar takes, in bytes. */
+/** Returns the bytes that a body in a file without a sidecar takes. */
 function loneBytes(sizeBytes: number): number {
   return wholePages(sizeBytes);
 }
 
-/** What a body in files takes of which so many blocks were written, in bytes. The holes between them take nothing. */
+/** Returns the bytes that a body in files takes, when this many of its blocks were written. Holes take nothing. */
 function fileBytes(sizeBytes: number, writtenBlocks: number, blockSizeBytes: number): number {
   const body = Math.min(wholePages(sizeBytes), writtenBlocks * wholePages(blockSizeBytes));
   return body + wholePages(sumsSizeBytes(Math.ceil(sizeBytes / blockSizeBytes)));

@@ -1,17 +1,17 @@
 /**
- * What the index is to SQLite: its tables, the upgrade from each format to the next, the prepared statements, and what SQLite's
- * errors mean.
+ * The index as SQLite sees it: its tables, the upgrade from each format to the next, the prepared statements, and the meaning of
+ * SQLite's errors.
  */
 
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementResultingChanges } from 'node:sqlite';
 import { systemCode } from '../bodies/file-system.ts';
 
-/** The file has tables that are not those of the format that it claims to have. */
+/** The tables of the file are not those of the format that it claims to have. */
 class ForeignTables extends Error {}
 
 /**
- * What leads from each format to the next one; the newest format is the length of this list. A step is never changed
- * once it was released.
+ * The steps from each format to the next one; the length of this list is the newest format. A released step is never changed, not
+ * even its comments: SQLite stores the comments of a declaration, and `checkTables` compares them.
  */
 const upgrades: readonly string[] = [
   `
@@ -125,21 +125,20 @@ const upgrades: readonly string[] = [
 /** The format that this version writes. */
 export const newestFormat = upgrades.length;
 
-/** The format of a database; 0 for one that is empty. */
+/** Returns the format of a database; 0 for an empty one. */
 export function formatOf(database: DatabaseSync): number {
   const first: { readonly user_version?: SQLOutputValue } | undefined = database.prepare('PRAGMA user_version').get();
   return Number(first?.user_version);
 }
 
 /**
- * Brings a database of an older format to the newest one, within the caller's transaction. Foreign keys must not be
- * enforced, or a table that is made anew would take the rows of others with it. Throws `ForeignTables`, and the error of
- * SQLite.
+ * Upgrades a database to the newest format, within the caller's transaction. Foreign keys must not be enforced, or rebuilding a
+ * table would delete the rows of other tables that refer to it. Throws `ForeignTables`, and the error of SQLite.
  */
 export function upgradeFormat(database: DatabaseSync): void {
   const format = formatOf(database);
   for (const step of upgrades.slice(format)) database.exec(step);
-  // Nothing is written where nothing is to be changed: a full disk must not keep a store from being opened.
+  // Writes nothing where nothing changes: a store must open on a full disk.
   if (format < newestFormat) database.exec(`PRAGMA user_version = ${newestFormat}`);
   checkTables(database);
 }
@@ -156,13 +155,13 @@ function checkTables(database: DatabaseSync): void {
   }
 }
 
-/** SQLite keeps declarations as they were written; how they were set out does not matter. */
+/** Returns the declarations of a database. SQLite stores them as they were written; their white space does not matter. */
 function declarations(database: DatabaseSync): string {
   const rows = database.prepare('SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name').all();
   return JSON.stringify(rows.map((row) => Object.values(row).join(' ').replace(/\s+/g, ' ')));
 }
 
-/** A row as SQLite gives it: those of these columns that were asked for. */
+/** A row as SQLite returns it: only the selected columns. */
 export interface Row {
   readonly id?: SQLOutputValue;
   readonly key?: SQLOutputValue;
@@ -188,10 +187,10 @@ export interface Row {
   readonly freelist_count?: SQLOutputValue;
 }
 
-/** So many pages of the index go back to the file system in one transaction. */
+/** Number of index pages that go back to the file system in one transaction. */
 const pagesGivenBackAtOnce = 512;
 
-/** A prepared statement: all of its rows, the first of them, or what it changed. */
+/** A prepared statement. Returns all rows, the first row, or what it changed. */
 interface Statement {
   all(...values: SQLInputValue[]): readonly Row[];
   get(...values: SQLInputValue[]): Row | undefined;
@@ -232,14 +231,14 @@ export function prepareStatements(database: DatabaseSync) {
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     ),
     insertBody: prepare('INSERT INTO bodies (entry_id, bytes, checksum) VALUES (?, ?, ?)'),
-    // A tag that is there already, because it is listed twice or its row was damaged, is no reason to fail.
+    // A tag that is already there, because it is listed twice or its row was damaged, must not make the insert fail.
     insertTag: prepare('INSERT OR IGNORE INTO tags SELECT ?, id FROM entries WHERE generation = ?'),
     deleteTags: prepare('DELETE FROM tags WHERE entry_id = (SELECT id FROM entries WHERE generation = ?)'),
     taggedEntries: prepare(
       `SELECT id, key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum, block_checksum
        FROM tags JOIN entries ON id = entry_id WHERE tag = ? AND entry_id > ? ORDER BY entry_id LIMIT ?`,
     ),
-    // Without an end of the range, for there is none that every text with the prefix comes before: who asks stops by itself.
+    // Has no upper end, because no text follows all texts with a given prefix. The caller stops by itself.
     entriesFrom: prepare(
       `SELECT id, key, variant, generation, metadata, size_bytes, is_inline, is_complete, pinned_until, checksum, block_checksum
        FROM entries WHERE (key, variant, id) > (?, ?, ?) ORDER BY key, variant, id LIMIT ?`,
@@ -309,15 +308,15 @@ function prepareSharing(prepare: (sql: string) => Statement) {
 
 /** Primary result codes of SQLite (https://sqlite.org/rescode.html). */
 const sqlite = { error: 1, busy: 5, locked: 6, corrupt: 11, full: 13, constraint: 19, notADatabase: 26 } as const;
-/** Rows as the store writes them break no constraint: where one is broken, a row or an index of the table is damaged. */
+/** Rows that the store writes violate no constraint: a violation means that a row or an index of the table is damaged. */
 const damageCodes: ReadonlySet<number> = new Set([sqlite.corrupt, sqlite.constraint, sqlite.notADatabase]);
 
-/** The file is damaged or no database; the disk is full; another process has kept it locked for long; or else. */
+/** The file is damaged or not a database; the disk is full; another process has kept it locked for long; any other failure. */
 type IndexFailure = 'damaged' | 'full' | 'busy' | 'other';
 
-/** How SQLite failed; undefined for another error. */
+/** Returns how SQLite failed; undefined for another error. */
 export function failureOf(error: unknown): IndexFailure | undefined {
-  // A number that no store has written: it is beyond those that JavaScript knows exactly.
+  // No store has written such a number: it is beyond JavaScript's exact integers.
   if (systemCode(error) === 'ERR_OUT_OF_RANGE') return 'damaged';
   const code = sqliteCode(error);
   if (code === undefined) return undefined;
@@ -326,18 +325,18 @@ export function failureOf(error: unknown): IndexFailure | undefined {
   return code === sqlite.full ? 'full' : 'other';
 }
 
-/** Whether an error says that another connection has a lock that is needed. */
+/** Checks whether an error says that another connection has a lock that is needed. */
 export function isBusy(error: unknown): boolean {
   const code = sqliteCode(error);
   return code === sqlite.busy || code === sqlite.locked;
 }
 
-/** Whether an error at the opening says that the file is damaged, or has not the tables that its format promises. */
+/** Checks whether an error at opening says that the file is damaged, or lacks the tables that its format promises. */
 export function isUnusable(error: unknown): boolean {
   return error instanceof ForeignTables || failureOf(error) === 'damaged' || sqliteCode(error) === sqlite.error;
 }
 
-/** The primary result code of an error of SQLite; undefined for another error. */
+/** Returns the primary result code of an error of SQLite; undefined for another error. */
 function sqliteCode(error: unknown): number | undefined {
   return error instanceof Error && 'errcode' in error && typeof error.errcode === 'number'
     ? error.errcode & 0xff

@@ -1,27 +1,27 @@
 /**
- * The processes that have the index open, as its rows name them: what room each has reserved, and, where several share it, what
- * each is writing. The room that a dead process had reserved counts until a sweep has removed its files.
+ * The processes that have the index open, as rows of the index: the room that each has reserved and, in a shared index, the
+ * generations that each is writing. The room that a dead process had reserved counts until a sweep has removed its files.
  */
 
 import { type Sharing, StoreFault } from '../../store.ts';
 import { type IndexConnection, isLeftOverName, leftOverName } from './index-connection.ts';
 import type { IndexStatements, Row } from './index-tables.ts';
 
-/** The name of a process that shares the index with no other one. */
+/** Row name of a process that does not share the index. */
 const aloneName = 'alone';
 
-/** The processes. One that shares the index with no other one only notes the room that it has reserved. */
+/** The processes. A process that is alone only records the room that it has reserved. */
 export class Instances {
   readonly #connection: IndexConnection;
   readonly #name: string | undefined;
-  /** The generations of which a row may say that this process is writing them. */
+  /** The generations that, by the rows of the index, this process is writing. */
   readonly #held = new Set<string>();
-  /** Those of them that it does not write any more. */
+  /** Generations that this process no longer writes, but whose rows could not be deleted yet. */
   readonly #unreleased = new Set<string>();
-  /** What a process that shares the index with no other one knows of the room for what was left over. */
+  /** For a process that is alone: room reserved for leftover files, in bytes. */
   #leftOverBytes = 0;
 
-  /** Notes that this process has the index open, and forgets those that are not there any more. */
+  /** Records that this process has the index open, and forgets processes that are gone. */
   constructor(connection: IndexConnection, sharing: Pick<Sharing, 'instance' | 'isFirst' | 'fallen'> | undefined) {
     this.#connection = connection;
     this.#name = sharing?.instance;
@@ -39,12 +39,12 @@ export class Instances {
     return this.#name !== undefined;
   }
 
-  /** A name for a generation of this process, from one that was never given before. */
+  /** Returns the name of a new generation of this process. `id` was never used before. */
   generationOf(id: string): string {
     return this.#name === undefined ? id : `${id}_${this.#name}`;
   }
 
-  /** Notes this process and what it is writing in an index that says nothing of it. */
+  /** Records this process, and the generations that it is writing, in an index that has no record of them. */
   enterAfresh(written: Iterable<string>): void {
     const name = this.#name;
     this.#readLeftOver();
@@ -57,7 +57,7 @@ export class Instances {
     });
   }
 
-  /** Forgets processes that have died. The room that they had reserved counts on, as that of what they have left over. */
+  /** Forgets processes that have died. The room that they had reserved still counts, as room of leftover files. */
   forget(fallen: readonly string[]): void {
     if (fallen.length === 0) return;
     this.#connection.attempt(undefined, ({ keepReserved, deleteInstance, letAllGoOf }) => {
@@ -70,12 +70,12 @@ export class Instances {
     this.#readLeftOver();
   }
 
-  /** Names what was left over so far: what a sweep that begins now removes. */
+  /** The names of the leftovers so far: a sweep that begins now removes their files. */
   get leftOver(): readonly string[] {
     return this.#names().filter(isLeftOverName);
   }
 
-  /** A sweep is over that began when these were left over: their files are gone, and count no longer. */
+  /** Notes that a sweep is over. The files of the leftovers that existed when it began are gone, and count no longer. */
   noteSwept(leftOver: readonly string[]): void {
     if (leftOver.length === 0) return;
     this.#connection.attempt(undefined, ({ deleteInstance }) => {
@@ -84,7 +84,7 @@ export class Instances {
     this.#readLeftOver();
   }
 
-  /** Forgets this process, which has finished all that it has begun. */
+  /** Forgets this process, which has finished everything that it began. */
   leave(): void {
     const name = this.#rowName;
     if (!this.#names().includes(name)) return;
@@ -94,16 +94,16 @@ export class Instances {
     });
   }
 
-  /** What the other processes have reserved, in bytes, dead ones included whose files were not swept yet. */
+  /** Bytes that the other processes have reserved, including dead processes whose files were not swept yet. */
   get reservedByOthers(): number {
     if (this.#name === undefined) return this.#leftOverBytes;
     return this.#readOthers();
   }
 
   /**
-   * Notes that so much room is reserved of which `knownBytes` were noted before, or up to so much more where there is room for
-   * that too: of all that is free of `limitBytes`. Gives how much is noted now; undefined when there is not enough room.
-   * Throws `StoreFault`.
+   * Records that `bytes` are reserved, of which `knownBytes` were recorded before, and up to `moreBytes` more where there is room
+   * for them within `limitBytes`. Returns the bytes that are recorded now; undefined when there is not enough room. Throws
+   * `StoreFault`.
    */
   claim(bytes: number, knownBytes: number, moreBytes: number, limitBytes: number): number | undefined {
     const name = this.#rowName;
@@ -116,7 +116,7 @@ export class Instances {
     });
   }
 
-  /** Notes that so much less room is reserved; tells whether that could be written. */
+  /** Records that this many fewer bytes are reserved; returns whether that could be written. */
   disclaim(bytes: number): boolean {
     return this.#connection.attempt(false, ({ addReserved }) => {
       addReserved.run(this.#rowName, -bytes);
@@ -124,18 +124,18 @@ export class Instances {
     });
   }
 
-  /** Makes the changes of the index that wait, which release room and reserve it: before what depends on that is read. */
+  /** Makes the waiting changes of the index, which reserve and release room. Called before a value that depends on them is read. */
   settle(): void {
     this.#connection.flush();
   }
 
-  /** Within the change that deletes rows: the room of their files stays reserved until the files are gone. */
+  /** Keeps the room of files reserved until they are gone. Called within the change that deletes their rows. */
   noteRemoval({ addReserved }: IndexStatements, rows: readonly Row[]): void {
     const bytes = fileBytesOf(rows);
     if (bytes > 0) addReserved.run(this.#rowName, bytes);
   }
 
-  /** Notes that this process writes a generation, within a change. */
+  /** Records within a change that this process is writing a generation. */
   noteHeld({ hold }: IndexStatements, generation: string): void {
     if (this.#name === undefined) return;
     this.#held.add(generation);
@@ -143,7 +143,10 @@ export class Instances {
     hold.run(generation, this.#name);
   }
 
-  /** Holds a generation that has a row, so that no other process writes it. Throws `StoreFault` `io` when one does. */
+  /**
+   * Holds a generation that has a row, so that no other process writes it. Throws `StoreFault` `io` when another process is
+   * writing it.
+   */
   hold(generation: string): void {
     if (this.#name === undefined) return;
     this.#connection.change((statements) => {
@@ -154,7 +157,7 @@ export class Instances {
     });
   }
 
-  /** Lets others write a generation. What cannot be noted now is noted with the next one. */
+  /** Lets other processes write a generation. If the record cannot be written now, it is written at the next release. */
   release(generation: string): void {
     const name = this.#name;
     if (name === undefined || !this.#held.delete(generation)) return;
@@ -166,12 +169,12 @@ export class Instances {
     if (isWritten) this.#unreleased.clear();
   }
 
-  /** Whether a row says that another process holds a generation, by its holder. */
+  /** Checks whether a holder, as a row names it, is another process. */
   isAnother(holder: unknown): boolean {
     return typeof holder === 'string' && holder !== this.#name;
   }
 
-  /** Whether another process may be writing a generation: it has begun it and lives, or has taken it over. */
+  /** Checks whether another process may be writing a generation: the process that began it, if it lives, or one that took it over. */
   mayBeWrittenElsewhere(generation: string): boolean {
     if (this.#name === undefined) return false;
     const beginner = beginnerOf(generation);
@@ -181,7 +184,7 @@ export class Instances {
     });
   }
 
-  /** Whether this process has begun a generation. */
+  /** Checks whether this process has begun a generation. */
   isOurs(generation: string): boolean {
     return this.#name !== undefined && beginnerOf(generation) === this.#name;
   }
@@ -198,18 +201,18 @@ export class Instances {
     return this.#connection.ask(0, (statements) => othersReserved(statements, this.#rowName));
   }
 
-  /** One that is alone is the only one to change it; others ask for it each time. */
+  /** Only a process that is alone remembers the value, because it alone changes it; the others read it each time. */
   #readLeftOver(): void {
     if (this.#name === undefined) this.#leftOverBytes = this.#readOthers();
   }
 }
 
-/** What deleted rows counted for files, in bytes. */
+/** Returns the bytes that deleted rows counted for entries with files. */
 export function fileBytesOf(rows: readonly Row[]): number {
   return rows.reduce((sum, row) => sum + (row.is_inline === 1 ? 0 : Number(row.allocated_bytes)), 0);
 }
 
-/** The process that has begun a generation. */
+/** Returns the name of the process that began a generation. */
 function beginnerOf(generation: string): string {
   return generation.slice(generation.lastIndexOf('_') + 1);
 }

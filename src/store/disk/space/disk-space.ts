@@ -1,7 +1,8 @@
 /**
- * The room of the disk store: what is taken, what writers have reserved, and what is evicted when more is needed. Read this file
- * first. `RoomClaims` says in the index what this process has reserved, in steps, so that not each block changes it; other
- * processes and the next start after a crash rely on it. `StoringSwitch` turns storing off while the disk is full or fails.
+ * The room of the disk store: what entries take, what writers have reserved, and the eviction when more is needed. Read this file
+ * first. `RoomClaims` records in the index what this process has reserved, in steps, so that not each block changes it; other
+ * processes and the next start after a crash rely on that record. `StoringSwitch` turns storing off while the disk is full or
+ * fails.
  */
 
 import { setImmediate } from 'node:timers/promises';
@@ -13,70 +14,70 @@ import type { DiskIndex } from '../index/disk-index.ts';
 import type { Instances } from '../index/instances.ts';
 import type { Eviction } from './eviction.ts';
 
-/** What the room is measured with. */
+/** Options of the disk space. */
 export interface DiskSpaceOptions {
   readonly dir: string;
-  /** The high water: when more is used, entries leave. */
+  /** High-water mark, in bytes: entries are evicted when more is used. */
   readonly maxSizeBytes: number;
-  /** The low water, in percent of the high one: entries leave until no more than this is used. */
+  /** Low-water mark, in percent of the high one: entries are evicted until no more than this is used. */
   readonly lowWaterPercent?: number | undefined;
-  /** While less of the disk is free, in bytes, the high water is what is used. */
+  /** While less than this is free on the disk, in bytes, the bytes in use are the high-water mark. */
   readonly minFreeBytes?: number | undefined;
   readonly index: DiskIndex;
   readonly eviction: Eviction;
   readonly fileSystem: FileSystem;
   readonly background: BackgroundTasks;
-  /** Ends what goes on in the background. */
+  /** Stops work in the background. */
   readonly signal: AbortSignal;
-  /** What the index says of this process' reservations; it says nothing of them without it. */
+  /** Records this process's reservations in the index; without it they are not recorded. */
   readonly claims?: RoomClaims | undefined;
-  /** Tells other processes that entries are about to leave, so that they can tell which of them they use. */
+  /** Announces an eviction to the other processes, so that they report which entries they use. */
   readonly onEvicting?: (() => Promise<void>) | undefined;
 }
 
-/** What a slice of eviction comes to: it goes on, the low water is reached, or nothing may leave. */
+/** Result of a slice of eviction: it goes on, the low-water mark is reached, or nothing more can be evicted. */
 type Slice = 'more' | 'enough' | 'nothing left';
 
-/** The room of one generation while it is written: what its row in the index does not count. */
+/** The room of one generation while it is written, beyond what its row in the index counts. */
 export interface Reservation {
   /**
-   * Sees that so many bytes in all are counted or reserved, evicting entries where it must. Gives a promise where that takes
-   * its time. Throws `StoreFault` `no_room`, or rejects with it.
+   * Makes sure that this many bytes in all are counted or reserved, evicting entries where needed. Returns a promise where it has
+   * to wait. Throws `StoreFault` `no_room`, or rejects with it.
    */
   growTo(bytes: number): Promise<void> | undefined;
-  /** Notes that so many bytes more are on the disk by now. */
+  /** Notes that this many more bytes are on the disk. */
   wrote(bytes: number): void;
   /**
-   * Gives all of it back, for a row counts so many bytes from now on, so many of them ahead of what is on the disk; 0 when
-   * there is no row any more.
+   * Releases the whole reservation, because a row counts `bytes` from now on, `aheadBytes` of which are not on the disk yet.
+   * `bytes` is 0 when there is no row any more.
    */
   count(bytes: number, aheadBytes?: number): void;
 }
 
-/** So far below the high water is the low one unless something else is said, so that not each writer has to evict. */
+/** Default low-water mark, in percent. It is below the high one so that not each writer has to evict. */
 const lowWaterPercentByDefault = 95;
-/** So much of the disk, but not more than this share of it, is left free by default: the index needs room to evict. */
+/** Free disk space that is left by default: this many bytes, but not more than this share of the disk. The index needs room to evict. */
 const minFreeBytesByDefault = 32 * 1024 * 1024;
 const minFreeShareByDefault = 1 / 4;
-/** The free room of the disk is looked at again after so many reserved bytes. */
+/** Number of reserved bytes after which the free space of the disk is measured again. */
 const measuredEveryBytes = 16 * 1024 * 1024;
 
-/** After so many slices of one eviction other processes are told of it again. */
-const slicesBetweenNews = 8;
+/** Number of slices of one eviction after which it is announced to other processes again. */
+const slicesBetweenMessages = 8;
 
-/** Keeps the sum of entries and reservations within the bound: what was configured, or what the disk has. */
+/** Keeps the sum of entries and reservations within the bound: the configured size, or what the disk has. */
 export class DiskSpace {
   readonly #options: DiskSpaceOptions;
   #limitBytes: number;
   #reservedBytes = 0;
-  /** The part of the reserved bytes that is on the disk already, less what rows count that is not there yet. */
+  /** The reserved bytes that are already on the disk, less the bytes that rows count ahead of the disk. */
   #writtenBytes = 0;
-  /** The part of the reserved bytes that is in files which are being removed. */
+  /** The reserved bytes of files that are being removed. */
   #removedBytes = 0;
   readonly #removals = new Set<Promise<void>>();
   readonly #readReserved = () => this.#reservedBytes;
   #unmeasuredBytes = Number.POSITIVE_INFINITY;
-  /** The slice of eviction that is under way; undefined when none is. */
+  /** The slice of eviction in progress; undefined when there is none. */
   #slice: Promise<Slice> | undefined;
 
   constructor(options: DiskSpaceOptions) {
@@ -84,7 +85,7 @@ export class DiskSpace {
     this.#limitBytes = options.maxSizeBytes;
   }
 
-  /** Reserves room where no entry has to leave for it and the disk need not be looked at; tells whether it did. Does not throw. */
+  /** Reserves room where that needs neither an eviction nor a look at the disk; returns whether it did. Does not throw `StoreFault`. */
   take(bytes: number): boolean {
     try {
       return this.#reserveAtOnce(bytes);
@@ -99,14 +100,14 @@ export class DiskSpace {
     return this.#reserve(bytes);
   }
 
-  /** Gives back room that was reserved, of which rows may count so many bytes by now. */
+  /** Releases reserved room. `isCounted`: whether the row of an entry counts these bytes by now. */
   giveBack(bytes: number, isCounted: boolean): void {
     this.#reservedBytes -= bytes;
     if (isCounted) this.#options.claims?.count(bytes);
     this.#options.claims?.settle(this.#readReserved);
   }
 
-  /** Begins to reserve room. */
+  /** Returns a new, empty reservation. */
   reservation(): Reservation {
     let counted = 0;
     let reserved = 0;
@@ -139,8 +140,8 @@ export class DiskSpace {
   }
 
   /**
-   * Counts files that are being removed, whose deleted row counted so many bytes, until they are gone. The index must say so
-   * since the row was deleted: see `Instances.noteRemoval`. `removal` never rejects.
+   * Counts files that are being removed, until they are gone. `bytes` is what their deleted row counted. The change that deleted
+   * the row must have reserved these bytes in the index: see `Instances.noteRemoval`. `removal` never rejects.
    */
   noteRemoval(bytes: number, removal: Promise<unknown>): void {
     const { claims, background } = this.#options;
@@ -159,22 +160,22 @@ export class DiskSpace {
     background.add(noted);
   }
 
-  /** Evicts entries if more than the high water is used. Does what it can; never rejects. */
+  /** Evicts entries if more than the high-water mark is used, as far as possible. Never rejects. */
   async makeRoom(): Promise<void> {
     await this.#takeRoom(0, () => this.#usedBytes <= this.#limitBytes);
   }
 
-  /** Looks how much of the disk is free, and adapts the bound to it. Never rejects. */
+  /** Measures the free space of the disk, and adapts the bound to it. Never rejects. */
   async measure(): Promise<void> {
     const { dir, maxSizeBytes, minFreeBytes, index, fileSystem } = this.#options;
     this.#unmeasuredBytes = 0;
     try {
       const { blocks, bavail, bsize } = await fileSystem.statfs(dir);
-      const kept = minFreeBytes ?? Math.min(minFreeBytesByDefault, blocks * bsize * minFreeShareByDefault);
-      const room = Math.max(0, bavail * bsize - kept);
+      const keptFreeBytes = minFreeBytes ?? Math.min(minFreeBytesByDefault, blocks * bsize * minFreeShareByDefault);
+      const room = Math.max(0, bavail * bsize - keptFreeBytes);
       this.#limitBytes = Math.min(maxSizeBytes, index.allocatedBytes + this.#writtenBytes + room);
     } catch {
-      // Then the bound stays as it is, and writing will tell.
+      // The bound stays as it is. The next write shows whether the disk is full.
     }
   }
 
@@ -186,15 +187,18 @@ export class DiskSpace {
     return this.#options.claims?.othersBytes ?? 0;
   }
 
-  /** Whether there is room for all that is reserved; then other processes know of it too. Throws `StoreFault`. */
+  /** Checks whether there is room for all reserved bytes, and if so makes the index record them. Throws `StoreFault`. */
   #hasRoom(): boolean {
     const { claims } = this.#options;
-    // Where there are others, what is free is known only within a change of the index.
+    // In a shared store, the free room is known only within a change of the index.
     if (claims?.isShared !== true && this.#usedBytes > this.#limitBytes) return false;
     return claims?.cover(this.#readReserved, this.#limitBytes) ?? true;
   }
 
-  /** Reserves bytes where the disk need not be looked at for them and no entry has to leave. Throws what `#hasRoom` throws. */
+  /**
+   * Reserves bytes where the disk need not be measured and no entry has to be evicted; returns whether it did. Throws as
+   * `#hasRoom` does.
+   */
   #reserveAtOnce(bytes: number): boolean {
     if (this.#mustMeasure(bytes) || this.#reservedBytes + bytes > this.#limitBytes) return false;
     this.#reservedBytes += bytes;
@@ -222,23 +226,23 @@ export class DiskSpace {
   }
 
   /**
-   * Reserves bytes and sees that there is room for them; where that cannot be, gives them back and says so. Waits only so
-   * long; the eviction goes on to the low water in the background. Throws what `hasRoom` throws.
+   * Reserves bytes and makes room for them. Where that is impossible, releases them and returns false. Waits only until there is
+   * room; the eviction goes on to the low-water mark in the background. Throws as `hasRoom` does.
    */
   async #takeRoom(bytes: number, hasRoom: () => boolean): Promise<boolean> {
     this.#reservedBytes += bytes;
-    let isVain = false;
+    let wasEnough = false;
     try {
       while (!hasRoom()) {
         if (this.#slice === undefined) this.#options.background.add(this.#evict());
         if (hasRoom()) break;
         const slice = await this.#slice;
         if (slice === 'more') continue;
-        // Others may have given up just now, and made room thereby.
+        // Another waiting writer may have given up just now and so made room.
         if (hasRoom()) break;
-        // Where enough has left twice and there is no room, the index cannot note that it is taken: its disk is full.
-        const isOver = slice === 'nothing left' || (isVain && this.#removals.size === 0);
-        isVain = true;
+        // No room after a second `enough` means that the index cannot record the claim: its disk is full.
+        const isOver = slice === 'nothing left' || (wasEnough && this.#removals.size === 0);
+        wasEnough = true;
         if (!isOver) continue;
         this.#reservedBytes -= bytes;
         return false;
@@ -250,19 +254,19 @@ export class DiskSpace {
     }
   }
 
-  /** Evicts, one slice after the other. */
+  /** Evicts slice by slice. */
   async #evict(): Promise<void> {
     const { onEvicting, background } = this.#options;
     this.#slice = onEvicting === undefined ? this.#evictSlice() : onEvicting().then(() => this.#evictSlice());
     for (let slices = 1; (await this.#slice) === 'more'; slices += 1) {
-      // An eviction goes on for long where new entries come as fast as others leave.
-      if (onEvicting !== undefined && slices % slicesBetweenNews === 0) background.add(onEvicting());
+      // An eviction lasts long where new entries arrive as fast as others leave.
+      if (onEvicting !== undefined && slices % slicesBetweenMessages === 0) background.add(onEvicting());
       this.#slice = this.#evictSlice();
     }
     this.#slice = undefined;
   }
 
-  /** Evicts a few entries at once, and lets other work have its turn. */
+  /** Evicts a few entries, and then lets other work have its turn. */
   async #evictSlice(): Promise<Slice> {
     const { eviction, lowWaterPercent = lowWaterPercentByDefault, signal } = this.#options;
     const usedBytes = this.#usedBytes;
@@ -283,25 +287,25 @@ function noRoom(): StoreFault {
   return new StoreFault('no_room', 'The disk store has no room left.');
 }
 
-/** So much more than is needed is claimed at once, but not more than this share of the store. */
+/** Number of bytes claimed at once beyond the need, and the share of the store that limits it. */
 const stepMaxBytes = 16 * 1024 * 1024;
 const stepShare = 1 / 256;
 
-/** How far the index counts ahead of what is written, in bytes, in a store that may become so large. */
+/** Returns how far the index counts ahead of what is written, in bytes, for a store of this maximum size. */
 export function stepBytesOf(maxSizeBytes: number): number {
   return Math.floor(Math.min(stepMaxBytes, maxSizeBytes * stepShare));
 }
 
 /**
- * The claims. What the row of this process says is never less than what it has reserved since, so that all processes
- * together do not take more than there is. It may be more by two steps.
+ * The claims of this process. Its row claims at least what the process has reserved, so that all processes together do not take
+ * more than there is. It may claim up to two steps more.
  */
 export class RoomClaims {
   readonly #instances: Instances;
   readonly #stepBytes: number;
-  /** What the row says. */
+  /** Bytes that the row claims. */
   #claimedBytes = 0;
-  /** The part of it that rows of entries count by now. */
+  /** The part of the claimed bytes that rows of entries count by now. */
   #countedBytes = 0;
 
   constructor(instances: Instances, maxSizeBytes: number) {
@@ -309,7 +313,7 @@ export class RoomClaims {
     this.#stepBytes = stepBytesOf(maxSizeBytes);
   }
 
-  /** What other processes have claimed, in bytes, dead ones included whose files were not swept yet. */
+  /** Bytes that other processes have claimed, including dead processes whose files were not swept yet. */
   get othersBytes(): number {
     return this.#instances.reservedByOthers;
   }
@@ -320,8 +324,9 @@ export class RoomClaims {
   }
 
   /**
-   * Sees that all reserved bytes are claimed, of which it is asked when no change of the index waits; tells whether there is
-   * room for them, as far as that is not known otherwise: see `isShared`. Throws `StoreFault`.
+   * Makes sure that all reserved bytes are claimed. Where they are not, first makes the waiting changes of the index, which may
+   * change what is reserved or claimed. Returns whether there is room for them; always true in a store that is not shared, whose
+   * caller has checked the room. Throws `StoreFault`.
    */
   cover(reservedBytes: () => number, limitBytes: number): boolean {
     if (this.#covers(reservedBytes())) return true;
@@ -338,7 +343,7 @@ export class RoomClaims {
     return reservedBytes <= this.#claimedBytes - this.#countedBytes;
   }
 
-  /** On a full disk there is no room for anything until entries have left. A process that is alone goes on without a note. */
+  /** Returns undefined where there is no room, or the disk is full. A process that is alone goes on without a claim. */
   #claim(reservedBytes: number, limitBytes: number): number | undefined {
     try {
       return this.#instances.claim(reservedBytes, this.#claimedBytes, this.#stepBytes, limitBytes);
@@ -348,56 +353,56 @@ export class RoomClaims {
     }
   }
 
-  /** Notes that the rows of removed entries, whose files are still there, were deleted, and so much was claimed for these. */
+  /** Notes that rows were deleted and that this many bytes were claimed, in the same change, for their files. */
   noteRemoval(bytes: number): void {
     this.#claimedBytes += bytes;
   }
 
-  /** Notes that so many bytes are not reserved any more, because the rows of entries count them. */
+  /** Notes that this many bytes are no longer reserved, because rows of entries count them. */
   count(bytes: number): void {
     this.#countedBytes += bytes;
   }
 
-  /** Gives back what is claimed far beyond what is reserved. */
+  /** Reduces a claim that is much larger than the reserved bytes. */
   settle(reservedBytes: () => number): void {
-    const isMuch = () => this.#claimedBytes - reservedBytes() > 2 * this.#stepBytes;
-    if (!isMuch()) return;
+    const isTooMuch = () => this.#claimedBytes - reservedBytes() > 2 * this.#stepBytes;
+    if (!isTooMuch()) return;
     this.#instances.settle();
-    if (!isMuch()) return;
+    if (!isTooMuch()) return;
     const claimed = Math.min(this.#claimedBytes - this.#countedBytes, reservedBytes() + this.#stepBytes);
     if (!this.#instances.disclaim(this.#claimedBytes - claimed)) return;
     this.#claimedBytes = claimed;
     this.#countedBytes = 0;
   }
 
-  /** The index begins afresh, and says nothing of what was claimed. */
+  /** Resets the claims for an empty index, which has no record of them. */
   startAfresh(): void {
     this.#claimedBytes = 0;
     this.#countedBytes = 0;
   }
 }
 
-/** While storing is off, one writer per such interval may try. */
+/** While storing is off, one writer per this interval may try, in milliseconds. */
 const retryAfterMs = 10_000;
-/** A disk that is full now and then is told of once per such interval. */
-const toldAgainAfterMs = 600_000;
+/** Interval between two warnings about a disk that is full now and then, in milliseconds. */
+const warnIntervalMs = 600_000;
 
 const fullCodes: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
-/** Any failure to write as a `StoreFault`. */
+/** Converts any failure to write into a `StoreFault`. */
 export function toStoreFault(error: unknown): StoreFault {
   if (error instanceof StoreFault) return error;
   const isFull = fullCodes.has(systemCode(error) ?? '');
   return new StoreFault(isFull ? 'no_room' : 'io', `The store cannot be written: ${String(error)}`, { cause: error });
 }
 
-/** On, or off because of a fault. Tells when it goes off and on, but not over and over. */
+/** Storing is on, or off because of a fault. Logs when it goes off and on, but not over and over. */
 export class StoringSwitch {
   readonly #now: () => number;
   readonly #emit: Emit;
   #off: { readonly fault: StoreFault; retryAt: number; isTrying: boolean } | undefined;
-  #toldAt = Number.NEGATIVE_INFINITY;
-  #isToldOff = false;
+  #warnedAt = Number.NEGATIVE_INFINITY;
+  #wasOffLogged = false;
 
   constructor(options: { readonly now: () => number; readonly emit: Emit }) {
     this.#now = options.now;
@@ -408,7 +413,7 @@ export class StoringSwitch {
     return this.#off === undefined;
   }
 
-  /** Throws the `StoreFault` that turned storing off, unless it is time for a trial. */
+  /** Throws the `StoreFault` that turned storing off, unless a trial is due. */
   check(): void {
     if (this.#off === undefined) return;
     if (this.#now() < this.#off.retryAt) throw this.#off.fault;
@@ -416,27 +421,27 @@ export class StoringSwitch {
     this.#off.isTrying = true;
   }
 
-  /** Something could not be written. */
+  /** Notes that a write failed. */
   failed(fault: StoreFault): void {
     const now = this.#now();
-    if (this.#off === undefined && now >= this.#toldAt + toldAgainAfterMs) {
+    if (this.#off === undefined && now >= this.#warnedAt + warnIntervalMs) {
       const why = fault.reason === 'no_room' ? 'the disk is full' : 'the disk cannot be written';
-      this.#tell('warn', `Storing is off: ${why}. Requests go on.`, fault.message);
-      this.#toldAt = now;
-      this.#isToldOff = true;
+      this.#log('warn', `Storing is off: ${why}. Requests go on.`, fault.message);
+      this.#warnedAt = now;
+      this.#wasOffLogged = true;
     }
     this.#off = { fault, retryAt: now + retryAfterMs, isTrying: false };
   }
 
-  /** Something was written. While storing is off only a trial counts: the last free bytes of a disk prove nothing. */
+  /** Notes that a write succeeded. While storing is off only a trial counts: the last free bytes of a disk prove nothing. */
   succeeded(): void {
     if (this.#off?.isTrying !== true) return;
     this.#off = undefined;
-    if (this.#isToldOff) this.#tell('info', 'Storing is on again.', undefined);
-    this.#isToldOff = false;
+    if (this.#wasOffLogged) this.#log('info', 'Storing is on again.', undefined);
+    this.#wasOffLogged = false;
   }
 
-  #tell(level: 'info' | 'warn', message: string, detail: string | undefined): void {
+  #log(level: 'info' | 'warn', message: string, detail: string | undefined): void {
     this.#emit({ kind: 'store', level, message, detail });
   }
 }

@@ -1,10 +1,10 @@
 /**
- * Chooses the entries that leave the disk store when room is needed: SIEVE over the rows of the index, in the order of their
+ * Chooses the entries to evict from the disk store when room is needed: SIEVE over the rows of the index, in the order of their
  * insertion (Zhang, Yang, Yue, Vigfusson and Rashmi, "SIEVE is Simpler than LRU", NSDI 2024).
  *
- * Entries stand in a queue in the order in which they came, each with one bit: whether it was used since the hand last passed it.
- * The hand goes from the oldest to the newest and begins again. A used entry loses its bit and stays where it is; an unused one
- * leaves. So an entry that is used now and then is never moved, and a scan of entries that are used once cannot push it out.
+ * Entries form a queue in the order of insertion. Each has one bit: whether it was used since the hand last passed it. The hand
+ * goes from the oldest entry to the newest and begins again. A used entry loses its bit and stays where it is; an unused one is
+ * evicted. So an entry that is used now and then is never moved, and a scan of entries that are used once cannot push it out.
  */
 
 import { setImmediate } from 'node:timers/promises';
@@ -14,33 +14,33 @@ import type { IndexConnection } from '../index/index-connection.ts';
 import type { Row } from '../index/index-tables.ts';
 import type { Instances } from '../index/instances.ts';
 
-/** What the eviction is made with. */
+/** Options of the eviction. */
 interface EvictionOptions {
   readonly connection: IndexConnection;
   readonly index: DiskIndex;
-  /** Whether a generation is being written, so that it must stay. */
+  /** Checks whether a generation is being written and must stay. */
   readonly isHeld: (generation: string) => boolean;
-  /** The processes that share the index; this one alone unless something else is said. */
+  /** The processes that share the index; without it this process is alone. */
   readonly instances?: Instances | undefined;
   readonly emit?: Emit | undefined;
 }
 
 /**
- * So many entries may have uses that are not written yet. A hit writes nothing as long as fewer are in use: uses are written
- * when entries have to leave in another process, and at the end. What a crash loses of them decides on evictions only.
+ * Maximum number of uses that are not written yet. A hit writes nothing while fewer entries are in use: uses are written when
+ * another process evicts, and at the end. A crash loses unwritten uses, which only affects evictions.
  */
 export const maxUnwrittenUses = 262_144;
-/** So many uses are written in one transaction. */
+/** Number of uses written in one transaction. */
 const usesAtOnce = 128;
-/** So many of them are written before another process lets entries leave; the rest is written while it does. */
+/** Number of uses written before another process evicts; the rest is written while it does. */
 const usesAtFirst = 512;
-/** So many entries does the hand pass before other work gets its turn. */
+/** Number of entries that the hand passes before other work gets its turn. */
 const passedAtOnce = 64;
-/** After so many rounds in which none left, all are in use all the time, and that spares nobody any more. */
+/** After this many rounds without an eviction, all entries are in constant use, and a use spares no entry any more. */
 const sparingRounds = 2;
-/** So many steps in turn may find that other processes were faster. */
-const vainSteps = 8;
-/** Free pages that the index keeps for what comes: so many, and this share of all. More go back to the file system. */
+/** Maximum number of consecutive steps in which other processes had already removed everything that was chosen. */
+const maxFutileSteps = 8;
+/** Free pages that the index keeps for new rows: this number, and this share of all pages. More go back to the file system. */
 const keptFreePages = 1024;
 const keptFreePageShare = 1 / 8;
 
@@ -50,23 +50,23 @@ interface EntryId {
 }
 
 /**
- * The eviction. Which entries were used since the hand passed them is in memory at first and in the index later, and so
- * is where the hand stands: nothing of it has to be read at a start but one row.
+ * The eviction. Uses are in memory first and in the index later, and so is the position of the hand. A start reads only one row
+ * of this.
  */
 export class Eviction {
   readonly #options: EvictionOptions;
   readonly #connection: IndexConnection;
   readonly #index: DiskIndex;
-  /** The generations whose use is not written yet; the one that waits longest is the first. See `touch`. */
+  /** The generations whose use is not written yet, the longest waiting first. See `touch`. */
   readonly uses = new Set<string>();
-  /** The id of the row that the hand has passed last. */
+  /** Id of the row that the hand passed last. */
   #hand = 0;
-  /** Whether the index says where it stands. */
+  /** Whether the index has the current position of the hand. */
   #isHandWritten = true;
-  /** How often the hand has come to the end of the rows since an entry left. */
+  /** How often the hand has reached the end of the rows since the last eviction. */
   #rounds = 0;
-  /** In how many steps in turn what was to leave was gone already. */
-  #vainSteps = 0;
+  /** Number of consecutive steps in which everything that was chosen was already gone. */
+  #futileSteps = 0;
 
   constructor(options: EvictionOptions) {
     const { connection, index } = options;
@@ -77,21 +77,21 @@ export class Eviction {
     this.#readHand();
   }
 
-  /** Notes that a generation is in use. Written later, with others. */
+  /** Notes a use of a generation. It is written later, with others. */
   touch(generation: string): void {
     this.uses.add(generation);
     if (this.uses.size > maxUnwrittenUses) this.writeOldestUses();
   }
 
-  /** Writes some of the uses, because there are too many of them. */
+  /** Writes the oldest uses, because there are too many. */
   writeOldestUses(): void {
     this.#writeUses([...this.uses.keys().take(usesAtOnce)]);
   }
 
-  /** Takes a step toward so many free bytes; tells whether it is worth taking another one. What is expired goes first. */
+  /** Evicts a few entries to free `bytes`, expired pins first; returns whether another step is worth taking. */
   step(bytes: number): boolean {
     if (this.#index.removeExpired() > 0) return true;
-    // While the index cannot be changed, it would set the hand back to the same rows again and again.
+    // While the index cannot be changed, reading the hand would set it back to the same rows again and again.
     if (this.#options.instances?.isShared === true && this.#isHandWritten) this.#readHand();
     const rows = this.#connection.ask([], ({ afterHand }) => afterHand.all(this.#hand, passedAtOnce));
     const queue = rows.map((row) => this.#sieved(row));
@@ -104,17 +104,17 @@ export class Eviction {
     this.#giveBackPages();
     if (this.#rounds <= sparingRounds) return isFreed;
     this.#rounds = 0;
-    // Where nothing may leave, the account should say that hardly anything is there.
+    // The account may be wrong: with nothing left to evict, it should say that hardly anything is there.
     this.#index.recount();
     return false;
   }
 
-  /** Writes what is still to be written. */
+  /** Writes all uses that are not written yet. */
   flush(): void {
     this.#writeUses([...this.uses]);
   }
 
-  /** Another process is about to let entries leave: it should know which of them are in use here. */
+  /** Writes uses for another process that is about to evict, the latest first. */
   async tellUses(): Promise<void> {
     const uses = [...this.uses].reverse();
     this.#writeUses(uses.slice(0, usesAtFirst));
@@ -138,23 +138,26 @@ export class Eviction {
     };
   }
 
-  /** Removes entries; tells whether that made room, or may have made it before. */
+  /** Removes entries; returns whether that made room, or another process may have made it before. */
   #remove(generations: readonly string[]): boolean {
     if (generations.length === 0) return true;
     const count = this.#index.remove(generations);
     for (const generation of generations) this.uses.delete(generation);
-    this.#vainSteps = count > 0 ? 0 : this.#vainSteps + 1;
-    if (count > 0) this.#tell(count);
-    return count > 0 || (this.#options.instances?.isShared === true && this.#vainSteps < vainSteps);
+    this.#futileSteps = count > 0 ? 0 : this.#futileSteps + 1;
+    if (count > 0) this.#log(count);
+    return count > 0 || (this.#options.instances?.isShared === true && this.#futileSteps < maxFutileSteps);
   }
 
-  #tell(evictedEntries: number): void {
-    const message = 'Entries have left the store to make room.';
+  #log(evictedEntries: number): void {
+    const message = 'Entries were evicted to make room.';
     const count = { evictedEntries };
     this.#options.emit?.({ kind: 'store', level: 'debug', message, detail: `${evictedEntries} entries`, count });
   }
 
-  /** Writes where the hand stands, and that those it spared count as unused. Where that fails, the next step goes on. */
+  /**
+   * Writes the position of the hand, and that the spared entries count as unused. If the write fails, the next step continues
+   * from memory.
+   */
   #spare(spared: readonly EntryId[]): void {
     for (const { generation } of spared) this.uses.delete(generation);
     this.#isHandWritten = this.#connection.attempt(false, ({ deleteUse, updateHand }) => {
@@ -164,7 +167,7 @@ export class Eviction {
     });
   }
 
-  /** Writes that these were used. Where that cannot be written now, it is forgotten: it decides on evictions only. */
+  /** Writes that these were used. A use that cannot be written now is dropped: it only affects evictions. */
   #writeUses(generations: readonly string[]): void {
     if (generations.length === 0) return;
     this.#connection.attempt(undefined, ({ insertUse }) => {
@@ -173,7 +176,7 @@ export class Eviction {
     for (const generation of generations) this.uses.delete(generation);
   }
 
-  /** Makes the index's file smaller, a little at a time, when it has too many pages that nothing is in. */
+  /** Shrinks the index file a little when it has too many free pages. */
   #giveBackPages(): void {
     const free = this.#connection.ask(0, ({ freePageCount }) => Number(freePageCount.get()?.freelist_count));
     const all = this.#connection.ask(0, ({ pageCount }) => Number(pageCount.get()?.page_count));
@@ -188,30 +191,30 @@ export class Eviction {
   }
 }
 
-/** One thing in the queue, as the hand finds it. */
+/** One item of the queue, as the hand finds it. */
 export interface Sieved<Id> {
   readonly id: Id;
-  /** What its leaving gives back. */
+  /** What an eviction of the item frees. */
   readonly weight: number;
-  /** Whether it was used since the hand last passed it. */
+  /** Whether the item was used since the hand last passed it. */
   readonly isUsed: boolean;
-  /** Whether somebody holds it: it must stay as it is. */
+  /** Whether the item is held: it must stay as it is. */
   readonly isHeld: boolean;
 }
 
-/** What a move of the hand comes to. */
+/** Result of a move of the hand. */
 interface SieveMove<Id> {
-  /** Those that leave. */
+  /** Items to evict. */
   readonly evicted: readonly Id[];
-  /** Those that stay because they were used; from now on they count as unused. */
+  /** Items that stay because they were used; from now on they count as unused. */
   readonly spared: readonly Id[];
-  /** The last one that the hand has passed; undefined when the queue was empty. The next move begins after it. */
+  /** The last item that the hand passed; undefined where it passed none. The next move begins after it. */
   readonly passed: Id | undefined;
 }
 
 /**
- * Moves the hand along a part of the queue until so much weight is given back or the part ends. When the queue itself
- * ends there, the next move begins at its start.
+ * Moves the hand along a part of the queue until `weight` is freed or the part ends. When the queue itself ends there, the next
+ * move begins at its start.
  */
 export function sieve<Id>(queue: Iterable<Sieved<Id>>, weight: number): SieveMove<Id> {
   const evicted: Id[] = [];

@@ -1,4 +1,4 @@
-/** Removes expired entries, and what a crash has left: body files that no row of the index names. */
+/** Removes expired pins, and the leftovers of crashes: body files that no row of the index names. */
 
 import { setImmediate } from 'node:timers/promises';
 import type { Emit } from '../../../telemetry/events.ts';
@@ -6,15 +6,15 @@ import type { BodyFiles } from '../bodies/body-files.ts';
 import type { DiskIndex } from '../index/disk-index.ts';
 import type { Instances } from '../index/instances.ts';
 
-/** So many generations are looked at before other work gets its turn. */
-const lookedAtOnce = 32;
+/** Number of generations that are checked before other work gets its turn. */
+const checkedAtOnce = 32;
 
-/** What the sweeping is done with. */
+/** Options of a sweeper. */
 export interface SweeperOptions {
   readonly files: BodyFiles;
   readonly index: DiskIndex;
   readonly instances: Instances;
-  /** Whether this process is writing a generation. */
+  /** Checks whether this process is writing a generation. */
   readonly isWritten: (generation: string) => boolean;
   readonly emit: Emit;
   readonly signal: AbortSignal;
@@ -28,10 +28,7 @@ export class Sweeper {
     this.#options = options;
   }
 
-  /**
-   * Removes what is expired and the files that are left over, and tells of the latter. Begins in a later turn, so that it
-   * delays nobody's start.
-   */
+  /** Removes expired pins and leftover files, and logs the files. Begins in a later turn, so that it delays no start. */
   async sweepAll(): Promise<void> {
     const { index, signal } = this.#options;
     await setImmediate();
@@ -39,7 +36,7 @@ export class Sweeper {
     await this.sweepFiles();
   }
 
-  /** Removes the files that are left over: then they count no longer. */
+  /** Removes leftover files, whose reserved room then counts no longer. */
   async sweepFiles(): Promise<void> {
     const { instances } = this.#options;
     const { leftOver } = instances;
@@ -47,21 +44,21 @@ export class Sweeper {
     if (isWhole) instances.noteSwept(leftOver);
   }
 
-  /** Removes the files that are left over of generations that this process has begun. */
+  /** Removes leftover files of generations that this process has begun. */
   async sweepOurs(): Promise<void> {
     await this.#sweep((generation) => this.#options.instances.isOurs(generation));
   }
 
-  /** Tells whether all that is meant was looked at, and all that is left over of it is gone. */
-  async #sweep(isMeant: (generation: string) => boolean): Promise<boolean> {
+  /** Returns whether all files in the store were looked at. */
+  async #sweep(isInScope: (generation: string) => boolean): Promise<boolean> {
     const { files, signal } = this.#options;
-    const isLeftOver = (generation: string) => isMeant(generation) && this.#isLeftOver(generation);
+    const isLeftOver = (generation: string) => isInScope(generation) && this.#isLeftOver(generation);
     const { count, isWhole } = await sweepBodies(files, isLeftOver, signal);
-    if (count > 0) this.#tell(count);
+    if (count > 0) this.#log(count);
     return isWhole;
   }
 
-  #tell(count: number): void {
+  #log(count: number): void {
     const message = 'Files without an entry were removed from the store.';
     this.#options.emit({ kind: 'store', level: 'info', message, detail: `${count} bodies` });
   }
@@ -73,20 +70,19 @@ export class Sweeper {
 }
 
 /**
- * Removes the files of generations of which it is said that they are left over; tells how many there were, and whether all of
- * the store was looked through. A generation that was once left over is never known again, so that nothing is lost to a race
- * with those who write.
+ * Removes the files of leftover generations; returns how many generations it removed, and whether it looked at all of the store.
+ * A leftover generation never gets a row again, so no race with a writer can lose an entry.
  */
 async function sweepBodies(
   files: BodyFiles,
   isLeftOver: (generation: string) => boolean,
   signal: AbortSignal,
 ): Promise<{ readonly count: number; readonly isWhole: boolean }> {
-  let [count, looked] = [0, 0];
+  let [count, checked] = [0, 0];
   try {
     for await (const generation of files.generations()) {
-      looked += 1;
-      if (looked % lookedAtOnce === 0) await setImmediate();
+      checked += 1;
+      if (checked % checkedAtOnce === 0) await setImmediate();
       if (signal.aborted) return { count, isWhole: false };
       if (!isLeftOver(generation)) continue;
       if (await files.remove(generation)) count += 1;
