@@ -270,6 +270,12 @@ export class StoreFault extends Error {
   }
 }
 
+/** Returns the `StoreFault` of a failure to store. An error of any other kind counts as `io`. */
+export function toStoreFault(error: unknown): StoreFault {
+  if (error instanceof StoreFault) return error;
+  return new StoreFault('io', `The store cannot be written: ${String(error)}`, { cause: error });
+}
+
 /** Returns the fault of a writer that commits a generation which was published and has been replaced or removed since. */
 export function removedFault(generation: string): StoreFault {
   return new StoreFault('removed', `Generation ${generation} was replaced or removed while it was written.`);

@@ -92,6 +92,25 @@ it('one for which the store has no room at once is stored block by block', async
   expect(await stored()).toHaveLength(1);
 });
 
+it('one that the store fails to keep by a fault of its own is given, and the next request is answered', async () => {
+  proxy = createWholeProxy({ blockSizeBytes });
+  const { openWhole } = proxy.store;
+  vi.spyOn(proxy.store, 'openWhole').mockImplementationOnce((...entry) => {
+    const writer = openWhole?.apply(proxy.store, entry);
+    return writer && Object.assign(writer, { commit: () => Promise.reject(new TypeError('a fault of the store')) });
+  });
+  for (const count of [1, 2]) {
+    const client = proxy.send();
+    const exchange = await proxy.origin.next();
+    exchange.head({ fields: { ...fields, 'content-length': '9' } });
+    void exchange.send(patternBytes(0, 9));
+    exchange.end();
+    expect(await client.bytes()).toEqual(Buffer.from(patternBytes(0, 9)));
+    await proxy.fillsEnded(count);
+  }
+  expect(proxy.fillEvents().map(({ result }) => result)).toEqual(['relayed', 'stored']);
+});
+
 it('one that is not what its digest states is cut off, and is not stored', async () => {
   const { client, exchange, bytes } = await ask(10, {
     'repr-digest': `sha-256=:${Buffer.alloc(32).toString('base64')}:`,

@@ -1,5 +1,6 @@
 /** Stores that share a directory: what the others see of what one of them does, and what becomes of one that dies. */
 
+import * as promises from 'node:fs/promises';
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -326,6 +327,28 @@ describe('files that are left over', () => {
     await storeSample(first.store, { key: 'large', sizeBytes: 40 * block });
     await current.commit({ metadata: sampleMetadata(1), sizeBytes });
     expect(await readKey(first.store, 'current')).toEqual(Buffer.from(patternBytes(0, sizeBytes, 1)));
+  });
+});
+
+describe('leftover files that cannot be removed', () => {
+  it('count as used until they are removed', async () => {
+    const directory = await createSharedDirectory();
+    const limits = { maxSizeBytes: 64 * block, maxEntryBytes: 40 * block };
+    const dead = await directory.open(limits);
+    const writer = await openSampleWriter(dead.store, { ...sample, sizeBytes: 40 * block });
+    await writeBlocks(writer, block, { ...sample, sizeBytes: 40 * block }, Array(40).keys());
+    directory.cut(dead);
+    const tried: string[] = [];
+    const unlink = async (path: string) => {
+      tried.push(path);
+      throw Object.assign(new Error('not permitted'), { code: 'EACCES' });
+    };
+    const fileSystem = { ...promises, unlink: unlink as typeof promises.unlink };
+    const { store } = await directory.open({ ...limits, fileSystem }, { isFirst: true });
+    await expect.poll(() => tried.length).toBeGreaterThanOrEqual(2);
+    await expect(storeSample(store, { key: 'large', sizeBytes: 40 * block })).rejects.toMatchObject({
+      reason: 'no_room',
+    });
   });
 });
 

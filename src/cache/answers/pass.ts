@@ -187,7 +187,7 @@ async function learnFromHead(
   );
   for (const entry of concerned) {
     // The entry was purged after the HEAD was answered: its metadata must not come back.
-    if (since.concerns(entry.metadata.tags)) return;
+    if (since.concerns(entry.metadata.tags)) continue;
     const metadata = metadataAfterHead(entry, inquiry, received);
     if (metadata === undefined) continue;
     const updated = await flights.storing(() => context.store.replaceMetadata(entry, metadata));

@@ -27,7 +27,7 @@ import { decideReuse } from '../../semantics/reuse.ts';
 import { decideStoring, isForAuthorized, personalFields } from '../../semantics/storing.ts';
 import { conditionalFields, strongValidator } from '../../semantics/validator.ts';
 import { originEcho, variantName, withoutOriginEcho } from '../../semantics/vary.ts';
-import { type StoredEntry, StoreFault } from '../../store/store.ts';
+import { type StoredEntry, StoreFault, toStoreFault } from '../../store/store.ts';
 import type { RevalidationEvent } from '../../telemetry/events.ts';
 import type { Clearance, FetchResult, Kept } from '../collapse/flight.ts';
 import type { ExchangeContext } from '../context.ts';
@@ -543,7 +543,7 @@ function keepFragment(
   return { body: passing, kept: { tags: stored.tags, done: over.promise } };
 }
 
-/** Stores a fragment if it matches its digest. A `StoreFault` is logged, not thrown. */
+/** Stores a fragment if it matches its digest. Never rejects: a failure to store is logged. */
 async function store(
   { store: into, clock, emit, telling, refusals }: ExchangeContext,
   key: string,
@@ -562,10 +562,10 @@ async function store(
     await clearance.storing(() => commit(into, written, { sizeBytes: bytes.length, digest: undefined }, clock.now()));
     refusals.forget(key);
   } catch (thrown) {
-    if (!(thrown instanceof StoreFault)) throw thrown;
+    const fault = toStoreFault(thrown);
     refusals.note(key, { reason: 'store-unavailable', status: 206, at: clock.now() });
-    const message = `A part is relayed without being stored: ${thrown.message}`;
-    emit({ kind: 'store', level: telling.levelOf(thrown.reason, clock.now()), message, detail: key });
+    const message = `A part is relayed without being stored: ${fault.message}`;
+    emit({ kind: 'store', level: telling.levelOf(fault.reason, clock.now()), message, detail: key });
   }
 }
 

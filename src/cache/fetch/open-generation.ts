@@ -14,7 +14,7 @@ import { freshened } from '../../semantics/freshen.ts';
 import { groupTag, parseCacheGroups, parseTags, spellingTag, storedTag } from '../../semantics/invalidation.ts';
 import { decideStoring, storableFields } from '../../semantics/storing.ts';
 import { impliedVary, nominatedFields, selectedValues, variantName, withoutOriginEcho } from '../../semantics/vary.ts';
-import { type EntryWriter, type Store, type StoredEntry, StoreFault } from '../../store/store.ts';
+import { type EntryWriter, type Store, type StoredEntry, type StoreFault, toStoreFault } from '../../store/store.ts';
 import type { BegunEvent } from '../../telemetry/events.ts';
 import type { Clearance } from '../collapse/flight.ts';
 import type { ExchangeContext } from '../context.ts';
@@ -129,7 +129,7 @@ export function openArrived(
       end.result = await clearance.storing(() => commit(store, whole, { sizeBytes, digest }, startedAt));
       if (end.result === 'relayed') refusals.note(key, { reason: 'outdated', status, at: startedAt });
     } catch (thrown) {
-      noteStoreFault(context, key, status, thrown);
+      noteStoreFault(context, key, status, toStoreFault(thrown));
     }
     await writer[Symbol.asyncDispose]();
     const durationMs = clock.now() - startedAt;
@@ -147,9 +147,8 @@ export function openArrived(
 
 const begunFill: BegunEvent = { kind: 'begun', what: 'fill' };
 
-/** Records why the store took no more. Rethrows an error that is no `StoreFault`. */
-function noteStoreFault(context: ExchangeContext, key: string, status: number, fault: unknown): void {
-  if (!(fault instanceof StoreFault)) throw fault;
+/** Records why the store took no more. */
+function noteStoreFault(context: ExchangeContext, key: string, status: number, fault: StoreFault): void {
   if (fault.reason === 'removed') return;
   const reason = fault.reason === 'too_large' ? 'too-large' : 'store-unavailable';
   context.refusals.note(key, { reason, status, at: context.clock.now() });

@@ -31,7 +31,7 @@ import {
   rowBytes,
 } from './index/index-rows.ts';
 import { isBusy } from './index/index-tables.ts';
-import { type Reservation, toStoreFault } from './space/disk-space.ts';
+import { type Reservation, toDiskFault } from './space/disk-space.ts';
 
 /** Options of a writer. */
 interface DiskWriterOptions {
@@ -312,7 +312,7 @@ export class DiskWriter implements EntryWriter {
     } catch (error) {
       this.#dropDamaged(error);
       const isGone = this.#standing === 'removed' || this.#isRemovedElsewhere(error);
-      const fault = isGone && isAbsence(error) ? removedFault(this.generation) : toStoreFault(error);
+      const fault = isGone && isAbsence(error) ? removedFault(this.generation) : toDiskFault(error);
       // A removal, or an index kept locked by another process, says nothing about the disk.
       if (fault.reason === 'removed' || isBusy(fault.cause)) throw fault;
       storing.failed(fault);
@@ -557,7 +557,7 @@ export class DiskWholeWriter implements WholeWriter {
   }
 
   commit(final: FinalEntry): Promise<StoredEntry> {
-    if (this.#disposing !== undefined) throw new StoreFault('io', 'The writer was disposed.');
+    if (this.#disposing !== undefined) return Promise.reject(new StoreFault('io', 'The writer was disposed.'));
     this.#committing = this.#commit(final);
     return this.#committing;
   }
@@ -592,7 +592,7 @@ export class DiskWholeWriter implements WholeWriter {
       await news.told();
       return createDiskEntry(parts, { ...entry, pinnedUntil: undefined });
     } catch (error) {
-      const fault = toStoreFault(error);
+      const fault = toDiskFault(error);
       // An index kept locked by another process says nothing about the disk.
       if (isBusy(fault.cause)) throw fault;
       storing.failed(fault);

@@ -96,10 +96,16 @@ export class DiskIndex {
     return entry === undefined ? undefined : { entry, allocatedBytes: Number(row?.allocated_bytes) };
   }
 
-  /** Returns the inline body of a generation; undefined when it is gone or damaged. A damaged one is removed. */
+  /**
+   * Returns the inline body of a generation; undefined when it is gone or damaged, or the index cannot be read now. A damaged
+   * one is removed.
+   */
   body(generation: string): Uint8Array | undefined {
     if (this.#removals.has(generation)) return undefined;
-    const row = this.#connection.ask(undefined, ({ bodyOfGeneration }) => bodyOfGeneration.get(generation));
+    const row = this.#connection.ask<Row | undefined | 'unreadable'>('unreadable', ({ bodyOfGeneration }) =>
+      bodyOfGeneration.get(generation),
+    );
+    if (row === 'unreadable') return undefined;
     const bytes = row?.bytes;
     if (bytes instanceof Uint8Array && row?.checksum === blockSum(generation, 0, bytes)) return bytes;
     this.removeDamaged(generation, `The body of generation ${generation} does not match its checksum.`);

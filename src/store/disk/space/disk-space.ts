@@ -7,7 +7,7 @@
 
 import { setImmediate } from 'node:timers/promises';
 import type { Emit } from '../../../telemetry/events.ts';
-import { StoreFault } from '../../store.ts';
+import { StoreFault, toStoreFault } from '../../store.ts';
 import { type FileSystem, systemCode } from '../bodies/file-system.ts';
 import type { BackgroundTasks } from '../bodies/open-bodies.ts';
 import type { DiskIndex } from '../index/disk-index.ts';
@@ -389,11 +389,11 @@ const warnIntervalMs = 600_000;
 
 const fullCodes: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG']);
 
-/** Converts any failure to write into a `StoreFault`. */
-export function toStoreFault(error: unknown): StoreFault {
-  if (error instanceof StoreFault) return error;
-  const isFull = fullCodes.has(systemCode(error) ?? '');
-  return new StoreFault(isFull ? 'no_room' : 'io', `The store cannot be written: ${String(error)}`, { cause: error });
+/** Converts any failure to write to a disk into a `StoreFault`: `no_room` where the disk or a quota is full. */
+export function toDiskFault(error: unknown): StoreFault {
+  const fault = toStoreFault(error);
+  const isFull = fault !== error && fullCodes.has(systemCode(error) ?? '');
+  return isFull ? new StoreFault('no_room', fault.message, { cause: error }) : fault;
 }
 
 /** Storing is on, or off because of a fault. Logs when it goes off and on, but not over and over. */

@@ -49,7 +49,7 @@ export class Sweeper {
     await this.#sweep((generation) => this.#options.instances.isOurs(generation));
   }
 
-  /** Returns whether all files in the store were looked at. */
+  /** Returns whether all files in the store were looked at, and all leftover ones in scope are gone. */
   async #sweep(isInScope: (generation: string) => boolean): Promise<boolean> {
     const { files, signal } = this.#options;
     const isLeftOver = (generation: string) => isInScope(generation) && this.#isLeftOver(generation);
@@ -78,7 +78,7 @@ async function sweepBodies(
   isLeftOver: (generation: string) => boolean,
   signal: AbortSignal,
 ): Promise<{ readonly count: number; readonly isWhole: boolean }> {
-  let [count, checked] = [0, 0];
+  let [count, checked, isWhole] = [0, 0, true];
   try {
     for await (const generation of files.generations()) {
       checked += 1;
@@ -86,8 +86,9 @@ async function sweepBodies(
       if (signal.aborted) return { count, isWhole: false };
       if (!isLeftOver(generation)) continue;
       if (await files.remove(generation)) count += 1;
+      else isWhole = false;
     }
-    return { count, isWhole: true };
+    return { count, isWhole };
   } catch {
     // A directory cannot be listed now. The next start sweeps again.
     return { count, isWhole: false };
