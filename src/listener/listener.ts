@@ -2,7 +2,6 @@
 
 import type { Socket } from 'node:net';
 import type { ProxyRequest, ProxyResponse } from '../http/message.ts';
-import type { Certificates } from './accept/tls.ts';
 
 /** Limits on the size, the duration and the rate of requests and responses, on the client's side only. */
 export interface ListenerLimits {
@@ -31,34 +30,6 @@ export interface ListenerLimits {
   readonly minUploadBytesPerSecond: number;
   /** Maximum number of concurrent requests on one HTTP/2 connection. */
   readonly streamsPerConnection: number;
-}
-
-/** Where a listener can be reached. */
-export interface ListenerAddress {
-  /** Empty for a Unix socket, whose port is 0. */
-  readonly host: string;
-  readonly port: number;
-  /** Such as `https://127.0.0.1:8443`, or `unix:/run/rangeway.sock`. */
-  readonly url: string;
-}
-
-/** An open listener. */
-export interface Listener {
-  readonly address: ListenerAddress;
-  /** Uses these certificates from the next handshake on, and closes the previous ones. Without TLS it does nothing. */
-  renew(certificates: Certificates): void;
-  /**
-   * Gives up the socket, to another listener or to be closed, and lets each connection end after its running requests. An idle
-   * HTTP/1 connection keeps its usual timeout and takes one further request, so that a request in transit is not lost. Resolves
-   * when no connection is left.
-   */
-  retire(): Promise<void>;
-  /**
-   * Closes the socket unless the listener has retired, closes idle connections, lets running responses finish, and cuts the
-   * remaining connections after `graceMs`. Resolves with the number of busy connections that were cut. A second call can
-   * shorten the grace period, not lengthen it.
-   */
-  close(graceMs: number): Promise<{ readonly cut: number }>;
 }
 
 /** A request without its body. */

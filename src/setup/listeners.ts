@@ -23,10 +23,10 @@ import {
   reportConnections,
   reportRequests,
 } from '../listener/accept/connection-limits.ts';
-import { type ListenerOptions, openListener } from '../listener/accept/open-listener.ts';
+import { type Listener, type ListenerOptions, openListener } from '../listener/accept/open-listener.ts';
 import { type Certificates, openCertificates } from '../listener/accept/tls.ts';
 import { createHttpsRedirect } from '../listener/https-redirect.ts';
-import type { Listener, ListenerLimits, Tunnel } from '../listener/listener.ts';
+import type { ListenerLimits, Tunnel } from '../listener/listener.ts';
 import { createTunnel } from '../listener/tunnel.ts';
 import type { Emit } from '../telemetry/events.ts';
 import { clientDescriptors, descriptorLimit, seconds, systemClock } from './system.ts';

@@ -11,13 +11,40 @@ import { type ErrorCode, errorKinds, ProxyError } from '../../http/proxy-error.t
 import type { Emit } from '../../telemetry/events.ts';
 import { createHttp1Server } from '../http1/server.ts';
 import { createHttp2Server } from '../http2/server.ts';
-import type { Listener, ListenerAddress } from '../listener.ts';
 import type { ConnectionServer, ProtocolOptions } from '../protocol.ts';
 import { type After, unreferencedTimers } from '../timeouts.ts';
 import type { ListenSocket } from './bind.ts';
 import { type ConnectionLimits, type ConnectionPlace, noConnectionLimits } from './connection-limits.ts';
 import { type ProxyHeaderReading, readProxyHeader } from './proxy-protocol.ts';
 import { type Certificates, TlsFront } from './tls.ts';
+
+/** Where a listener can be reached. */
+export interface ListenerAddress {
+  /** Empty for a Unix socket, whose port is 0. */
+  readonly host: string;
+  readonly port: number;
+  /** Such as `https://127.0.0.1:8443`, or `unix:/run/rangeway.sock`. */
+  readonly url: string;
+}
+
+/** An open listener. */
+export interface Listener {
+  readonly address: ListenerAddress;
+  /** Uses these certificates from the next handshake on, and closes the previous ones. Without TLS it does nothing. */
+  renew(certificates: Certificates): void;
+  /**
+   * Gives up the socket, to another listener or to be closed, and lets each connection end after its running requests. An idle
+   * HTTP/1 connection keeps its usual timeout and takes one further request, so that a request in transit is not lost. Resolves
+   * when no connection is left.
+   */
+  retire(): Promise<void>;
+  /**
+   * Closes the socket unless the listener has retired, closes idle connections, lets running responses finish, and cuts the
+   * remaining connections after `graceMs`. Resolves with the number of busy connections that were cut. A second call can
+   * shorten the grace period, not lengthen it.
+   */
+  close(graceMs: number): Promise<{ readonly cut: number }>;
+}
 
 /** Options of a listener. */
 export interface ListenerOptions extends Omit<ProtocolOptions, 'scheme'> {

@@ -1,7 +1,7 @@
 /** The wire between clients and a handler: which one a run of the tests uses, its listener, and its connections. */
 
 import type { ProxyRequest, ProxyResponse } from '../../../src/http/message.ts';
-import type { Listener } from '../../../src/listener/listener.ts';
+import type { Listener } from '../../../src/listener/accept/open-listener.ts';
 import { type Client, type Completed, completed, type Sent } from '../clients/direct-client.ts';
 import { createWireClient } from './wire-client.ts';
 import { exchangeField, WireExchange } from './wire-exchange.ts';
