@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type LogLevel, OperationFault, type Operations } from './admin/operations.ts';
-import { longestSocketPath } from './config/default-places.ts';
+import { longestSocketPath } from './config/address.ts';
 import type { Config } from './config/schema.ts';
 import type { ConfigSource, WorkerStart } from './fleet/channel.ts';
 import { createLeaseTable } from './fleet/leases.ts';

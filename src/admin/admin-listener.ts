@@ -25,9 +25,9 @@ interface AdminListenerOptions extends AdminContext {
   readonly now: () => number;
 }
 
-/** Small and fixed: requests to the API need no more. A target may contain a percent-encoded key. */
+/** Small and fixed: requests to the API need no more. A target may contain a percent-encoded key and a cursor. */
 const limits: ListenerLimits = {
-  targetBytes: 262_144,
+  targetBytes: 786_432,
   fieldsBytes: 16_384,
   maxFieldCount: 100,
   headersTimeoutMs: 10_000,

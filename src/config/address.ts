@@ -107,3 +107,11 @@ function parsePort(digits: string): number | undefined {
 function withoutBrackets(host: string): string {
   return host.startsWith('[') ? host.slice(1, -1) : host;
 }
+
+/** The longest path of a Unix socket that every system accepts, in bytes. */
+export const longestSocketPath = 103;
+
+/** Checks whether only this machine can connect to a host's addresses. IPv6 without brackets. */
+export function isLoopback(host: string): boolean {
+  return host.toLowerCase() === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host);
+}

@@ -4,7 +4,7 @@
  */
 
 import { normalize } from 'node:path';
-import { formatListenPlace, type ListenPlace } from './address.ts';
+import { formatListenPlace, isLoopback, type ListenPlace } from './address.ts';
 
 /** A problem of one listener. */
 interface ListenConflict {
@@ -145,8 +145,4 @@ function isSameHost(listenHost: string, originHost: string): boolean {
     (listenHost === 'localhost' && ['127.0.0.1', '::1'].includes(originHost)) ||
     (originHost === 'localhost' && ['127.0.0.1', '::1'].includes(listenHost))
   );
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127(?:\.\d+){3}$/.test(host);
 }

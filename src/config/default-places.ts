@@ -5,7 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import { basename, dirname, isAbsolute, join } from 'node:path';
-import { formatListenPlace, type ListenPlace } from './address.ts';
+import { formatListenPlace, type ListenPlace, longestSocketPath } from './address.ts';
 
 /**
  * Returns `rangeway/<host>-<port>` of the first listener, in $XDG_CACHE_HOME where that is an absolute path, as its
@@ -51,9 +51,6 @@ export interface SocketGround {
 
 /** Name of the socket in the directory of a store. */
 export const adminSocketName = 'admin.sock';
-
-/** The longest path of a Unix socket that every system accepts, in bytes. */
-export const longestSocketPath = 103;
 
 /** Returns this user's directories for admin sockets that have no place in a store directory, the preferred one first. */
 export function runtimeDirectories({ environment, temporary, userId }: SocketGround): readonly string[] {

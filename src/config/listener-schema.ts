@@ -1,7 +1,7 @@
 /** The options of the listeners and of the admin listener: where they listen, and which protocols they speak. */
 
 import * as z from 'zod';
-import { isHostName, type ListenPlace } from './address.ts';
+import { isHostName, isLoopback, type ListenPlace } from './address.ts';
 import { listenConflicts } from './conflicts.ts';
 import { count, listenPlace, names, secretSource } from './values.ts';
 
@@ -130,8 +130,3 @@ export const adminSchema = z
   .describe(
     'Where health, metrics and the API are served besides the Unix socket admin.sock in the directory of the store. Only the user that runs the server can use that socket; it is always there, unless this is "off", which is for nowhere at all.',
   );
-
-/** Checks whether only this machine can connect to a host's addresses. */
-export function isLoopback(host: string): boolean {
-  return host.toLowerCase() === 'localhost' || host === '::1' || /^127(\.\d+){3}$/.test(host);
-}

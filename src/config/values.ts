@@ -7,6 +7,7 @@ import {
   formatListenAddress,
   isHostField,
   isHostName,
+  longestSocketPath,
   parseAddressRange,
   parseListenAddress,
   parseListenPlace,
@@ -244,9 +245,6 @@ type OriginUrl =
   | { readonly kind: 'ok'; readonly href: string }
   | { readonly kind: 'refused'; readonly complaint: string };
 
-/** The longest path of a Unix socket that every system accepts, in bytes. */
-const maxSocketPathBytes = 103;
-
 function readSocketUrl(path: string): OriginUrl {
   const normal = path.replace(/^\/\/+/, '/');
   if (normal !== path) return { kind: 'refused', complaint: `expected one slash; did you mean "unix:${normal}"?` };
@@ -255,8 +253,8 @@ function readSocketUrl(path: string): OriginUrl {
   if (path.endsWith('/') || /[\s?#%]/.test(path) || new URL(`unix:${path}`).pathname !== path) {
     return { kind: 'refused', complaint: 'expected the path of a socket such as "unix:/run/app.sock"' };
   }
-  if (path.length > maxSocketPathBytes) {
-    return { kind: 'refused', complaint: `a socket's path has at most ${maxSocketPathBytes} bytes` };
+  if (path.length > longestSocketPath) {
+    return { kind: 'refused', complaint: `a socket's path has at most ${longestSocketPath} bytes` };
   }
   return { kind: 'ok', href: `unix:${path}` };
 }

@@ -173,11 +173,6 @@ export class PeerLine {
     this.#socket.write(formatFrame(kind, value));
   }
 
-  /** Returns the next frame if it has arrived, and keeps it. */
-  peek(): Frame | undefined {
-    return this.#frames[0];
-  }
-
   /** Takes the next frame, and waits for it. One call at a time. Rejects with the error of a broken line, or the signal's reason. */
   async next(signal: AbortSignal): Promise<Frame> {
     signal.throwIfAborted();

@@ -60,7 +60,7 @@ describe('bad clients', () => {
       `POST /api/v1/purge HTTP/1.1\r\n${host}Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n`,
       400,
     ],
-    ['a target that is too long', `GET /${'a'.repeat(262_144)} HTTP/1.1\r\n${host}\r\n`, 414],
+    ['a target that is too long', `GET /${'a'.repeat(786_432)} HTTP/1.1\r\n${host}\r\n`, 414],
     ['too large fields', `GET /healthz HTTP/1.1\r\n${host}A: ${'a'.repeat(20_000)}\r\n\r\n`, 431],
     ['too many fields', `GET /healthz HTTP/1.1\r\n${host}${'A: 1\r\n'.repeat(101)}\r\n`, 431],
     ['TRACE', `TRACE /healthz HTTP/1.1\r\n${host}\r\n`, 405],

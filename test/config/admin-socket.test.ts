@@ -1,8 +1,8 @@
 /** Where the admin socket is that nobody has configured. */
 
 import { describe, expect, it } from 'vitest';
-import { parseListenPlace } from '../../src/config/address.ts';
-import { longestSocketPath, runtimeDirectories, runtimeSocket, storeSocket } from '../../src/config/default-places.ts';
+import { longestSocketPath, parseListenPlace } from '../../src/config/address.ts';
+import { runtimeDirectories, runtimeSocket, storeSocket } from '../../src/config/default-places.ts';
 
 describe('storeSocket', () => {
   const longest = `/${'x'.repeat(longestSocketPath - '/admin.sock'.length - 1)}`;

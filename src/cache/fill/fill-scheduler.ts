@@ -210,7 +210,7 @@ export class FillScheduler implements FillHost {
     const askedAt = clock.now();
     const mayAsk = source.mayAskForParts;
     const fetched = mayAsk ? await source.fetchPart(start, end, fill.errand, signal) : undefined;
-    this.#latenciesMs = [...this.#latenciesMs.slice(-1), clock.now() - askedAt];
+    if (mayAsk) this.#latenciesMs = [...this.#latenciesMs.slice(-1), clock.now() - askedAt];
     // A part is of no use where another fill has found the origin lying meanwhile.
     const usable = fetched?.isWhole === false && source.isDoubted ? undefined : fetched;
     if (usable === undefined) fetched?.body.close();

@@ -1,8 +1,7 @@
 /** Parses the flags of commands for a running server: its admin listener, and the URL, range and fields of a request. */
 
 import { InvalidArgumentError } from 'commander';
-import { formatListenAddress, parseListenPlace } from '../../config/address.ts';
-import { isLoopback } from '../../config/listener-schema.ts';
+import { formatListenAddress, isLoopback, parseListenPlace } from '../../config/address.ts';
 
 /** The flags that all commands for a running Rangeway have. */
 export interface AdminFlags {

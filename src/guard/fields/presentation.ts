@@ -13,7 +13,7 @@ import {
   withField,
   withoutFields,
 } from '../../http/fields.ts';
-import type { Body, ProxyRequest, ProxyResponse } from '../../http/message.ts';
+import type { Body, BodyStream, ProxyRequest, ProxyResponse } from '../../http/message.ts';
 
 /** The parts of a request that decide how its response is presented. */
 type PresentedRequest = Pick<ProxyRequest, 'method' | 'scheme' | 'fields'>;
@@ -76,9 +76,10 @@ export function createPresentation({ cors, security, change }: PresentationParts
 function withoutTrailers(body: Body, change: FieldChange): Body {
   if (body.kind !== 'stream' || body.stream.trailers === undefined) return body;
   const { stream } = body;
-  const { take } = stream;
-  const stripped = {
-    take: take && (() => take.call(stream)),
+  const { take, giveBack } = stream;
+  const stripped: BodyStream = {
+    take: take && ((wantedBytes) => take.call(stream, wantedBytes)),
+    giveBack: giveBack && ((chunk) => giveBack.call(stream, chunk)),
     [Symbol.asyncIterator]: () => stream[Symbol.asyncIterator](),
     trailers: () => change.strip(stream.trailers?.() ?? []),
     close: () => stream.close(),

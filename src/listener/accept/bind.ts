@@ -6,7 +6,7 @@
 import { chmodSync, existsSync, lstatSync, rmSync } from 'node:fs';
 import { connect, createServer, type ListenOptions, type Server, type Socket } from 'node:net';
 import { dirname } from 'node:path';
-import { longestSocketPath } from '../../config/default-places.ts';
+import { longestSocketPath } from '../../config/address.ts';
 
 /** Where to listen. */
 export type BindPlace =
