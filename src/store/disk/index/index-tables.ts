@@ -290,11 +290,12 @@ function prepareSharing(prepare: (sql: string) => Statement) {
     ),
     putInstance: prepare('INSERT OR REPLACE INTO instances VALUES (?, ?)'),
     addReserved: prepare(
-      `INSERT INTO instances VALUES (?1, MAX(0, ?2))
-       ON CONFLICT (name) DO UPDATE SET reserved_bytes = MAX(0, reserved_bytes + ?2)`,
+      // Not ?1 and ?2: node:sqlite before Node 24.7 cannot bind numbered parameters by position.
+      `INSERT INTO instances VALUES (?, MAX(0, ?))
+       ON CONFLICT (name) DO UPDATE SET reserved_bytes = MAX(0, reserved_bytes + ?)`,
     ),
     keepReserved: prepare(
-      `INSERT INTO instances SELECT ?1, reserved_bytes FROM instances WHERE name = ?2
+      `INSERT INTO instances SELECT ?, reserved_bytes FROM instances WHERE name = ?
        ON CONFLICT (name) DO UPDATE SET reserved_bytes = reserved_bytes + excluded.reserved_bytes`,
     ),
     deleteInstance: prepare('DELETE FROM instances WHERE name = ?'),

@@ -111,15 +111,15 @@ export class Instances {
       const free = limitBytes - Number(statements.room.get()?.allocated_bytes) - othersReserved(statements, name);
       if (bytes > free) return undefined;
       const claimed = Math.min(bytes + moreBytes, free);
-      statements.addReserved.run(name, claimed - knownBytes);
+      addReserved(statements, name, claimed - knownBytes);
       return claimed;
     });
   }
 
   /** Records that this many fewer bytes are reserved; returns whether that could be written. */
   disclaim(bytes: number): boolean {
-    return this.#connection.attempt(false, ({ addReserved }) => {
-      addReserved.run(this.#rowName, -bytes);
+    return this.#connection.attempt(false, (statements) => {
+      addReserved(statements, this.#rowName, -bytes);
       return true;
     });
   }
@@ -130,9 +130,9 @@ export class Instances {
   }
 
   /** Keeps the room of files reserved until they are gone. Called within the change that deletes their rows. */
-  noteRemoval({ addReserved }: IndexStatements, rows: readonly Row[]): void {
+  noteRemoval(statements: IndexStatements, rows: readonly Row[]): void {
     const bytes = fileBytesOf(rows);
-    if (bytes > 0) addReserved.run(this.#rowName, bytes);
+    if (bytes > 0) addReserved(statements, this.#rowName, bytes);
   }
 
   /** Records within a change that this process is writing a generation. */
@@ -219,4 +219,9 @@ function beginnerOf(generation: string): string {
 
 function othersReserved({ reservedByOthers }: IndexStatements, name: string): number {
   return Number(reservedByOthers.get(name)?.reserved_bytes);
+}
+
+/** Adds bytes to those that a row has reserved, or takes them away; never below 0. */
+function addReserved(statements: IndexStatements, name: string, bytes: number): void {
+  statements.addReserved.run(name, bytes, bytes);
 }
