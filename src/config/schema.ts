@@ -56,6 +56,11 @@ const storeOptions = z.strictObject({
         'Whether the kernel sends larger ranges and bodies directly from the files of the disk store (sendfile), over plain HTTP/1. "auto": where a check at the start shows that it works, which takes Linux and Node 26 (its experimental node:ffi). "on": the same, with a warning in the log where it does not work. With both, a piece whose checksum was right within the last minute is not checked again before it is sent. "off": never, and everything that is read is checked. true and false are older names of "on" and "off".',
       default: 'auto',
     }),
+  idleFileSeconds: seconds(1, 3600).optional().meta({
+    description:
+      'How long a file of the disk store stays open after its last read. A client that reads on after a pause finds it open. The room of a file that was deleted by hand is free after at most twice this time.',
+    default: 10,
+  }),
   blockSizeBytes: size({ min: '16KiB', max: '4MiB' })
     .refine((bytes) => Number.isInteger(Math.log2(bytes)), 'must be a power of two')
     .prefault(262_144)
@@ -63,6 +68,7 @@ const storeOptions = z.strictObject({
 });
 
 const sizesOnDisk = { maxSizeBytes: 10e9, memoryBytes: 128e6, lowWaterPercent: 95 };
+const idleFileSecondsByDefault = 10;
 const sizeInMemory = 256e6;
 
 const diskOnly = 'applies to a store of type "disk" only';
@@ -75,7 +81,7 @@ function sendfileOf(stated: boolean | 'auto' | 'on' | 'off' = 'auto'): 'auto' | 
 const store = storeOptions
   .superRefine(
     (value, context) => {
-      for (const name of ['dir', 'lowWaterPercent', 'minFreeBytes', 'sendfile'] as const) {
+      for (const name of ['dir', 'lowWaterPercent', 'minFreeBytes', 'sendfile', 'idleFileSeconds'] as const) {
         if (value[name] !== undefined) context.addIssue({ code: 'custom', path: [name], message: diskOnly });
       }
       if (value.memoryBytes === undefined) return;
@@ -91,19 +97,21 @@ const store = storeOptions
     },
     { when: ({ value }) => storeSizes.safeParse(value).success },
   )
-  .transform(({ type, dir, maxSizeBytes, memoryBytes, lowWaterPercent, minFreeBytes, sendfile, ...both }) =>
-    type === 'memory'
-      ? { type, maxSizeBytes: maxSizeBytes ?? sizeInMemory, ...both }
-      : {
-          type,
-          dir,
-          maxSizeBytes: maxSizeBytes ?? sizesOnDisk.maxSizeBytes,
-          memoryBytes: memoryBytes ?? sizesOnDisk.memoryBytes,
-          lowWaterPercent: lowWaterPercent ?? sizesOnDisk.lowWaterPercent,
-          minFreeBytes,
-          sendfile: sendfileOf(sendfile),
-          ...both,
-        },
+  .transform(
+    ({ type, dir, maxSizeBytes, memoryBytes, lowWaterPercent, minFreeBytes, sendfile, idleFileSeconds, ...both }) =>
+      type === 'memory'
+        ? { type, maxSizeBytes: maxSizeBytes ?? sizeInMemory, ...both }
+        : {
+            type,
+            dir,
+            maxSizeBytes: maxSizeBytes ?? sizesOnDisk.maxSizeBytes,
+            memoryBytes: memoryBytes ?? sizesOnDisk.memoryBytes,
+            lowWaterPercent: lowWaterPercent ?? sizesOnDisk.lowWaterPercent,
+            minFreeBytes,
+            sendfile: sendfileOf(sendfile),
+            idleFileSeconds: idleFileSeconds ?? idleFileSecondsByDefault,
+            ...both,
+          },
   )
   .prefault({})
   .describe('Where responses are stored.');

@@ -43,6 +43,7 @@ describe('checkConfig fills in', () => {
         maxSizeBytes: 10e9,
         lowWaterPercent: 95,
         sendfile: 'auto',
+        idleFileSeconds: 10,
         memoryBytes: 128e6,
         blockSizeBytes: 262_144,
       },
@@ -171,6 +172,7 @@ describe('checkConfig fills in', () => {
       maxObjectSizeBytes: 2 ** 30,
       memoryBytes: 2_000_000,
       sendfile: 'auto',
+      idleFileSeconds: 10,
       blockSizeBytes: 65_536,
     });
     expect(config.routes[0]?.match).toEqual({ hosts: ['media.example.org', '*.example.net'] });

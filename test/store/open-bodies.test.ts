@@ -9,7 +9,7 @@ function openBodies() {
   const closed: string[] = [];
   const open = async (generation: string) =>
     ({ generation, isLong: true, close: async () => void closed.push(generation) }) as unknown as BlockFile;
-  const idle = { maxCount: 3, after: () => () => {} };
+  const idle = { maxCount: 3, after: () => () => {}, idleMs: 1000 };
   const bodies = new OpenBodies({ open, background: new BackgroundTasks(), idle });
   return { bodies, closed };
 }

@@ -64,6 +64,8 @@ export interface DiskStoreOptions {
   readonly fileSystem?: FileSystem;
   /** Reads pieces of bodies in the same tick where that is quick; without it the thread pool reads everything. */
   readonly quickReads?: QuickReadOptions | undefined;
+  /** How long a file stays open after its last read, in seconds; 10 by default. It is closed within twice this time. */
+  readonly idleFileSeconds?: number | undefined;
   /** Writes bodies of one block in the same tick where that is quick; without it the thread pool writes them. */
   readonly quickWrites?: QuickWriteOptions | undefined;
 }
@@ -74,6 +76,7 @@ const maxEntryShare = 1 / 2;
 const listedAtOnce = 64;
 /** Maximum number of bodies that stay open after they were read, so that the next reader need not open them, where quick reads are on. */
 const idleBodies = 128;
+const defaultIdleFileSeconds = 10;
 
 /**
  * Opens the store of a directory, and locks it for this process or joins the processes that share it. The directory contains
@@ -289,7 +292,11 @@ class DiskStore implements Store {
     const bodies = new OpenBodies({
       open: (...body) => files.open(...body),
       background,
-      idle: options.quickReads && { maxCount: idleBodies, after: options.quickReads.after },
+      idle: options.quickReads && {
+        maxCount: idleBodies,
+        after: options.quickReads.after,
+        idleMs: 1000 * (options.idleFileSeconds ?? defaultIdleFileSeconds),
+      },
     });
     const index = new DiskIndex({
       ...options,

@@ -1,17 +1,22 @@
 /** Servers whose memory in front of the disk is so small that what they tell comes from their files, and files to ask for. */
 
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect } from 'vitest';
 import { askVerified } from '../clients/versioned-client.ts';
 import { until } from '../clocks/until.ts';
 import { pathOf } from '../origins/versioned-origin.ts';
-import { startProxy } from './rangeway-process.ts';
+import { startConfigured } from './rangeway-process.ts';
 
 /** A started server. */
-export type Server = Awaited<ReturnType<typeof startProxy>>;
+export type Server = Awaited<ReturnType<typeof startConfigured>>;
 
-/** Starts a server on a store's directory. */
-export function startSmall(origin: string, dir: string): Promise<Server> {
-  return startProxy(origin, ['--dir', dir, '--memory', '1MB', '--log-level', 'debug']);
+/** Starts a server on a store's directory. Its files are closed after a second or two without a read. */
+export async function startSmall(origin: string, dir: string): Promise<Server> {
+  const store = { type: 'disk', dir, memoryBytes: '1MB', idleFileSeconds: 1 };
+  const config = { listen: '127.0.0.1:0', origin, store, log: { level: 'debug', format: 'json' } };
+  return await startConfigured(await mkdtemp(join(tmpdir(), 'rangeway-small-')), config);
 }
 
 let lastFile = 0;

@@ -34,14 +34,13 @@ interface IdleBodies {
   readonly maxCount: number;
   /** Calls `callback` after a delay, without keeping the process alive; returns a function that cancels it. */
   readonly after: (delayMs: number, callback: () => void) => () => void;
+  /**
+   * Interval between two checks, in milliseconds. A file that was not used since the last check is closed, so that the room of a
+   * file that is deleted by hand is soon free. A player that pauses between two ranges finds its file open: to open it again
+   * takes the thread pool, and requests pile up meanwhile.
+   */
+  readonly idleMs: number;
 }
-
-/**
- * Interval between two checks of the idle files, in milliseconds. A file that was not used since the last check is closed, so
- * that the room of a file that is deleted by hand is soon free. A player that pauses between two ranges finds its file open:
- * to open it again takes the thread pool, and requests pile up meanwhile.
- */
-const idleMs = 10_000;
 
 /** Shares open files by reference count. */
 export class OpenBodies {
@@ -151,7 +150,7 @@ export class OpenBodies {
     body.isRecent = true;
     body.isSpared = false;
     this.#idle.add(generation);
-    this.#stopWaiting ??= idle.after(idleMs, () => this.#closeUnused(idle));
+    this.#stopWaiting ??= idle.after(idle.idleMs, () => this.#closeUnused(idle));
     if (this.#idle.size > idle.maxCount) this.#closeOldest(generation);
   }
 
@@ -178,7 +177,7 @@ export class OpenBodies {
       if (body?.isRecent === false) this.#close(generation, body);
       else if (body !== undefined) body.isRecent = false;
     }
-    this.#stopWaiting = this.#idle.size === 0 ? undefined : idle.after(idleMs, () => this.#closeUnused(idle));
+    this.#stopWaiting = this.#idle.size === 0 ? undefined : idle.after(idle.idleMs, () => this.#closeUnused(idle));
   }
 
   async #openClosed(...[generation, ...body]: Parameters<OpenBodiesOptions['open']>): Promise<BlockFile> {
